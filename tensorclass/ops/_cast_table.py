@@ -52,7 +52,7 @@ def source() -> str:
 
 
 def _method(name: str, dtype: str) -> str:
-    doc = f'"""Cast to `torch.{dtype}`; a filter of key and leaf says which leaves are cast.'
+    doc = f'"""Cast to `torch.{dtype}`; `cast_filter(path, leaf)` selects the leaves to cast.'
     if dtype not in UNSHOWN:
         call = f'TensorDict(a=torch.zeros(2), batch_size=[2]).{name}()["a"].dtype'
         doc += f"\n\n>>> import torch\n>>> from tensorclass import TensorDict\n>>> {call}\ntorch.{dtype}\n"

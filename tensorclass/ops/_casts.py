@@ -25,7 +25,7 @@ class CastMethods(TensorCollection):
         raise NotImplementedError
 
     def float(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """Cast to `torch.float32`; a filter of key and leaf says which leaves are cast.
+        """Cast to `torch.float32`; `cast_filter(path, leaf)` selects the leaves to cast.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -35,7 +35,7 @@ class CastMethods(TensorCollection):
         return self._cast(torch.float32, cast_filter)
 
     def double(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """Cast to `torch.float64`; a filter of key and leaf says which leaves are cast.
+        """Cast to `torch.float64`; `cast_filter(path, leaf)` selects the leaves to cast.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -45,7 +45,7 @@ class CastMethods(TensorCollection):
         return self._cast(torch.float64, cast_filter)
 
     def half(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """Cast to `torch.float16`; a filter of key and leaf says which leaves are cast.
+        """Cast to `torch.float16`; `cast_filter(path, leaf)` selects the leaves to cast.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -55,7 +55,7 @@ class CastMethods(TensorCollection):
         return self._cast(torch.float16, cast_filter)
 
     def int(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """Cast to `torch.int32`; a filter of key and leaf says which leaves are cast.
+        """Cast to `torch.int32`; `cast_filter(path, leaf)` selects the leaves to cast.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -65,7 +65,7 @@ class CastMethods(TensorCollection):
         return self._cast(torch.int32, cast_filter)
 
     def bfloat16(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """Cast to `torch.bfloat16`; a filter of key and leaf says which leaves are cast.
+        """Cast to `torch.bfloat16`; `cast_filter(path, leaf)` selects the leaves to cast.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -75,7 +75,7 @@ class CastMethods(TensorCollection):
         return self._cast(torch.bfloat16, cast_filter)
 
     def float16(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """Cast to `torch.float16`; a filter of key and leaf says which leaves are cast.
+        """Cast to `torch.float16`; `cast_filter(path, leaf)` selects the leaves to cast.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -85,7 +85,7 @@ class CastMethods(TensorCollection):
         return self._cast(torch.float16, cast_filter)
 
     def float32(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """Cast to `torch.float32`; a filter of key and leaf says which leaves are cast.
+        """Cast to `torch.float32`; `cast_filter(path, leaf)` selects the leaves to cast.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -95,7 +95,7 @@ class CastMethods(TensorCollection):
         return self._cast(torch.float32, cast_filter)
 
     def float64(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """Cast to `torch.float64`; a filter of key and leaf says which leaves are cast.
+        """Cast to `torch.float64`; `cast_filter(path, leaf)` selects the leaves to cast.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -105,7 +105,7 @@ class CastMethods(TensorCollection):
         return self._cast(torch.float64, cast_filter)
 
     def int8(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """Cast to `torch.int8`; a filter of key and leaf says which leaves are cast.
+        """Cast to `torch.int8`; `cast_filter(path, leaf)` selects the leaves to cast.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -115,7 +115,7 @@ class CastMethods(TensorCollection):
         return self._cast(torch.int8, cast_filter)
 
     def int16(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """Cast to `torch.int16`; a filter of key and leaf says which leaves are cast.
+        """Cast to `torch.int16`; `cast_filter(path, leaf)` selects the leaves to cast.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -125,7 +125,7 @@ class CastMethods(TensorCollection):
         return self._cast(torch.int16, cast_filter)
 
     def int32(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """Cast to `torch.int32`; a filter of key and leaf says which leaves are cast.
+        """Cast to `torch.int32`; `cast_filter(path, leaf)` selects the leaves to cast.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -135,7 +135,7 @@ class CastMethods(TensorCollection):
         return self._cast(torch.int32, cast_filter)
 
     def int64(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """Cast to `torch.int64`; a filter of key and leaf says which leaves are cast.
+        """Cast to `torch.int64`; `cast_filter(path, leaf)` selects the leaves to cast.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -145,7 +145,7 @@ class CastMethods(TensorCollection):
         return self._cast(torch.int64, cast_filter)
 
     def uint8(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """Cast to `torch.uint8`; a filter of key and leaf says which leaves are cast.
+        """Cast to `torch.uint8`; `cast_filter(path, leaf)` selects the leaves to cast.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -155,7 +155,7 @@ class CastMethods(TensorCollection):
         return self._cast(torch.uint8, cast_filter)
 
     def uint16(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """Cast to `torch.uint16`; a filter of key and leaf says which leaves are cast.
+        """Cast to `torch.uint16`; `cast_filter(path, leaf)` selects the leaves to cast.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -165,7 +165,7 @@ class CastMethods(TensorCollection):
         return self._cast(torch.uint16, cast_filter)
 
     def uint32(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """Cast to `torch.uint32`; a filter of key and leaf says which leaves are cast.
+        """Cast to `torch.uint32`; `cast_filter(path, leaf)` selects the leaves to cast.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -175,7 +175,7 @@ class CastMethods(TensorCollection):
         return self._cast(torch.uint32, cast_filter)
 
     def uint64(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """Cast to `torch.uint64`; a filter of key and leaf says which leaves are cast.
+        """Cast to `torch.uint64`; `cast_filter(path, leaf)` selects the leaves to cast.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -185,7 +185,7 @@ class CastMethods(TensorCollection):
         return self._cast(torch.uint64, cast_filter)
 
     def bool(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """Cast to `torch.bool`; a filter of key and leaf says which leaves are cast.
+        """Cast to `torch.bool`; `cast_filter(path, leaf)` selects the leaves to cast.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -195,11 +195,11 @@ class CastMethods(TensorCollection):
         return self._cast(torch.bool, cast_filter)
 
     def complex32(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """Cast to `torch.complex32`; a filter of key and leaf says which leaves are cast."""
+        """Cast to `torch.complex32`; `cast_filter(path, leaf)` selects the leaves to cast."""
         return self._cast(torch.complex32, cast_filter)
 
     def complex64(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """Cast to `torch.complex64`; a filter of key and leaf says which leaves are cast.
+        """Cast to `torch.complex64`; `cast_filter(path, leaf)` selects the leaves to cast.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -209,7 +209,7 @@ class CastMethods(TensorCollection):
         return self._cast(torch.complex64, cast_filter)
 
     def complex128(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """Cast to `torch.complex128`; a filter of key and leaf says which leaves are cast.
+        """Cast to `torch.complex128`; `cast_filter(path, leaf)` selects the leaves to cast.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -219,17 +219,17 @@ class CastMethods(TensorCollection):
         return self._cast(torch.complex128, cast_filter)
 
     def qint8(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """Cast to `torch.qint8`; a filter of key and leaf says which leaves are cast."""
+        """Cast to `torch.qint8`; `cast_filter(path, leaf)` selects the leaves to cast."""
         return self._cast(torch.qint8, cast_filter)
 
     def qint32(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """Cast to `torch.qint32`; a filter of key and leaf says which leaves are cast."""
+        """Cast to `torch.qint32`; `cast_filter(path, leaf)` selects the leaves to cast."""
         return self._cast(torch.qint32, cast_filter)
 
     def quint8(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """Cast to `torch.quint8`; a filter of key and leaf says which leaves are cast."""
+        """Cast to `torch.quint8`; `cast_filter(path, leaf)` selects the leaves to cast."""
         return self._cast(torch.quint8, cast_filter)
 
     def quint4x2(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """Cast to `torch.quint4x2`; a filter of key and leaf says which leaves are cast."""
+        """Cast to `torch.quint4x2`; `cast_filter(path, leaf)` selects the leaves to cast."""
         return self._cast(torch.quint4x2, cast_filter)

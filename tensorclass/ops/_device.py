@@ -1,7 +1,7 @@
-"""Device moves and dtype casts. A move or cast that changes nothing gives a new container around the same tensors."""
+"""Device moves and dtype casts. A move or cast without effect returns a new container around the same tensors."""
 
-# Operations call each other past the instance: pyright takes what they return for the mixin, mypy for Self as it is.
-# pyright: reportReturnType=false, reportArgumentType=false
+# Operations call each other through the class: pyright infers the mixin as their result, mypy infers Self. pyright:
+# reportReturnType=false, reportArgumentType=false
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CONVERSIONS: Final[dict[torch.dtype, Callable[[Tensor], Tensor]]] = {
     torch.int64: Tensor.long,
     torch.int32: Tensor.int,
 }
-"""Methods that do what `to(dtype)` does, without its parsing of arguments, which takes as long as a small copy."""
+"""Methods equivalent to `to(dtype)`, whose argument parsing takes as long as a small copy."""
 
 
 def _ask(inplace: Any, non_blocking_pin: Any, non_blocking: Any) -> None:
@@ -46,7 +46,7 @@ class DeviceOps(CastMethods, ApplyOps):
     __slots__ = ()
 
     def _on(self, device: torch.device | None, non_blocking: bool = False) -> Self:
-        """A twin whose leaves live on a device; None imposes none and moves nothing."""
+        """A twin with leaves on a device; None sets no device and moves nothing."""
         if self._layered and not self._stacked:
             return self._wrap(self._store._on(device, non_blocking))  # type: ignore[attr-defined,no-any-return]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
         if device == self._device:
@@ -59,7 +59,7 @@ class DeviceOps(CastMethods, ApplyOps):
         return result
 
     def _cast(self, dtype: torch.dtype, cast_filter: CastFilter = None) -> Self:
-        """A twin whose leaves have a dtype; a filter of path and leaf says which ones are cast."""
+        """A twin with leaves of a dtype; `cast_filter(path, leaf)` selects the leaves to cast."""
         leaves: list[Tensor] = []
         finished = self._beside(self, leaves, [])  # None where there are entry nodes or stacks
         twin = self._open(leaves := [], VALUES) if finished is None else finished
@@ -75,7 +75,7 @@ class DeviceOps(CastMethods, ApplyOps):
         if convert is None:
             convert = partial(Tensor.to, dtype=dtype)
         new = [convert(v) if cast else v for v, cast in zip(leaves, wanted, strict=True)]
-        if cast_filter is not None:  # the filter alone decides, so that the declaration is asked about the result
+        if cast_filter is not None:  # the filter decides, so check the declaration for the result
             twin._accept(leaves, new, "a cast")
         return twin._refill(new, twin._batch_size, twin._names, VALUES)
 
@@ -87,13 +87,13 @@ class DeviceOps(CastMethods, ApplyOps):
         def _layout(self) -> Any: ...
 
     def _cast_members(self, name: str, *args: Any) -> Self:
-        """Leave a cast by path to the members of a stack."""
+        """Delegate a cast by path to the members of a stack."""
         result: Self = self._through("_each_member_by", name, *args)
         self._accept(self._leaves(VALUES), result._leaves(VALUES), "a cast")
         return result
 
     def _cast_each(self, attrs: dict[Path, TensorAttrs], non_blocking: bool) -> Self:
-        """A twin whose leaves have the device and dtype that are under their paths; others stay as they are."""
+        """A twin whose leaves have the device and dtype given for their paths; other leaves are unchanged."""
         if self._stacked:
             return self._cast_members("_cast_each", attrs, non_blocking)
         leaves: list[Tensor] = []
@@ -117,20 +117,22 @@ class DeviceOps(CastMethods, ApplyOps):
         """Move to a device, cast to a dtype, or both.
 
         Args:
-            *args: a device, a dtype, a tensor or a container to match, in any order; or what `attrs()` gives.
-            device: where the leaves go; also imposed on later writes.
-            dtype: what the leaves become: all of an untyped container, floating ones of a typed class.
-            non_blocking: True for copies that the caller waits for; otherwise the result is there on return.
+            *args: a device, a dtype, a tensor or a container to match, in any order; or a result of `attrs()`.
+            device: the device of the leaves, and of later writes.
+            dtype: the new dtype: of all leaves in an untyped container, of floating leaves in a typed class.
+            non_blocking: True for asynchronous copies, for which the caller must wait; otherwise the copies are
+                finished on return.
             batch_size: another batch size for the result.
-            other: a tensor or container whose device and dtype are taken.
+            other: a tensor or container whose device and dtype are used.
             memory_format: as for `nn.Module.to`.
-            cast_filter: says by path and leaf which leaves are cast, such as `is_inexact`; all of them move.
-            non_blocking_pin: pin leaves before they go to an accelerator.
-            num_threads: accepted for compatibility; pinning releases the GIL in torch itself.
-            inplace: take the result over instead of making a new container.
+            cast_filter: a function of path and leaf that selects the leaves to cast, such as `is_inexact`; all leaves
+                are moved.
+            non_blocking_pin: pin leaves before they are copied to an accelerator.
+            num_threads: accepted for compatibility; torch releases the GIL while it pins.
+            inplace: change this container instead of making a new one.
 
         Raises:
-            CastError, LockedError: for another dtype than a typed class declares; for `inplace` on a locked container.
+            CastError, LockedError: for a dtype that a typed class does not allow; for `inplace` on a locked container.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -144,7 +146,7 @@ class DeviceOps(CastMethods, ApplyOps):
             if type(args[0]) is torch.dtype:
                 return self._cast(args[0])
             if type(args[0]) in (str, torch.device):
-                return self._on(as_device(args[0]), bool(non_blocking))  # type: ignore[arg-type]  # by its type a device
+                return self._on(as_device(args[0]), bool(non_blocking))  # type: ignore[arg-type]  # typed as a device
         each, device, dtype, non_blocking = _asked((*args, other), device, dtype, non_blocking)
         result = self._cast_each(each, bool(non_blocking)) if each else self
         if dtype is not None:
@@ -168,7 +170,7 @@ class DeviceOps(CastMethods, ApplyOps):
         return result if result is not self else self._twin()
 
     def cuda(self, device: int | str | torch.device | None = None, **kwargs: Any) -> Self:
-        """Move to a CUDA device; the current one when none is given.
+        """Move to a CUDA device; by default the current one.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -189,7 +191,7 @@ class DeviceOps(CastMethods, ApplyOps):
         return DeviceOps.to(self, "cpu", **kwargs)
 
     def type(self, dst_type: torch.dtype, *, cast_filter: CastFilter = None) -> Self:
-        """Cast to a dtype; a filter of path and leaf says which leaves are cast.
+        """Cast to a dtype; `cast_filter(path, leaf)` selects the leaves to cast.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -202,8 +204,8 @@ class DeviceOps(CastMethods, ApplyOps):
         """A container of pinned copies, which move to an accelerator asynchronously.
 
         Args:
-            num_threads: accepted for compatibility; pinning releases the GIL in torch itself.
-            inplace: take the result over instead of making a new container.
+            num_threads: accepted for compatibility; torch releases the GIL while it pins.
+            inplace: change this container instead of making a new one.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -228,7 +230,7 @@ class DeviceOps(CastMethods, ApplyOps):
         return DeviceOps.pin_memory(self, num_threads, inplace=True)
 
     def auto_device_(self) -> Self:
-        """Impose the device that all leaves share, in place; none when they differ.
+        """Set the device to the one that all leaves share, in place; None if they differ.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -240,7 +242,7 @@ class DeviceOps(CastMethods, ApplyOps):
         return self
 
     def clear_device_(self) -> Self:
-        """Stop imposing a device on writes, in place; nothing moves.
+        """Set the device to None, in place: later writes are not moved. Existing leaves stay where they are.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -268,7 +270,7 @@ class DeviceOps(CastMethods, ApplyOps):
 
     @property
     def is_cuda(self) -> bool:
-        """Whether the imposed device is a CUDA device.
+        """Whether the container's device is a CUDA device.
 
         >>> from tensorclass import TensorDict
         >>> TensorDict(device="cpu").is_cuda
@@ -278,7 +280,7 @@ class DeviceOps(CastMethods, ApplyOps):
 
     @property
     def is_cpu(self) -> bool:
-        """Whether the imposed device is the CPU.
+        """Whether the container's device is the CPU.
 
         >>> from tensorclass import TensorDict
         >>> TensorDict(device="cpu").is_cpu, TensorDict().is_cpu
@@ -288,7 +290,7 @@ class DeviceOps(CastMethods, ApplyOps):
 
     @property
     def is_meta(self) -> bool:
-        """Whether the imposed device is the meta device.
+        """Whether the container's device is the meta device.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -299,7 +301,7 @@ class DeviceOps(CastMethods, ApplyOps):
 
     @property
     def dtype(self) -> torch.dtype | None:
-        """The dtype that all leaves share; None when they differ or there are none.
+        """The dtype that all leaves share; None if they differ or there are none.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -320,7 +322,7 @@ class DeviceOps(CastMethods, ApplyOps):
         return all(leaf.is_floating_point() for leaf in self._leaves(VALUES))
 
     def as_tensor(self) -> Self:
-        """A container whose tensor subclasses are plain tensors.
+        """Convert tensor subclasses to plain tensors.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -337,7 +339,7 @@ class DeviceOps(CastMethods, ApplyOps):
         """The memory of the leaves in bytes.
 
         Args:
-            count_duplicates: count a tensor that is in several entries each time.
+            count_duplicates: count a tensor in several entries several times.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -366,7 +368,7 @@ class DeviceOps(CastMethods, ApplyOps):
         """The addresses of the leaves, as a container of int64 scalars.
 
         Args:
-            storage: the address of the storage rather than of the first element.
+            storage: return addresses of storages rather than of first elements.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -386,10 +388,10 @@ class DeviceOps(CastMethods, ApplyOps):
         return result
 
     def attrs(self, *, fields: Sequence[str] = ("device", "dtype", "shape"), num_threads: int | None = None) -> Any:
-        """A container without batch dims that describes each tensor by a `TensorAttrs`; `to(attrs)` casts to them.
+        """Describe each tensor by a `TensorAttrs`, in a container without batch dims; `to(attrs)` casts to them.
 
         Args:
-            fields: what to tell: some of device, dtype and shape.
+            fields: the attributes to include: any of device, dtype and shape.
             num_threads: accepted for compatibility.
 
         >>> import torch
@@ -414,7 +416,7 @@ class DeviceOps(CastMethods, ApplyOps):
 def _asked(
     args: tuple[Any, ...], device: Any, dtype: torch.dtype | None, non_blocking: bool | None
 ) -> tuple[dict[Path, TensorAttrs], Any, torch.dtype | None, bool | None]:
-    """What positional arguments of `to` ask for beside those given by name."""
+    """Merge the positional arguments of `to` with those given by name."""
     each: dict[Path, TensorAttrs] = {}
     for arg in args:
         if isinstance(arg, torch.dtype):
@@ -448,7 +450,7 @@ def _attrs_in(container: TensorCollection) -> dict[Path, TensorAttrs]:
 
 
 def _all_on(leaves: Sequence[Tensor], device: torch.device) -> bool:
-    """Whether every leaf lives on a device."""
+    """Whether every leaf is on a device."""
     if device == CPU:
         return False not in [leaf.is_cpu for leaf in leaves]
     return False not in [leaf.device == device for leaf in leaves]

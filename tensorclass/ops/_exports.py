@@ -1,4 +1,4 @@
-"""How entries leave a container: as plain values, as fields of a structured array, as named tuples."""
+"""Exports entries of a container: as plain values, as fields of a structured array, as named tuples."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ..core import Entry, TensorCollection, TensorEntry, batch_shape, is_shared
 from ..core._caches import Classes
 from ..errors import ArgumentError, StructureError, UnsupportedOperationError, did_you_mean
 
-_SHORTEST_STRING = 10  # characters, as the anchor's arrays have
+_SHORTEST_STRING = 10  # characters, as in the arrays of `tensordict`
 
 
 class LinkedList(list[Any]):
-    """The elements of a container or of an entry as a list; what is assigned to an item is written there too.
+    """The elements of a container or entry as a list. Assignments to items are also written to the container.
 
-    What changes the length (`append`, `extend`, `insert`, `pop`, `remove`, `clear`, `del`) changes the list only, and
-    ends the link.
+    Methods that change the length (`append`, `extend`, `insert`, `pop`, `remove`, `clear`, `del`) change only the list,
+    and end the link.
 
     Args:
         items: the elements.
-        container: where assignments go; None for a list on its own.
+        container: the container to write assignments to; None for an independent list.
 
     >>> import torch
     >>> from tensorclass import TensorDict
@@ -43,7 +43,7 @@ class LinkedList(list[Any]):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if self._container is not None:
-            self._container[index] = value  # first: what the container refuses changes nothing
+            self._container[index] = value  # first: if the container refuses, the list stays unchanged
         super().__setitem__(index, value)
 
     def tolist(self) -> list[Any]:
@@ -56,32 +56,32 @@ class LinkedList(list[Any]):
         return [item.tolist() if isinstance(item, LinkedList) else item for item in self]
 
     def append(self, object: Any) -> None:
-        """Append to the list only."""
+        """Append to the list, which ends the link."""
         self._container = None
         super().append(object)
 
     def extend(self, iterable: Iterable[Any]) -> None:
-        """Extend the list only."""
+        """Extend the list, which ends the link."""
         self._container = None
         super().extend(iterable)
 
     def insert(self, index: SupportsIndex, object: Any) -> None:
-        """Insert into the list only."""
+        """Insert into the list, which ends the link."""
         self._container = None
         super().insert(index, object)
 
     def pop(self, index: SupportsIndex = -1) -> Any:
-        """Take an element from the list only."""
+        """Remove and return an element of the list, which ends the link."""
         self._container = None
         return super().pop(index)
 
     def remove(self, value: Any) -> None:
-        """Remove an element from the list only."""
+        """Remove an element from the list, which ends the link."""
         self._container = None
         super().remove(value)
 
     def clear(self) -> None:
-        """Empty the list only."""
+        """Empty the list, which ends the link."""
         self._container = None
         super().clear()
 
@@ -94,7 +94,7 @@ class LinkedList(list[Any]):
 
 
 def plain(key: str, value: Any, convert: Any, nested: Callable[[Any], Any]) -> Any:
-    """One entry without entry nodes, its tensors converted as asked, its containers by `nested`."""
+    """Export one entry: entry nodes are unwrapped, tensors are converted by `convert`, containers by `nested`."""
     if isinstance(value, Tensor):
         return value if not convert else to_numpy(key, value) if convert == "numpy" else value.tolist()
     if isinstance(value, TensorCollection):
@@ -145,7 +145,7 @@ def _columns(collection: TensorCollection, prefix: str) -> list[tuple[str, tuple
         if isinstance(value, TensorCollection):
             columns.append((key, _nested_column(value, len(size), path), struct_array(value)))
             continue
-        if is_shared(value):  # one tensor for the batch stands in every record
+        if is_shared(value):  # repeat one tensor for the batch in every record
             value = value._shown().expand(*size, *value._shown().shape)
         shared = isinstance(value, Entry) and not isinstance(value, TensorEntry)
         values = _column(path, value._shown() if shared else value)
@@ -161,9 +161,9 @@ def _nested_column(value: TensorCollection, outer: int, path: str) -> tuple[Any,
 
 
 def _column(path: str, value: Any) -> Any:
-    """The values of an entry as an array; one object for each record where they are not numbers and strings."""
+    """The values of an entry as an array; values other than numbers and strings are objects."""
     if isinstance(value, Tensor):
-        if value.dtype not in NUMPY and (value.is_floating_point() or value.is_complex()):  # as tables hold bfloat16
+        if value.dtype not in NUMPY and (value.is_floating_point() or value.is_complex()):  # as in tables
             value = value.to(torch.complex64 if value.is_complex() else torch.float32)
         return to_numpy(path, value)
     objects = value.tolist() if isinstance(value, TensorEntry) else value
@@ -195,7 +195,7 @@ def _field_dtype(values: Any) -> Any:
 
 
 def tuple_class(dest_cls: Any, keys: tuple[str, ...], name: str, top: bool) -> Any:
-    """The class of a named tuple with these fields: the one that is asked for, or one made for them."""
+    """The class of a named tuple with these fields: the requested one, or a new one."""
     if dest_cls is None:
         return _generic(name, keys)
     wanted = getattr(dest_cls, "_fields", None)
@@ -218,7 +218,7 @@ _NAMED_TUPLES = Classes()
 
 
 def _generic(name: str, keys: tuple[str, ...]) -> Any:
-    """One class for each set of keys, so that two results are of one type; compiled code makes its own."""
+    """A cached class for each set of keys, so that two results have the same type; compiled code makes its own."""
     if is_dynamo_compiling():
         return _named_tuple(name, keys)
     return _NAMED_TUPLES.get((name, keys), lambda: _named_tuple(name, keys))
@@ -226,7 +226,7 @@ def _generic(name: str, keys: tuple[str, ...]) -> Any:
 
 def _named_tuple(name: str, keys: tuple[str, ...]) -> Any:
     try:
-        return namedtuple(name.partition("[")[0], keys)  # the fields are known at run time only
+        return namedtuple(name.partition("[")[0], keys)  # the fields are only known at run time
     except ValueError as error:
         raise StructureError(
             f"to_namedtuple: {error}; rename the entry (`rename_key_`), or use `to_dict()`, which takes any key"

@@ -1,7 +1,7 @@
 """Writes `_pointwise.py`, `_casts.py` and `_reductions.py`: one typed method for each row of the tables and operator.
 
-Run `python -m tensorclass.ops._generate` after a change of the table; `--check` only compares. Where a row was renamed
-or removed, drop its stale lines from `_pointwise.py` first: the package must import for this to run.
+Run `python -m tensorclass.ops._generate` after a change of the table; `--check` only compares. If a row was renamed or
+removed, first delete its lines from `_pointwise.py`: the package must import for this to run.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _evaluate(row: Row, data: Tensor, others: list[list[float] | float]) -> Tens
 
 
 def docstring(row: Row, arguments: list[str], raises: list[str], in_place: bool) -> str:
-    """One sentence, arguments, errors, one example."""
+    """The docstring of a method: one sentence, arguments, errors, one example."""
     doc = row.doc if not in_place else IN_PLACE_NOTE.format(doc=row.doc if row.doc[0] == "`" else _lower(row.doc))
     parts = [doc]
     if arguments:
@@ -209,7 +209,7 @@ def operators(row: Row) -> Iterator[str]:
     if row.forward and row.arity == 0:
         yield f"def {row.forward}(self) -> Self:\n    return unary(self, {_constant(row)})"
     elif row.forward:
-        operand = "object" if row.name in ("eq", "ne") else "Operand"  # as `object` has them
+        operand = "object" if row.name in ("eq", "ne") else "Operand"  # as in `object`
         body = f"return dunder(self, other, {_constant(row)})"
         yield f"def {row.forward}(self, other: {operand}) -> Self:{ignore}\n    {body}"
     if row.reflected:
@@ -221,7 +221,7 @@ def operators(row: Row) -> Iterator[str]:
 
 
 def constants() -> Iterator[str]:
-    """The kernels, looked up once."""
+    """The constants that look up the kernels."""
     for row in ROWS:
         if row.family != "clamp":
             yield f'{_constant(row)}: Final[Kernel] = KERNELS["{row.name}"]'
@@ -241,7 +241,7 @@ def source() -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the files, or with `--check` compare them and say how to bring them up to date."""
+    """Write the files; or, with `--check`, compare them, and tell how to update them."""
     texts = {TARGET: source(), CASTS_TARGET: _cast_table.source(), REDUCTIONS_TARGET: _reduce_source.source()}
     if "--check" not in arguments:
         for target, text in texts.items():

@@ -1,4 +1,4 @@
-"""Indexing: one normal form for every index torch accepts, held to the batch dims, then applied to each leaf."""
+"""Indexing: a normal form of all indices of torch, checked against the batch dims and applied to each leaf."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Index: TypeAlias = Any
 
 
 def normalise(index: Index, size: torch.Size) -> tuple[Any, ...]:
-    """An index as a tuple of parts over the batch dims, `...` expanded, lists and arrays as tensors.
+    """Normalize an index to a tuple of parts over the batch dims: `...` is expanded, lists and arrays become tensors.
 
     Raises:
-        BatchIndexError: for more indices than batch dims, a second `...`, or a part that indexes nothing.
+        BatchIndexError: for more indices than batch dims, a second `...`, or an invalid part.
         UnsupportedOperationError: for an index into a container without batch dims.
     """
     given = index if isinstance(index, tuple) else (index,)
@@ -39,7 +39,7 @@ def normalise(index: Index, size: torch.Size) -> tuple[Any, ...]:
     dots = [i for i, part in enumerate(parts) if part is Ellipsis]
     if len(dots) > 1:
         raise BatchIndexError(f"an index has at most one `...`, got {len(dots)} in {index!r}")
-    if used and not size:  # no IndexError, which would end a loop over the container in silence
+    if used and not size:  # not an IndexError, which would silently end a loop over the container
         raise UnsupportedOperationError(
             f"index {reprlib.repr(index)} into a container without batch dims (batch_size []); index a field to reach "
             "its own dims, or give `batch_size=` to index the container"
@@ -71,7 +71,7 @@ def _part(part: Any) -> Any:
 
 
 def _index_sequence(part: list[Any] | np.ndarray[Any, Any] | range) -> Tensor:
-    """The index that a sequence stands for: on the CPU whatever the default device is, which leaves anywhere take."""
+    """Convert a sequence to an index tensor, on the CPU, since leaves on any device accept that."""
     try:
         tensor = torch.as_tensor(list(part) if isinstance(part, range) else part, device="cpu")
     except (TypeError, ValueError, RuntimeError) as error:
@@ -80,7 +80,7 @@ def _index_sequence(part: list[Any] | np.ndarray[Any, Any] | range) -> Tensor:
             "takes several keys"
         ) from error
     if tensor.numel() == 0 or (isinstance(part, np.ndarray) and part.dtype.kind in "iu"):
-        return tensor if tensor.dtype is torch.bool else tensor.long()  # torch takes bytes for a mask, numpy for ints
+        return tensor if tensor.dtype is torch.bool else tensor.long()  # torch treats uint8 as a mask, numpy as ints
     return _index_tensor(tensor, reprlib.repr(part))
 
 
@@ -116,7 +116,7 @@ def _check_bounds(parts: Sequence[Any], size: torch.Size, index: Any) -> None:
 
 
 def indexed_size(parts: tuple[Any, ...], size: torch.Size, leaf: Tensor | None, result: Tensor | None) -> torch.Size:
-    """The batch size after an index: read off a leaf, or off an empty tensor where there is no leaf."""
+    """The batch size after an index, from the result of a leaf, or of an empty tensor if there is no leaf."""
     if leaf is None or result is None:
         return (
             torch.zeros(()).expand(size)[parts].shape
@@ -126,10 +126,10 @@ def indexed_size(parts: tuple[Any, ...], size: torch.Size, leaf: Tensor | None, 
 
 
 def indexed_names(parts: tuple[Any, ...], names: Names, ndim: int) -> Names:
-    """Names after an index: a slice keeps one, an int drops it, a list or mask along one dim keeps it.
+    """Dim names after an index: a slice keeps the name, an int drops it, a list or mask along one dim keeps it.
 
-    Tensors that index several dims, or one with several, make unnamed dims: at their position when they are side by
-    side, in front otherwise, as torch places the dims themselves.
+    Tensors that index several dims, or that have several dims, make unnamed dims: at their position if they are
+    adjacent, else in front, as torch places the dims.
     """
     if names is None:
         return None
@@ -148,7 +148,7 @@ def indexed_names(parts: tuple[Any, ...], names: Names, ndim: int) -> Names:
     kept += names[dim:]
     if advanced:
         seen = [i for i in range(len(parts)) if i not in ints]
-        first = seen.index(advanced[0])  # torch takes ints out before it looks which tensors stand side by side
+        first = seen.index(advanced[0])  # torch removes ints before it checks which tensors are adjacent
         apart = seen[first : first + len(advanced)] != advanced
         place = 0 if apart else min(place, len(kept))
         kept[place:place] = _made(parts, advanced, names, ndim - len(kept))
@@ -156,14 +156,14 @@ def indexed_names(parts: tuple[Any, ...], names: Names, ndim: int) -> Names:
 
 
 def _selects(part: Any) -> bool:
-    """Whether a part picks one position of one dim, as an int does and an int tensor without dims."""
+    """Whether a part selects one position of one dim: an int, or a 0-d int tensor."""
     if isinstance(part, Tensor):
         return part.ndim == 0 and part.dtype is not torch.bool
     return type(part) is int or isinstance(part, torch.SymInt)
 
 
 def _made(parts: tuple[Any, ...], advanced: list[int], names: tuple[str | None, ...], count: int) -> list[str | None]:
-    """The names of the dims that index tensors make: that of the dim which one of them runs along, else none."""
+    """The names of the dims that index tensors make: a tensor along a single dim keeps its name, else None."""
     part = parts[advanced[0]]
     if len(advanced) == 1 and count == 1 and isinstance(part, Tensor) and part.ndim == 1:
         return [names[sum(_consumes(before) for before in parts[: advanced[0]])]]
@@ -189,17 +189,17 @@ def lost_dims(index: Index, size: torch.Size) -> int | None:
 
 
 def rows(leaves: list[Tensor], index: Tensor) -> list[Tensor]:
-    """Gather rows of the first dim; `index_select` is several times faster than advanced indexing on the CPU."""
+    """Gather rows of the first dim. On the CPU, `index_select` is several times faster than advanced indexing."""
     if index.numel() >= 16 and _in_place(leaves, (index,)) and not torch.compiler.is_compiling():
         try:
             return [leaf.index_select(0, index) for leaf in leaves]
-        except (IndexError, RuntimeError):  # negative entries, functorch wrappers: the general path says what is wrong
+        except (IndexError, RuntimeError):  # negative indices, functorch wrappers: the general path handles them
             pass
     return by_device(leaves, (index,))
 
 
 def _in_place(leaves: list[Tensor], parts: Sequence[Any]) -> bool:
-    """Whether tensors in an index need no move: there are none, or all is on the CPU, by a look at the ends."""
+    """Whether tensors in an index need no move: there are none, or the first and last leaf are on the CPU."""
     for part in parts:
         if isinstance(part, Tensor):
             for tensor in (part, *leaves[:1], *leaves[-1:]):
@@ -215,14 +215,14 @@ def near(part: Any, leaf: Tensor) -> Any:
 
 
 def by_device(leaves: list[Tensor], parts: tuple[Any, ...]) -> list[Tensor]:
-    """Index each leaf with the same parts, moved once to each device where leaves lie: torch would for each leaf."""
+    """Index each leaf with the same parts, which are moved once to each device; torch would move them for each leaf."""
     if _in_place(leaves, parts):
         index = parts[0] if len(parts) == 1 else parts
         return [leaf[index] for leaf in leaves]
     moved: dict[Any, tuple[Any, ...]] = {None: parts}
     new: list[Tensor] = []
     for leaf in leaves:
-        device = leaf.device if isinstance(leaf, Tensor) else None  # a lazy stack, whose members may lie anywhere
+        device = leaf.device if isinstance(leaf, Tensor) else None  # a lazy stack, whose members may be on any device
         if device not in moved:
             moved[device] = tuple([near(part, leaf) for part in parts])
         new.append(leaf[moved[device]])
@@ -236,7 +236,7 @@ def apply_index(leaves: list[Tensor], parts: tuple[Any, ...]) -> list[Tensor]:
         mask = part.dtype is torch.bool and not torch.compiler.is_compiling() and is_plain(part)
         if mask and part.ndim == 1:
             return rows(leaves, part.nonzero().reshape(-1))
-        if mask and (len(leaves) > 2 or not part.is_cpu):  # elsewhere each search waits for the device
+        if mask and (len(leaves) > 2 or not part.is_cpu):  # on other devices each search synchronizes
             parts = part.nonzero(as_tuple=True)  # once for all leaves
         elif part.dtype is torch.int64 and part.ndim == 1:
             return rows(leaves, part)
@@ -244,8 +244,8 @@ def apply_index(leaves: list[Tensor], parts: tuple[Any, ...]) -> list[Tensor]:
 
 
 def is_plain(tensor: Tensor) -> bool:
-    """Whether a tensor has values to look at: it is neither fake nor mapped over nor on "meta"."""
-    return type(tensor) is Tensor and not tensor.is_meta and torch._C._functorch.peek_interpreter_stack() is None  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs leave it out
+    """Whether the values of a tensor can be read: it is not fake, not inside vmap, not on "meta"."""
+    return type(tensor) is Tensor and not tensor.is_meta and torch._C._functorch.peek_interpreter_stack() is None  # pyright: ignore[reportAttributeAccessIssue]  # missing in torch's stubs
 
 
 @flags
@@ -286,7 +286,7 @@ class IndexOps(NameOps):
             raise self._without_batch(f"index {reprlib.repr(index)} into") from None
 
     def __getitems__(self, index: list[int]) -> Self:
-        """Gather several elements of the first batch dim at once; what a DataLoader calls.
+        """Gather several elements of the first batch dim at once; a DataLoader calls this.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -296,7 +296,7 @@ class IndexOps(NameOps):
         return self._index(torch.as_tensor(index, dtype=torch.int64, device="cpu"))
 
     def get_at(self, key: Any, index: Index, default: Any = UNSET) -> Any:
-        """The value of one entry at an index over the batch dims; `default` when the key is absent.
+        """The value of one entry at an index over the batch dims; `default` if the key is absent.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -308,7 +308,7 @@ class IndexOps(NameOps):
             return MappingOps.get(self, path, default)
         parts, value = normalise(index, self._batch_size), self._raw(path)
         batched = isinstance(value, (Tensor, TensorCollection)) or batch_shape(value) is not None
-        return value[parts] if batched else self._read(path)  # pyright: ignore[reportIndexIssue]  # all containers have it
+        return value[parts] if batched else self._read(path)  # pyright: ignore[reportIndexIssue]  # containers have it
 
     def masked_select(self, mask: Tensor, *, inplace: bool = False) -> Self:
         """The elements where a mask over leading batch dims is true, along one new batch dim.

@@ -1,7 +1,7 @@
-"""Writes that keep the storage of leaves: each is planned and validated whole before the first leaf is written."""
+"""Writes that keep the storage of leaves. A write is checked as a whole before the first leaf is changed."""
 
-# Operations call each other past the instance: pyright takes what they return for the mixin, mypy for Self as it is.
-# pyright: reportReturnType=false
+# Operations call each other through the class: pyright infers the mixin as their result, mypy infers Self. pyright:
+# reportReturnType=false
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from ._writable import NUMBERS, as_source, rank, require_writable, scalar_like, 
 
 @flags
 class InplaceOps(IndexOps):
-    """`set_`, `update_`, `copy_`, index assignment and their kin."""
+    """`set_`, `update_`, `copy_`, index assignment and related methods."""
 
     __slots__ = ()
 
@@ -58,13 +58,13 @@ class InplaceOps(IndexOps):
         """Copy a value into the tensor of an existing entry.
 
         Args:
-            key: an entry that is present.
+            key: an existing entry.
             item: a number, or a tensor that broadcasts to the entry without enlarging it.
             non_blocking: whether the copy may be asynchronous.
 
         Raises:
-            MissingKeyError: when the key is absent.
-            BatchSizeError: when the shapes do not agree.
+            MissingKeyError: if the key is absent.
+            BatchSizeError: if the shapes don't agree.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -82,11 +82,11 @@ class InplaceOps(IndexOps):
         self, input_dict_or_td: Mapping[Any, Any] | TensorCollection | None = None, clone: bool = False, *,
         non_blocking: bool = False, keys_to_update: Sequence[Key] | None = None, **kwargs: Any,
     ) -> Self:  # fmt: skip
-        """Copy values into the tensors of existing entries, all of them or none; legal on a locked container.
+        """Copy values into the tensors of existing entries, all or none; allowed on a locked container.
 
         Raises:
-            MissingKeyError: for a key that is absent.
-            BatchSizeError: when a value does not fit its entry.
+            MissingKeyError: for an absent key.
+            BatchSizeError: if a value doesn't fit its entry.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -126,10 +126,10 @@ class InplaceOps(IndexOps):
         return InplaceOps.update_(self, values, non_blocking=non_blocking)
 
     def copy_(self, tensordict: Any, non_blocking: bool = False) -> Self:
-        """Copy every leaf of another container of the same keys into this one's tensors; `update_` takes some of them.
+        """Copy all leaves of a container with the same keys into this one's tensors; `update_` copies some entries.
 
         Raises:
-            MissingKeyError: when either has a key that the other lacks.
+            MissingKeyError: if one has a key that the other lacks.
         """
         if self._copied_alike(tensordict, True, non_blocking):
             return self
@@ -138,7 +138,7 @@ class InplaceOps(IndexOps):
         return self
 
     def fill_(self, key: Key, value: float | bool) -> Self:
-        """Fill one entry with a number; a container is filled all the way down.
+        """Fill one entry with a number; a nested container is filled at every depth.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -151,14 +151,14 @@ class InplaceOps(IndexOps):
             if self._layered:
                 self._refuse_frozen("write in place", key)
             entries = self._live()
-            leaf = entries.get(key) if entries is self._live() else None  # else they are read anew: copies
+            leaf = entries.get(key) if entries is self._live() else None  # otherwise entries are copies
             if type(leaf) is Tensor and takes(leaf, value):
                 leaf.fill_(value)
                 return self
         entry = self._read(unravel_key_to_tuple(key))
         if isinstance(entry, TensorCollection):
             self._refuse_frozen("fill_", "")
-            entry._refuse_frozen("fill_")  # type: ignore[attr-defined]  # containers have it
+            entry._refuse_frozen("fill_")  # type: ignore[attr-defined]  # containers have this method
             targets: list[Tensor] = []
             back = lent(entry._open(targets, VALUES), targets, "fill_")
             self._write([(leaf, scalar_like(value, leaf), unravel_key_to_tuple(key)) for leaf in targets])
@@ -167,7 +167,7 @@ class InplaceOps(IndexOps):
         return InplaceOps.set_(self, key, value)
 
     def zero_(self) -> Self:
-        """Fill every leaf with zero; `fill_` takes other numbers."""
+        """Fill every leaf with zero; `fill_` writes other numbers."""
         self._refuse_frozen("zero_")
         leaves: list[Tensor] = []
         back = lent(self._open(leaves, VALUES), leaves, "zero_")
@@ -201,7 +201,7 @@ class InplaceOps(IndexOps):
         self, input_dict_or_td: Mapping[Any, Any] | TensorCollection, idx: Index, clone: bool = False, *,
         non_blocking: bool = False, keys_to_update: Sequence[Key] | None = None,
     ) -> Self:  # fmt: skip
-        """Copy values into the elements of existing entries at an index, all of them or none.
+        """Copy values into the elements of existing entries at an index, all or none.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -217,7 +217,7 @@ class InplaceOps(IndexOps):
         return self
 
     def copy_at_(self, tensordict: Any, idx: Index, non_blocking: bool = False, *, fast: bool = True) -> Self:
-        """Copy every leaf of another container into this one's elements at an index; see `update_at_`."""
+        """Copy all leaves of another container into this one's elements at an index; see `update_at_`."""
         if self._assign_alike(idx, tensordict, True):
             return self
         self._require_same_keys(tensordict, "copy_at_")
@@ -235,12 +235,12 @@ class InplaceOps(IndexOps):
         self._set_at(index, value, None, False)
 
     def _assign_alike(self, index: Any, value: Any, whole: bool) -> bool:
-        """Write a value whose leaves have exactly the shapes and dtypes of the elements; False for any other value."""
+        """Write a value if its leaves have exactly the shapes and dtypes of the elements; else return False."""
         kind, given = type(index), type(value) is dict and not whole
         if (kind is not int and kind is not slice) or not (type(value) is type(self) or given):
             return False
-        own = store_of(self)  # whose slots are read faster
-        size = () if own._stacked else own._batch_size  # a stack would ask all of its members
+        own = store_of(self)  # reading its slots is faster
+        size = () if own._stacked else own._batch_size  # a stack would compute it from all its members
         if not size or (kind is int and not -size[0] <= index < size[0]):
             return False
         leaves: list[Tensor] = []
@@ -255,7 +255,7 @@ class InplaceOps(IndexOps):
         return copied_alike(leaves, sources, alike, index=index, holder=own, rows=rows)
 
     def _fill_at(self, index: Any, value: Any, key: str | None = None) -> bool:
-        """Write a number to the elements at an int, a slice or a mask; False leaves all else to the general way."""
+        """Write a number to the elements at an int, a slice or a mask; False for the general path."""
         if self._stacked:
             return False
         mask: Any = index if type(index) is Tensor else None
@@ -274,14 +274,14 @@ class InplaceOps(IndexOps):
         return leaves is not None
 
     def _fillable(self, value: Any, key: str | None = None) -> list[Tensor] | None:
-        """One leaf, or all, where they are plain tensors that hold a number as it is; None for the general way."""
+        """One leaf, or all, if they are plain tensors that can hold the number exactly; None for the general path."""
         if self._stacked or type(value) not in NUMBERS:
             return None
         leaves: list[Any] = []
         if key is not None:
             self._refuse_frozen("write in place", key)
             entries = self._live()
-            leaves.append(entries.get(key) if entries is self._live() else None)  # else they are read anew: copies
+            leaves.append(entries.get(key) if entries is self._live() else None)  # otherwise entries are copies
         elif self._beside(self, leaves, [], "index") is None:
             return None
         return leaves if all([type(leaf) is Tensor and takes(leaf, value) for leaf in leaves]) else None
@@ -299,7 +299,7 @@ class InplaceOps(IndexOps):
         self._write(plan, non_blocking, parts)
 
     def _preallocate(self, index: Index, value: TensorCollection) -> None:
-        """Fill an empty container with zeroed buffers of what `value` holds, then write the elements."""
+        """Allocate zeroed buffers for the entries of `value` in an empty container, then write the elements."""
         self._require_unlocked("allocate")
         parts = normalise(index, self._batch_size)
         size = indexed_size(parts, self._batch_size, None, None)
@@ -328,7 +328,7 @@ class InplaceOps(IndexOps):
         self, source: Any, prefix: Path, parts: tuple[Any, ...] | None, size: torch.Size | None,
         wanted: list[Path] | None,
     ) -> list[Copy]:  # fmt: skip
-        """The copies that a write takes, each checked: (destination, source spread over it, path)."""
+        """The checked copies of a write: (destination, source expanded to it, path)."""
         self._refuse_frozen("write in place", join_path(prefix))
         if self._stacked:
             return self._through("_plan", source, prefix, parts, size, wanted)  # type: ignore[no-any-return]  # a plan
@@ -367,7 +367,7 @@ class InplaceOps(IndexOps):
         return self._plan_object(entry if rows is None else rows, value, path, parts, size)
 
     def _check_write(self, path: Path, entry: Tensor, source: Tensor, value: Any) -> None:
-        """Refuse a value whose dtype the entry can't hold; a typed class asks for its declaration."""
+        """Refuse a value whose dtype the entry can't hold; a typed class also checks its declaration."""
         if source.dtype is not entry.dtype and rank(source) > rank(entry):
             raise StructureError(
                 f"in-place write: `{join_path(path)}` holds {entry.dtype}, got {source.dtype}, which it can't hold "
@@ -378,11 +378,11 @@ class InplaceOps(IndexOps):
     def _plan_object(
         self, entry: Any, value: Any, path: Path, parts: tuple[Any, ...] | None, size: torch.Size
     ) -> list[Copy]:
-        """Entries without tensors: a stack of objects is written through, a shared value must stay what it is."""
+        """Plan writes to entries without tensors: a stack of objects is written, a shared value must not change."""
         if isinstance(entry, Entry):
             planned = entry._plan_write(value, parts, size, path)
             if not is_shared(entry):
-                return [(entry, planned, path)]  # type: ignore[list-item]  # commits by itself
+                return [(entry, planned, path)]  # type: ignore[list-item]  # it writes by itself
             if parts is not None or planned is entry._shown():
                 return []
             require_writable(entry._shown(), path)
@@ -395,7 +395,7 @@ class InplaceOps(IndexOps):
         return []
 
     def _choose_entry(self, key: str, mine: Any, theirs: Any, condition: Tensor) -> None:
-        """Let a condition choose between two entries that are neither tensors nor containers."""
+        """Choose by a condition between two entries that are neither tensors nor containers."""
         rows, others = Ragged.over(mine), Ragged.over(theirs)
         if rows is not None:
             self._put(key, Ragged.held(rows._choose(theirs if others is None else others, condition, key)))
@@ -408,13 +408,13 @@ class InplaceOps(IndexOps):
             )
 
     def _write(self, plan: Sequence[Copy], non_blocking: bool = False, parts: tuple[Any, ...] | None = None) -> None:
-        """Carry a checked plan out."""
+        """Execute a checked plan."""
         carry_out(plan, non_blocking, parts)
 
     # ---- masks ---------------------------------------------------------------------------------------------------
 
     def masked_fill_(self, mask: Tensor, value: float | bool) -> Self:
-        """Fill the elements where a mask over leading batch dims is true.
+        """Fill the elements for which a mask over leading batch dims is True.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -439,7 +439,7 @@ class InplaceOps(IndexOps):
         return self
 
     def masked_fill(self, mask: Tensor, value: float | bool) -> Self:
-        """A copy in which the elements where a mask over leading batch dims is true hold a number.
+        """A copy with the elements filled for which a mask over leading batch dims is True.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -456,7 +456,7 @@ class InplaceOps(IndexOps):
         return twin._refill(new, self._batch_size, self._names, VALUES)
 
     def _as_mask(self, mask: Tensor) -> Tensor:
-        """A mask over leading batch dims, with the other batch dims at size one."""
+        """Reshape a mask over leading batch dims, with size one for the other batch dims."""
         size = self._batch_size
         if mask.dtype is not torch.bool or mask.shape != size[: mask.ndim] or -1 in size[: mask.ndim]:
             raise BatchSizeError(
@@ -466,7 +466,7 @@ class InplaceOps(IndexOps):
         return over_events(mask, len(size) - mask.ndim)
 
     def _broadcast(self, value: Tensor) -> list[Tensor | None]:
-        """A tensor that broadcasts to the batch size, as one for each `VALUES` leaf; None for a shared tensor."""
+        """Expand a tensor that broadcasts to the batch size for each `VALUES` leaf; None for a shared tensor."""
         if self._stacked:
             return self._through("_broadcast_members", value)  # type: ignore[no-any-return]  # a list
         size, dims = self._batch_size, len(self._batch_size)
@@ -479,7 +479,7 @@ class InplaceOps(IndexOps):
                     continue
                 ndim = entry.ndim
                 if ndim not in by_rank:
-                    by_rank[ndim] = value.reshape(value.shape + (1,) * (ndim - dims))  # promotes as one with dims
+                    by_rank[ndim] = value.reshape(value.shape + (1,) * (ndim - dims))  # promotes as with dims
                 found += [by_rank[ndim]] if isinstance(entry, Tensor) else entry._broadcast(by_rank[ndim])
             elif has_lengths(entry):
                 found.append(entry._over_values(value, size))
@@ -491,18 +491,18 @@ class InplaceOps(IndexOps):
         self, condition: Tensor, other: Any, *, out: Any = None, pad: int | bool | None = None,
         update_batch_size: bool = False,
     ) -> Self:  # fmt: skip
-        """This container's elements where a condition over the batch dims holds, the other's elsewhere.
+        """Select this container's elements where a condition over the batch dims is True, else those of `other`.
 
         Args:
             condition: bool tensor that broadcasts to the batch size, aligned with its leading dims.
-            other: container of the same keys, number or tensor.
+            other: a container with the same keys, a number or a tensor.
             out: a container that receives the values.
-            pad: value for tensors that one side lacks; an object that one side lacks is kept.
-            update_batch_size: set `out`'s batch size to the result's.
+            pad: the value for tensors that one side lacks; an object that one side lacks is kept.
+            update_batch_size: set the batch size of `out` to that of the result.
 
         Raises:
             BatchSizeError: for a condition that is not a bool tensor over the batch.
-            StructureError: for entries that one side lacks, without `pad`; names them.
+            StructureError: without `pad`, for entries that one side lacks; names them.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -517,7 +517,7 @@ class InplaceOps(IndexOps):
         other = stacked_below(other._open([], VALUES)) if isinstance(other, TensorCollection) else other
         wide = condition_over(condition, self._batch_size)
         (frame, left), right = stacked_below(self._open([], VALUES))._pair(other, "where", pad)
-        if type(other) is type(self) and type(frame) is not type(self):  # optional fields that one side lacks
+        if type(other) is type(self) and type(frame) is not type(self):  # one side lacks optional fields
             frame = self._from_entries(frame._entries(), self._batch_size, self._device, self._names)
         whole = frame._leaves(VALUES)
         new = chosen(frame, whole, left, right, wide, isinstance(other, TensorCollection))
@@ -530,10 +530,10 @@ class InplaceOps(IndexOps):
         if update_batch_size:
             out._resize(result._batch_size, ())
         MappingOps.update(out, result, inplace=True)
-        return out  # type: ignore[no-any-return]  # the caller's own container
+        return out  # type: ignore[no-any-return]  # the container of the caller
 
     def _pair(self, other: Any, op: str, default: Any) -> tuple[tuple[Any, list[Tensor]], list[Any]]:
-        """A container and the aligned leaves of both operands; the pointwise kernels say how."""
+        """A container and the aligned leaves of both operands, as in the pointwise kernels."""
         raise NotImplementedError
 
     @classmethod
@@ -541,13 +541,13 @@ class InplaceOps(IndexOps):
         cls, schema: Mapping[Any, tuple[Sequence[int], torch.dtype]], *, batch_size: Sequence[int] | int | None = None,
         storage: str | None = None, device: Any = None, **kwargs: Any,
     ) -> Self:  # fmt: skip
-        """Zeroed buffers from a mapping of keys to (event shape, dtype).
+        """Allocate zeroed buffers from a mapping of keys to (event shape, dtype).
 
         Args:
             schema: key -> (shape of one element, dtype); nested keys are tuples.
             batch_size: the leading dims of every buffer.
             storage: None for memory, "shared" for shared memory.
-            device: where the buffers live.
+            device: the device of the buffers.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -558,7 +558,7 @@ class InplaceOps(IndexOps):
             extra = f" with {sorted(kwargs)}" if kwargs else ""
             raise UnsupportedOperationError(f"from_schema: storage is None or 'shared', got {storage!r}{extra}")
         size = as_batch_size(batch_size)
-        result = cls(batch_size=size, device=device)  # type: ignore[call-arg]  # an untyped container's constructor
+        result = cls(batch_size=size, device=device)  # type: ignore[call-arg]  # an untyped container
         for key, (shape, dtype) in schema.items():
             buffer = torch.zeros(*size, *shape, dtype=dtype, device=device)
             if storage == "shared":
@@ -568,7 +568,7 @@ class InplaceOps(IndexOps):
 
 
 def spread(source: Tensor, size: torch.Size, event: torch.Size, source_dims: int | None, path: Path) -> Tensor:
-    """A source tensor expanded over the batch dims of its destination, never over its event dims."""
+    """Expand a source tensor over the batch dims of its destination, never over its event dims."""
     target = size + event
     if source.is_nested:
         source = jagged(join_path(path), source)

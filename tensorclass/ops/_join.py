@@ -1,7 +1,7 @@
 """Joining containers and cutting them apart along batch dims."""
 
-# Operations call each other past the instance: pyright takes what they return for the mixin, mypy for Self as it is.
-# pyright: reportReturnType=false
+# Operations call each other through the class: pyright infers the mixin as their result, mypy infers Self. pyright:
+# reportReturnType=false
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ C_co = TypeVar("C_co", bound=TensorCollection, covariant=True)
 
 
 class Joinable(Protocol[C_co, K]):
-    """For checkers: a list or tuple of containers that are of one class, whether that has a name or not."""
+    """For checkers: a list or tuple of containers of the same class, named or not."""
 
     @overload
     def __getitem__(self, index: int, /) -> Exactly[K]: ...
@@ -45,19 +45,19 @@ class Joinable(Protocol[C_co, K]):
 
 @flags
 class JoinOps(ShapeOps):
-    """`stack`, `cat`, `split`, `unbind` and their kin."""
+    """`stack`, `cat`, `split`, `unbind` and related methods."""
 
     __slots__ = ()
     _joins_plainly: ClassVar[bool] = True
-    """Whether tensors of one key always join by the torch function; a class with a policy for a field says no."""
+    """Whether tensors of a key are always joined by the torch function; False for a class with join policies."""
     _keeps_objects: ClassVar[bool] = False
-    """Whether Python objects that are the same always stay one value; an untyped stack holds one for each element."""
+    """Whether equal Python objects always become one value; in an untyped stack they become one per element."""
 
     # ---- joining -------------------------------------------------------------------------------------------------
 
     @classmethod
     def _join(cls, items: Sequence[Any], dim: int, size: torch.Size, names: Names, how: Join) -> Any:
-        """Join containers of one class entry by entry; a class may have its own policy for a field."""
+        """Join containers of one class entry by entry; a class may have a policy for a field."""
         first = items[0]
         entries = [item._live() for item in items]
         keys = entries[0].keys()
@@ -70,7 +70,7 @@ class JoinOps(ShapeOps):
 
     @classmethod
     def _join_objects(cls, key: str, values: list[Any], dim: int, how: Join) -> Any:
-        """Join Python objects shared by their batches; a class that declares nothing may hold those that differ."""
+        """Join Python objects that batches share; in an untyped container they may differ."""
         if how.are_same(values):
             return values[0]
         raise how.different_objects(key, values)
@@ -80,8 +80,8 @@ class JoinOps(ShapeOps):
         """Join containers along a new batch dim.
 
         Args:
-            input: containers of one class, the same keys, batch size and event shapes.
-            dim: where the new dim goes, from 0 to the number of batch dims.
+            input: containers with the same class, keys, batch size and event shapes.
+            dim: the position of the new dim, from 0 to the number of batch dims.
             out: a container that receives the result.
 
         Raises:
@@ -114,7 +114,7 @@ class JoinOps(ShapeOps):
         return [self._read(unravel_key_to_tuple(key)) for key in keys]
 
     def _ordered(self, sorted: bool | Sequence[Key] | None) -> list[Tensor]:
-        """All leaves in lexical order of their keys (the default), in insertion order, or in a given order."""
+        """All leaves in lexical order of their keys (the default), in insertion order, or in the given order."""
         if sorted is None or isinstance(sorted, bool):
             keys = MappingOps.keys(self, True, True, sort=sorted is not False)
             return self._tensors(list(keys))
@@ -126,7 +126,7 @@ class JoinOps(ShapeOps):
         """Stack all entries into one tensor.
 
         Args:
-            dim: where the new dim goes in the result.
+            dim: the position of the new dim in the result.
             sorted: True (default) for lexical order of the keys, False for insertion order, or the keys in order.
             out: a tensor that receives the result.
 
@@ -163,8 +163,8 @@ class JoinOps(ShapeOps):
 
         Args:
             *keys: the entries, of one shape.
-            out_key: where the result goes.
-            dim: where the new dim goes, counted over all dims of the result; it must lie behind the batch dims.
+            out_key: the key of the result.
+            dim: the position of the new dim, counted over all dims of the result; it must come after the batch dims.
             keep_entries: keep the entries that were stacked.
 
         >>> import torch
@@ -194,8 +194,8 @@ class JoinOps(ShapeOps):
     # ---- cutting -------------------------------------------------------------------------------------------------
 
     def _cut(self, dim: int, cut: Callable[[Tensor], Sequence[Tensor]], names: Names) -> tuple[Self, ...]:
-        """Containers from the pieces of every leaf; the batch sizes come from the pieces of an empty tensor."""
-        store: Any = self._store if self._layered else self  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # which makes the pieces in fewer steps
+        """Containers from the pieces of every leaf, with batch sizes from the pieces of an empty tensor."""
+        store: Any = self._store if self._layered else self  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # the store makes the pieces in fewer steps
         size = store._batch_size
         leaves: list[Tensor] = []
         twin = store._open(leaves)
@@ -207,11 +207,11 @@ class JoinOps(ShapeOps):
         return self._as_pieces([twin._make(column, part, names) for column, part in zip(columns, sizes, strict=True)])
 
     def _as_pieces(self, made: list[Any]) -> tuple[Self, ...]:
-        """What a store made, as instances of the class over it."""
+        """Wrap the results of the store as instances of this class."""
         return tuple(map(self._wrap, made) if self._layered else made)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
 
     def split(self, split_size: int | Sequence[int], dim: int | str = 0) -> tuple[Self, ...]:
-        """Cut a batch dim into pieces of a size, or of given sizes, as views.
+        """Split a batch dim into pieces of a size, or of given sizes, as views.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -238,7 +238,7 @@ class JoinOps(ShapeOps):
         return self._cut(at, lambda leaf: leaf.split_with_sizes(sizes, at), self._names)
 
     def tensor_split(self, indices_or_sections: Any, dim: int | str = 0) -> tuple[Self, ...]:
-        """Cut a batch dim at given positions, or into a number of nearly equal pieces.
+        """Split a batch dim at given positions, or into a number of nearly equal pieces.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -251,7 +251,7 @@ class JoinOps(ShapeOps):
         return self._cut(at, lambda leaf: leaf.tensor_split(indices_or_sections, at), self._names)
 
     def chunk(self, chunks: int, dim: int | str = 0) -> tuple[Self, ...]:
-        """Cut a batch dim into at most a number of equal pieces; the last may be smaller.
+        """Split a batch dim into at most `chunks` equal pieces; the last may be smaller.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -288,7 +288,7 @@ class JoinOps(ShapeOps):
 
 
 class Join:
-    """How one entry of several containers becomes one entry of their join."""
+    """How the entries of several containers under a key are joined."""
 
     __slots__ = ("cls", "new_dim", "op", "path", "sizes", "torch_fn")
     cls: type[JoinOps]
@@ -319,7 +319,7 @@ class Join:
         return self.objects(key, values, dim)
 
     def containers(self, key: str, values: list[Any], dim: int) -> Any:
-        """Join nested containers, which may have more batch dims than their holder."""
+        """Join nested containers, which may have more batch dims than their parent."""
         inner = Join(self.op, self.torch_fn, self.new_dim, (*self.path, key))
         values = inner.of_one_class(values)
         size = joined_size([value._batch_size for value in values], dim, inner)
@@ -332,16 +332,16 @@ class Join:
         return self.cls._join_objects(key, values, dim, self)
 
     def objects(self, key: str, values: list[Any], dim: int) -> Any:
-        """Join values shared by their batches; the class says how."""
+        """Join values that batches share, by the rule of the class."""
         return self.cls._join_objects(key, values, dim, self)
 
     def are_same(self, values: Sequence[Any]) -> bool:
-        """Whether all are one value."""
+        """Whether all values are the same."""
         first = values[0]
         return all(same_object(value, first) for value in values)
 
     def different_objects(self, key: str, values: list[Any]) -> StructureError:
-        """The error for values shared by their batches that differ."""
+        """The error for shared values that differ."""
         first = values[0]
         at = next((i for i, value in enumerate(values) if not same_object(value, first)), 0)
         return StructureError(
@@ -352,11 +352,11 @@ class Join:
         )
 
     def at(self, key: str) -> str:
-        """A key as it is printed in messages."""
+        """A key in messages."""
         return join_path((*self.path, key))
 
     def mismatch(self, key: str, values: list[Any]) -> StructureError:
-        """The error for values that do not join; names the first that differs."""
+        """The error for values that can't be joined; names the first that differs."""
         first = values[0]
         for position, value in enumerate(values):
             if not isinstance(value, type(first)) and not isinstance(first, type(value)):
@@ -382,7 +382,10 @@ class Join:
         return KeySetError(f"{self.op} joins containers of the same keys: {', '.join(only)}")
 
     def of_one_class(self, items: list[Any]) -> list[Any]:
-        """The containers, stacks and parameters as dense stores beside dense ones; refused when the classes differ."""
+        """Containers of one class; stacks and parameters among dense containers become dense.
+
+        Raises if classes differ.
+        """
         if all([type(item) is type(items[0]) for item in items]):
             return items
         items = [unstacked(item) for item in items]
@@ -426,7 +429,7 @@ def _same_but(a: torch.Size, b: torch.Size, dim: int) -> bool:
 
 
 def _join_plain(items: Sequence[Any], how: Join, at: int) -> Any:
-    """The join of containers of one class, of tensors and equal objects; None where the general way looks closer."""
+    """Join containers of one class with tensors and equal objects; None for the general path."""
     first = items[0]
     cls = type(first)
     if not first._joins_plainly or [type(item) for item in items].count(cls) != len(items):
@@ -436,16 +439,16 @@ def _join_plain(items: Sequence[Any], how: Join, at: int) -> Any:
         items = [item._store for item in items]
         first = items[0]
     size = first._batch_size
-    twin = first._twin() if first._plain else None  # which becomes the result
+    twin = first._twin() if first._plain else None  # it becomes the result
     tables: list[dict[str, Any]] = []
     for item in items:
         if item._stacked or item._names is not None or (new_dim and item._batch_size != size):
             return None
-        tables.append(item._live().copy() if tables or twin is None else twin._live())  # others may write meanwhile
+        tables.append(item._live().copy() if tables or twin is None else twin._live())  # other threads may write to it
     try:
         joined = _join_tables(tables, how, at, keeps, None if layered else items)
         length = len(items) if new_dim else sum([item._batch_size[at] for item in items])
-    except (KeyError, IndexError, RuntimeError, TypeError):  # the general way says which field and why
+    except (KeyError, IndexError, RuntimeError, TypeError):  # the general path names the field and the reason
         return None
     if joined is None:
         return None
@@ -461,17 +464,18 @@ def _join_plain(items: Sequence[Any], how: Join, at: int) -> Any:
 def _join_tables(
     tables: list[dict[str, Any]], how: Join, at: int, keeps: bool, items: Sequence[Any] | None
 ) -> dict[str, Any] | None:
-    """Join entry by entry; None where one does not join plainly.
+    """Join entry by entry; None if an entry needs the general path.
 
-    `keeps`: equal objects stay one; else they are joined as the class of `items` says, None where each field has a say.
+    `keeps`: equal objects become one value; else they are joined by the class of `items`, or None if fields have
+    policies.
     """
-    joined, torch_fn = tables[0], how.torch_fn  # it becomes the result: each value is read before it is replaced
+    joined, torch_fn = tables[0], how.torch_fn  # it becomes the result: read each value before replacing it
     keys = [*map(list, tables)]
     if keys.count(keys[0]) < len(keys):
         return None
     for key, column in zip(keys[0], [*zip(*[table.values() for table in tables])]):  # noqa: B905  # a keyword takes time
         value = column[0]
-        if isinstance(value, Tensor):  # dim 0 is the default, and naming it costs a tenth
+        if isinstance(value, Tensor):  # dim 0 is the default; passing it costs a tenth more
             joined[key] = torch_fn(column, at) if at else torch_fn(column)
         elif isinstance(value, JoinOps):
             inner = joined[key] = _join_plain(column, how, at)
@@ -496,7 +500,7 @@ def _require_containers(items: list[Any], op: str) -> None:
 
 
 def _joined(input: Any, dim: Any, out: Any, how: Join) -> Any:
-    """Join containers: the plain way where it can be gone, else entry by entry by the rules of their class."""
+    """Join containers by the plain path if possible, else entry by entry by the rules of their class."""
     items = list(input)
     first = items[0] if items else None
     if not isinstance(first, JoinOps):
@@ -519,7 +523,7 @@ def _joined(input: Any, dim: Any, out: Any, how: Join) -> Any:
 
 
 def stack(input: Joinable[C, K], dim: int = 0, *, out: C | None = None) -> C:
-    """Join containers along a new batch dim; what `torch.stack` does with containers.
+    """Join containers along a new batch dim, as `torch.stack` does with containers.
 
     >>> import torch
     >>> from tensorclass import TensorDict, stack
@@ -532,7 +536,7 @@ def stack(input: Joinable[C, K], dim: int = 0, *, out: C | None = None) -> C:
 
 
 def cat(input: Joinable[C, K], dim: int = 0, *, out: C | None = None) -> C:
-    """Join containers along an existing batch dim; what `torch.cat` does with containers.
+    """Join containers along an existing batch dim, as `torch.cat` does with containers.
 
     >>> import torch
     >>> from tensorclass import TensorDict, cat
@@ -545,7 +549,7 @@ def cat(input: Joinable[C, K], dim: int = 0, *, out: C | None = None) -> C:
 
 
 def _stills(items: list[Any]) -> list[Any]:
-    """The containers as they are now, each read once: other threads may write meanwhile."""
+    """Snapshots of the containers, each read once: other threads may write to them."""
     twins = {id(item): item._twin() for item in items}
     return [twins[id(item)] for item in items]
 

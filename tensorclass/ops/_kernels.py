@@ -1,4 +1,4 @@
-"""The few functions that do the work of every pointwise operation, over the leaves of any container."""
+"""The few functions that implement every pointwise operation, on the leaves of any container."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ Function: TypeAlias = Callable[..., Any]
 C = TypeVar("C", bound="Pointwise")
 
 interpreters = torch._C._functorch.peek_interpreter_stack  # pyright: ignore[reportAttributeAccessIssue]  # a C module
-PLAIN_FLOATS: Final = (torch.float32, torch.float64)  # every operation on them exists and stays in the dtype
+PLAIN_FLOATS: Final = (torch.float32, torch.float64)  # every operation supports them and keeps the dtype
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A row of the table with its torch functions at hand.
+    """A row of the table with its torch functions.
 
     Args:
         name: the operation, for messages.
-        function: on one leaf and its operands.
-        foreach: the same on lists.
-        write: on one leaf, in place.
-        foreach_write: the same on lists.
-        numbers: which operands `function` takes as Python numbers.
-        foreach_numbers: whether `foreach` takes a number for all of its operand lists.
-        checked: whether a typed class is asked to accept the result.
-        swap: whether `foreach` takes the operand first.
-        meets: whether it concerns the Python objects of two containers.
-        equality: True for the test of equality, False for its opposite, else None.
+        function: the function of one leaf and its operands.
+        foreach: the same for lists of leaves.
+        write: the in-place function of one leaf.
+        foreach_write: the same for lists of leaves.
+        numbers: which operands of `function` may be Python numbers.
+        foreach_numbers: whether `foreach` accepts a number instead of an operand list.
+        checked: whether a typed class must accept the result.
+        swap: whether the operand is the first argument of `foreach`.
+        meets: whether it also combines the Python objects of two containers.
+        equality: True for `==`, False for `!=`, else None.
     """
 
     name: str
@@ -81,7 +81,7 @@ def _writer(row: Row, function: Function) -> Function:
 
     def copy(leaf: Tensor, *operands: Any) -> Tensor:
         new = function(leaf, *operands)
-        if rank(new) > rank(leaf):  # which copy_ would cast silently
+        if rank(new) > rank(leaf):  # copy_ would cast it silently
             raise ArgumentError(f"result type {new.dtype} can't be cast to {leaf.dtype}")
         return leaf.copy_(new)
 
@@ -148,7 +148,7 @@ def binary(self: C, other: Any, kernel: Kernel, alpha: complex | None = None, de
     """Combine every leaf with a container, a tensor over the batch, or a number."""
     options = {} if alpha is None else {"alpha": alpha}
     if type(other) is type(self):
-        if self._layered and self._is_rigid(True):  # the declaration covers the result, so the stores do the work
+        if self._layered and self._is_rigid(True):  # the declaration covers the result, so compute on the stores
             store: Any = _twins(self._store, other._store, kernel, options, True)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
             twin = None if store is None else self._wrap(store)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # as above
         else:
@@ -173,7 +173,7 @@ def binary(self: C, other: Any, kernel: Kernel, alpha: complex | None = None, de
 
 
 def _twins(self: C, other: Any, kernel: Kernel, options: dict[str, Any], alike: bool = False) -> C | None:
-    """Combine two containers of one class and the same tensors; None where the general way has to look closer."""
+    """Combine two containers of the same class with the same keys; None for the general path."""
     leaves: list[Tensor] = []
     right: list[Tensor] = []
     template = paired(self, other, leaves, right, alike) if type(other) is type(self) else None
@@ -188,7 +188,7 @@ def _twins(self: C, other: Any, kernel: Kernel, options: dict[str, Any], alike: 
 def _combined(
     twin: C, leaves: list[Tensor], right: Right, other: Any, kernel: Kernel, options: dict[str, Any]
 ) -> C:  # fmt: skip
-    """A twin refilled with what an operation makes of its leaves and an operand."""
+    """A twin refilled with the results of an operation on its leaves and an operand."""
     try:
         new = _run(kernel, leaves, right, options)
     except RuntimeError as error:
@@ -199,23 +199,23 @@ def _combined(
 
 
 def _locked(result: C) -> C:
-    """The result of arithmetic on a locked container, which is locked as well."""
+    """Lock the result of arithmetic on a locked container."""
     result._set_lock(None)
     return result
 
 
 def dunder(self: C, other: object, kernel: Kernel) -> C:
-    """The operator form: a foreign operand is Python's business."""
+    """The operator form; returns NotImplemented for a foreign operand."""
     alike = type(other) is type(self)
     if not (alike or isinstance(other, OPERANDS)):
-        return NotImplemented  # type: ignore[no-any-return]  # what Python expects of an operator
+        return NotImplemented  # type: ignore[no-any-return]  # the operator protocol
     if kernel.equality is None:
         return binary(self, other, kernel)
     size = there = self._batch_size
     if alike or isinstance(other, TensorCollection):
         there = other._batch_size  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a container
         if (not alike and self._refusal(other, kernel.name) is not None) or (size != there and _of_owners()):  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # as above
-            return NotImplemented  # type: ignore[no-any-return]  # instances of two classes are not equal, as dataclasses
+            return NotImplemented  # type: ignore[no-any-return]  # instances of two classes differ
     result: Any = binary(self, other, kernel)
     if alike or not isinstance(other, Tensor):
         (result._store if result._layered else result)._equality = kernel.equality if there == size else None
@@ -223,7 +223,7 @@ def dunder(self: C, other: object, kernel: Kernel) -> C:
 
 
 def _of_owners() -> bool:
-    """Whether the objects that hold two containers are compared, such as models and dataclasses: that gives a bool."""
+    """Whether `==` compares objects that hold containers, such as dataclasses, and so must return a bool."""
     return not torch.compiler.is_compiling() and sys._getframe(3).f_code.co_name in ("__eq__", "__ne__")
 
 
@@ -236,7 +236,7 @@ def ternary(self: C, first: Any, second: Any, kernel: Kernel, value: complex | N
     options = {} if value is None else {"value": value}
     try:
         if _listable(kernel, leaves, rights, options) and not _tracks_integers(leaves):
-            new: Sequence[Tensor] = kernel.foreach(leaves, *rights, **options)  # type: ignore[misc]  # not None: listable
+            new: Sequence[Tensor] = kernel.foreach(leaves, *rights, **options)  # type: ignore[misc]  # listable: not None
         else:
             columns = _columns(kernel, leaves, rights)
             new = [kernel.function(*row, **options) for row in zip(leaves, *columns, strict=True)]
@@ -259,7 +259,7 @@ def clamp(self: C, low: Any, high: Any, out: Any, in_place: bool = False) -> C:
     if out is None:
         return result
     out.copy_(result)
-    return out  # type: ignore[no-any-return]  # the caller's own container
+    return out  # type: ignore[no-any-return]  # the container of the caller
 
 
 def write(self: C, kernel: Kernel, *operands: Any, default: Default = None, **given: complex | None) -> C:
@@ -298,12 +298,12 @@ def write(self: C, kernel: Kernel, *operands: Any, default: Default = None, **gi
 
 
 def _clear(leaves: list[Tensor], right: Right) -> Right:
-    """An operand for all leaves that the write to none of them changes."""
+    """An operand for all leaves that no write to a leaf changes."""
     return apart(leaves, [right], own=False)[0] if isinstance(right, Tensor) else right
 
 
 def _targets(self: C, operands: tuple[Any, ...], leaves: list[Tensor]) -> tuple[C, Layout | None]:
-    """What an operation in place reads keys from, its leaves, and their layout where that is at hand."""
+    """The container whose keys an in-place operation reads, its leaves, and their layout if known."""
     if not any([isinstance(other, (Tensor, TensorCollection)) for other in operands]):
         leaves += self._leaves(VALUES)
         return self, None
@@ -317,7 +317,7 @@ def _targets(self: C, operands: tuple[Any, ...], leaves: list[Tensor]) -> tuple[
 def write_dunder(self: C, other: object, kernel: Kernel) -> C:
     """The augmented operator."""
     if not isinstance(other, OPERANDS):
-        return NotImplemented  # type: ignore[no-any-return]  # what Python expects of an operator
+        return NotImplemented  # type: ignore[no-any-return]  # the operator protocol
     return write(self, kernel, other)
 
 
@@ -330,7 +330,7 @@ def _run(kernel: Kernel, leaves: list[Tensor], right: Right, options: dict[str, 
     ):
         try:
             return kernel.foreach(right, leaves, **options) if kernel.swap else kernel.foreach(leaves, right, **options)  # type: ignore[no-any-return]  # torch's
-        except RuntimeError:  # its autograd refuses integers beside tracked leaves; the loop says what else is wrong
+        except RuntimeError:  # its autograd refuses integers mixed with tracked leaves; the loop finds other errors
             pass
     function = kernel.function
     if many:
@@ -341,13 +341,13 @@ def _run(kernel: Kernel, leaves: list[Tensor], right: Right, options: dict[str, 
 
 
 FEW: Final = 3
-"""Up to here a loop over tensors takes less time than one call for all of them."""
+"""Up to this number of tensors, a loop is faster than one foreach call."""
 SCALAR_FREE: Final = frozenset({"add", "sub", "mul", "div"})
-"""Operations that give the same bits with a number and with a 0-d tensor of the leaf's dtype."""
+"""Operations with identical results for a number and for a 0-d tensor of the leaf's dtype."""
 
 
 def _repeated(leaves: list[Tensor], number: float) -> Right:
-    """A number as one 0-d tensor for all leaves, which foreach takes at twice the speed; else the number itself."""
+    """A number as one 0-d tensor for all leaves, which makes foreach twice as fast; else the number itself."""
     first = leaves[0] if leaves else None
     if first is None or first.dtype not in PLAIN_FLOATS or torch.compiler.is_compiling() or interpreters() is not None:
         return number
@@ -358,21 +358,21 @@ def _repeated(leaves: list[Tensor], number: float) -> Right:
 
 
 def _foreach_or_loop(kernel: Kernel, leaves: list[Tensor]) -> Sequence[Tensor]:
-    """The foreach function, or the loop where its autograd refuses integers beside tracked leaves."""
+    """The foreach function; or a loop, if its autograd refuses integers mixed with tracked leaves."""
     try:
-        return kernel.foreach(leaves)  # type: ignore[misc,no-any-return]  # not None: the caller asked
+        return kernel.foreach(leaves)  # type: ignore[misc,no-any-return]  # not None: checked by the caller
     except RuntimeError:
         return [kernel.function(leaf) for leaf in leaves]
 
 
 def _tracks_integers(leaves: list[Tensor]) -> bool:
-    """Whether autograd tracks some leaves and others can't be tracked: foreach kernels refuse the mixture."""
+    """Whether autograd tracks some leaves and can't track others: foreach kernels refuse the mixture."""
     tracked = torch.is_grad_enabled() and any([leaf.requires_grad for leaf in leaves])
     return tracked and not all([leaf.is_floating_point() or leaf.is_complex() for leaf in leaves])
 
 
 def _listable(kernel: Kernel, leaves: list[Tensor], rights: tuple[Right, ...], options: dict[str, Any]) -> bool:
-    """Whether foreach computes what the loop would: it has no batching rule, and takes no empty list."""
+    """Whether foreach gives the same results as the loop: it has no batching rule, and accepts no empty list."""
     if kernel.foreach is None or not leaves:
         return False
     for i, right in enumerate(rights):
@@ -384,7 +384,7 @@ def _listable(kernel: Kernel, leaves: list[Tensor], rights: tuple[Right, ...], o
 
 
 def _columns(kernel: Kernel, leaves: list[Tensor], rights: tuple[Right, ...]) -> list[list[Any]]:
-    """Each operand as one value for each leaf; a number as a tensor where torch takes no number."""
+    """Each operand as one value per leaf; a number becomes a tensor if torch doesn't accept numbers."""
     plain = [not isinstance(right, (list, Tensor)) for right in rights]
     columns: list[list[Any]] = []
     for i, right in enumerate(rights):
@@ -399,7 +399,7 @@ def _columns(kernel: Kernel, leaves: list[Tensor], rights: tuple[Right, ...]) ->
 
 
 def _scalar(leaf: Tensor, number: Any) -> Tensor:
-    """A number as a 0-d tensor that promotes with the leaf as the number does."""
+    """A number as a 0-d tensor with the same type promotion as the number."""
     return torch.as_tensor(number, dtype=leaf.dtype if rank(leaf) >= rank(number) else None, device=leaf.device)
 
 
@@ -407,7 +407,7 @@ def _scalar(leaf: Tensor, number: Any) -> Tensor:
 
 
 def _surely_writable(leaves: list[Tensor], rights: tuple[Right, ...]) -> bool:
-    """Whether the common case holds, which needs no closer look: plain float tensors of one dtype, nothing tracked."""
+    """Whether the common case holds: plain float tensors of one dtype, none tracked by autograd."""
     if not leaves or torch.compiler.is_compiling():
         return False
     dtype, device, views = leaves[0].dtype, leaves[0].device, torch.is_grad_enabled()
@@ -433,7 +433,7 @@ def _require_writable(
     self: Pointwise, kernel: Kernel, leaves: list[Tensor], columns: list[list[Any]], options: dict[str, Any],
     paths: Layout | None,
 ) -> None:  # fmt: skip
-    """Refuse an in-place operation that would fail or lose something in any leaf."""
+    """Refuse an in-place operation that would fail or lose data in any leaf."""
     tracked = torch.is_grad_enabled()
     probed: list[Any] = []
     for i, row in enumerate(zip(leaves, *columns, strict=True)):
@@ -450,7 +450,7 @@ def _require_writable(
 
 
 def _misshapen(row: Sequence[Any]) -> str:
-    """Why the result would not have the leaf's shape; empty when it has."""
+    """The reason why the result would not have the leaf's shape; empty if it has."""
     shape = row[0].shape
     for other in row[1:]:
         if isinstance(other, Tensor) and other.shape != shape and not broadcasts_to(other.shape, shape):
@@ -459,7 +459,7 @@ def _misshapen(row: Sequence[Any]) -> str:
 
 
 def _plain(row: Sequence[Any]) -> bool:
-    """Whether all operands are of one dtype that every operation knows and keeps."""
+    """Whether all operands have the same dtype, which every operation supports and keeps."""
     dtype, device = row[0].dtype, row[0].device
     if dtype not in PLAIN_FLOATS:
         return False
@@ -473,7 +473,7 @@ def _plain(row: Sequence[Any]) -> bool:
 
 
 def _rejected(kernel: Kernel, row: Sequence[Any], options: dict[str, Any]) -> str:
-    """Why torch refuses these dtypes in place: it is asked, on tensors without elements."""
+    """The reason why torch refuses these dtypes in place, found by a call on tensors without elements."""
     probes = [x.new_zeros((0,) * (x.ndim > 0)) if isinstance(x, Tensor) else x for x in row]
     try:
         if kernel.write is not None:
@@ -488,7 +488,7 @@ def _explained(
     self: Pointwise, kernel: Kernel, leaves: list[Tensor], rights: tuple[Right, ...], options: dict[str, Any],
     error: RuntimeError,
 ) -> Exception:  # fmt: skip
-    """The error that names the leaf where torch failed, or torch's own when no single leaf did."""
+    """The error with the name of the leaf on which torch failed, or torch's own error if no single leaf fails."""
     if isinstance(error, (torch.OutOfMemoryError, StructureError, UnsupportedOperationError)):
         return error
     columns = _columns(kernel, leaves, rights)
@@ -510,9 +510,9 @@ def _explained(
 
 
 def torch_handlers() -> tuple[dict[Any, Function], dict[str, Function]]:
-    """Handlers of torch functions, by function where that is a builtin, else by name.
+    """Handlers of torch functions, by function for builtins, else by name.
 
-    They serve `torch.sin(batch)`, `torch.add(batch, 1)` and `tensor - batch`.
+    They handle `torch.sin(batch)`, `torch.add(batch, 1)` and `tensor - batch`.
     """
     builtins: dict[Any, Function] = {}
     named: dict[str, Function] = {
@@ -555,7 +555,7 @@ def _handler(row: Row) -> Function:
                 f"torch.{row.torch_name}: the first argument is the container, got {type(input).__name__}"
             )
         if row.name in REFLECTED:
-            return dunder(other, input, REFLECTED[row.name])  # type: ignore[type-var]  # containers have the operations
+            return dunder(other, input, REFLECTED[row.name])  # type: ignore[type-var]  # containers have them
         return operation(other, MIRRORED.get(row.name, row.name))(other, input, *args[1:], **kwargs)
 
     return handle
@@ -569,7 +569,7 @@ def _refusal(name: str, instead: str) -> Function:
 
 
 def register_torch_functions() -> None:
-    """Fill the tables that `__torch_function__` looks into."""
+    """Fill the tables that `__torch_function__` reads."""
     builtins, named = torch_handlers()
     TensorCollection._torch_functions.update(builtins)
     Pointwise._operators.update(named)

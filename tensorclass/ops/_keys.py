@@ -1,7 +1,7 @@
-"""Other key layouts around the same leaves: select, exclude, rename, flatten, unflatten, partition."""
+"""Containers with other keys around the same leaves: select, exclude, rename, flatten, unflatten, partition."""
 
-# Operations call each other past the instance: pyright takes what they return for the mixin, mypy for Self as it is.
-# pyright: reportReturnType=false
+# Operations call each other through the class: pyright infers the mixin as their result, mypy infers Self. pyright:
+# reportReturnType=false
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from ._undo import FLATTENED_KEYS, UNFLATTENED_KEYS
 
 @flags
 class KeyOps(LazyOps):
-    """Containers with another key layout. Of a typed class the result is untyped: it is another schema."""
+    """Containers with other keys. For a typed class, the result is untyped, since its schema differs."""
 
     __slots__ = ()
 
     def _adopt(self, result: Any, seen: dict[str, Any] | None = None) -> Self:
-        """Make this container hold what another one holds, which was made from the entries `seen`."""
+        """Take over the contents of another container, which was made from the entries `seen`."""
         self._require_unlocked("change the keys")
         self._swap_in(result._entries(), self._entries() if seen is None else seen)
         return self
 
     def _relaid(self, leaves: Sequence[tuple[Path, Any]]) -> Any:
-        """An untyped container of the same batch size from paths and values; nested containers are made anew."""
+        """An untyped container with the same batch size from paths and values; nested containers are new."""
         result: Any = self._laid({})
         for path, value in leaves:
             node = result
@@ -60,16 +60,16 @@ class KeyOps(LazyOps):
         return result
 
     def select(self, *keys: Key, inplace: bool = False, strict: bool = True, as_tensordict: bool = False) -> Any:
-        """A container of some of the entries, around the same tensors.
+        """Select entries: a container with some of the entries, around the same tensors.
 
         Args:
-            *keys: what to keep; a nested key keeps the containers above it.
-            inplace: drop the others from this container.
-            strict: raise for a key that is absent; else skip it.
-            as_tensordict: accepted for compatibility; the result is untyped anyway.
+            *keys: the keys to keep; a nested key keeps its parent containers.
+            inplace: drop all other entries from this container.
+            strict: raise for an absent key; otherwise skip it.
+            as_tensordict: accepted for compatibility; the result is always untyped.
 
         Raises:
-            MissingKeyError: for an absent key when strict.
+            MissingKeyError: for an absent key, if strict.
 
         >>> from tensorclass import TensorDict
         >>> list(TensorDict(a=1, b=2).select("a").keys())
@@ -79,18 +79,18 @@ class KeyOps(LazyOps):
             flag(inplace=inplace, strict=strict, as_tensordict=as_tensordict)
         if self._stacked and not inplace:
             return self._untyped("select", *keys, strict=strict)
-        if not inplace:  # the common call: one look each
+        if not inplace:  # the common call: one lookup each
             entries = self._entries()
             found = {key: entries[key] for key in keys if type(key) is str and key in entries}
             if len(found) == len(keys):
                 return self._laid({k: v if type(v) is Tensor else _shallow(v) for k, v in found.items()})
         seen = self._entries() if inplace else None
-        source = self if strict else self._twin()  # other threads may write meanwhile
+        source = self if strict else self._twin()  # a copy: other threads may write to it
         result = self._relaid(source._taken([unravel_key_to_tuple(key) for key in keys], strict))
         return self._adopt(result, seen) if inplace else result
 
     def _taken(self, paths: Sequence[Path], strict: bool) -> list[tuple[Path, Any]]:
-        """The entries under some paths; of a lazy stack that a path goes through, a stack of what is below it."""
+        """The entries under some paths; for a path through a lazy stack, a stack of the selected entries."""
         found: dict[Path, Any] = {}
         stacks: dict[Path, tuple[Any, list[Path]]] = {}
         for path in paths:
@@ -109,7 +109,7 @@ class KeyOps(LazyOps):
         return list(found.items())
 
     def exclude(self, *keys: Key, inplace: bool = False) -> Any:
-        """A container without some of the entries; absent keys are ignored.
+        """Exclude entries: a container without some of the entries. Absent keys are ignored.
 
         >>> from tensorclass import TensorDict
         >>> list(TensorDict(a=1, b=2).exclude("a").keys())
@@ -138,7 +138,7 @@ class KeyOps(LazyOps):
         """Move an entry to another key, in place.
 
         Raises:
-            StructureError: with `safe=True`, when the new key is taken.
+            StructureError: with `safe=True`, if the new key exists.
 
         >>> from tensorclass import TensorDict
         >>> list(TensorDict(a=1).rename_key_("a", "b").keys())
@@ -163,7 +163,7 @@ class KeyOps(LazyOps):
         return self
 
     def rename_keys(self, mapping: Mapping[Key, Key], *, strict: bool = True) -> Any:
-        """A container with several entries under other keys; renames take effect at once, so keys may swap.
+        """Rename several entries, in a new container. All renames happen at once, so keys may be swapped.
 
         >>> from tensorclass import TensorDict
         >>> list(TensorDict(a=1, b=2).rename_keys({"a": "c"}).keys())
@@ -182,10 +182,10 @@ class KeyOps(LazyOps):
     def flatten_keys(
         self, separator: str = KEY_SEPARATOR, inplace: bool = False, is_leaf: LeafTest = None
     ) -> Any:  # fmt: skip
-        """A container of one level; nested keys are joined by a separator.
+        """Flatten to one level; nested keys are joined by a separator.
 
         Raises:
-            StructureError: when two keys would become the same.
+            StructureError: if two keys would become equal.
 
         >>> from tensorclass import TensorDict
         >>> list(TensorDict({"a": {"b": 1}, "c": 2}).flatten_keys().keys())
@@ -201,10 +201,10 @@ class KeyOps(LazyOps):
 
     @UNFLATTENED_KEYS
     def unflatten_keys(self, separator: str = KEY_SEPARATOR, inplace: bool = False) -> Any:
-        """A nested container; keys are cut at a separator.
+        """Nest entries by splitting keys at a separator.
 
         Raises:
-            StructureError: when a key would be an entry and a container at once.
+            StructureError: if a key would be both an entry and a container.
 
         >>> from tensorclass import TensorDict
         >>> TensorDict({"a.b": 1}).unflatten_keys()["a", "b"]
@@ -229,7 +229,7 @@ class KeyOps(LazyOps):
         return self._adopt(result, seen) if inplace else result
 
     def _grown(self, tree: dict[str, Any]) -> Any:
-        """An untyped container from nested dicts of entries, which it takes over."""
+        """An untyped container around nested dicts of entries, which it owns from now on."""
         for key, value in tree.items():
             if type(value) is dict:
                 tree[key] = self._grown(value)
@@ -247,8 +247,8 @@ class KeyOps(LazyOps):
             *key_sets: disjoint sets of keys.
             inplace: keep the rest in this container, which is then the last result.
             default: value for absent keys.
-            strict: raise for an absent key that has no default.
-            reproduce_struct: keep nested containers that end up empty.
+            strict: raise for an absent key without a default.
+            reproduce_struct: keep nested containers that become empty.
 
         >>> from tensorclass import TensorDict
         >>> [sorted(part.keys()) for part in TensorDict(a=1, b=2, c=3).split_keys(["a"], ["b"])]
@@ -278,7 +278,7 @@ class KeyOps(LazyOps):
     def separates(
         self, *keys: Key, default: Any = UNSET, strict: bool = True, filter_empty: bool = True
     ) -> Any:  # fmt: skip
-        """Take entries out of this container, in place, and give them as another one.
+        """Remove entries from this container, and return them as another one.
 
         >>> from tensorclass import TensorDict
         >>> data = TensorDict(a=1, b=2)
@@ -316,7 +316,7 @@ class KeyOps(LazyOps):
         return self
 
     def filter_non_tensor_data(self) -> Any:
-        """A container of only the tensors, at every depth.
+        """Keep only tensors, at every depth, in a new container.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -335,7 +335,7 @@ class KeyOps(LazyOps):
 
 
 class _Held:
-    """Wraps an entry that is a dict itself, and no level of the tree."""
+    """Wraps an entry that is itself a dict rather than a level of the tree."""
 
     __slots__ = ("entry",)
 
@@ -344,7 +344,7 @@ class _Held:
 
 
 def _level(tree: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
-    """The dict at a path, made where it is absent."""
+    """The dict at a path, created if absent."""
     for depth, part in enumerate(path, 1):
         if part not in tree:
             tree[part] = {}
@@ -371,7 +371,7 @@ def _flatten(node: TensorCollection, prefix: str, separator: str, is_leaf: Any, 
 
 
 def _stack_above(source: Any, path: Path) -> tuple[int, Any]:
-    """The first lazy stack on the way to a nested entry, which selects in its members, and where it is."""
+    """The first lazy stack on the path of a nested entry, and its depth; it selects in its members."""
     node = source
     for depth, part in enumerate(path[:-1], 1):
         node = node._outline().get(part)
@@ -383,5 +383,5 @@ def _stack_above(source: Any, path: Path) -> tuple[int, Any]:
 
 
 def _shallow(value: Any) -> Any:
-    """A nested container is given as a new one around the same tensors: structure is never shared."""
+    """Copy a nested container shallowly, so that results never share structure."""
     return MappingOps.copy(value) if isinstance(value, KeyOps) else value

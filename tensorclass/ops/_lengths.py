@@ -1,4 +1,4 @@
-"""Entries with a length for each element: how operations over the batch reach their values, without batch dims."""
+"""Ragged entries, with a length for each element: access to their values, which have no batch dims."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ..errors import UnsupportedOperationError
 
 
 class Ragged:
-    """The class of entries with a length for each element, of the store, for those who make one."""
+    """The class of ragged entries, which the store assigns, for code that makes one."""
 
     node: ClassVar[Any]
     over: ClassVar[Callable[[Any], Any]]
-    """An entry over the memory of a nested tensor of rows; None for anything else."""
+    """Makes an entry over the memory of a nested tensor of rows; None for anything else."""
     held: ClassVar[Callable[[Any], Any]]
-    """What a container holds for such an entry."""
+    """Returns the value that a container holds for such an entry."""
 
 
 def any_lengths(collection: Any) -> bool:
-    """Whether any entry below a container has lengths."""
+    """Whether any entry of a container, at any depth, is ragged."""
     store = store_of(collection)
     if store._stacked:
         return any([any_lengths(part) for part in store._parts()])
@@ -39,7 +39,7 @@ def any_lengths(collection: Any) -> bool:
 
 
 def settled(collection: Any) -> Any:
-    """The container with the rows of each entry with lengths in a table of its own, in order; for files."""
+    """The container with the rows of each ragged entry in its own table, in order; for files."""
     if not any_lengths(collection):
         return collection
     leaves = collection._leaves(STORAGE)
@@ -48,7 +48,7 @@ def settled(collection: Any) -> Any:
 
 
 def holders(collection: Any) -> list[Any]:
-    """For each `VALUES` leaf the entry with lengths that it belongs to, None for any other."""
+    """For each `VALUES` leaf, the ragged entry that it belongs to, or None."""
     table = collection._tensors_by_key()
     if table is not None:
         return [None] * len(table)
@@ -66,9 +66,9 @@ def holders(collection: Any) -> list[Any]:
 
 
 def lent(own: Any, leaves: Sequence[Tensor], op: str, back: bool = True) -> list[tuple[Any, Tensor]]:
-    """Entries whose rows are apart in memory, each with the `VALUES` leaf that is a copy of them.
+    """Ragged entries whose rows are not contiguous in memory, each with the `VALUES` leaf that is a copy of its rows.
 
-    After the write `entry._take_back(leaf)` carries it over; with `back=False` there is no such way.
+    After a write to the leaf, `entry._take_back(leaf)` copies it back; with `back=False` this is impossible.
 
     Raises:
         UnsupportedOperationError: names an entry that can't be written in place.
@@ -91,13 +91,13 @@ def lent(own: Any, leaves: Sequence[Tensor], op: str, back: bool = True) -> list
 
 
 def take_back(pairs: list[tuple[Any, Tensor]]) -> None:
-    """Carry over what was written to the leaves that `lent` gave."""
+    """Copy writes to the leaves of `lent` back to their entries."""
     for entry, leaf in pairs:
         entry._take_back(leaf)
 
 
 def in_memory(own: Any, leaves: list[Tensor]) -> list[Tensor]:
-    """The `VALUES` leaves for what gives views of them: the whole table where a leaf is a copy of rows of it."""
+    """The `VALUES` leaves for operations that return views: the whole table if a leaf is a copy of its rows."""
     if store_of(own)._plain or not any_lengths(own):
         return leaves
     pairs = zip(holders(own), leaves, strict=True)
@@ -105,7 +105,7 @@ def in_memory(own: Any, leaves: list[Tensor]) -> list[Tensor]:
 
 
 def in_stacks(collection: Any) -> list[bool]:
-    """For each `VALUES` leaf whether a lazy stack holds it."""
+    """For each `VALUES` leaf, whether a lazy stack holds it."""
     if collection._stacked or collection._tensors_by_key() is not None:
         return [collection._stacked] * len(collection._leaves(VALUES))
     found: list[bool] = []
@@ -118,7 +118,7 @@ def in_stacks(collection: Any) -> list[bool]:
 
 
 def require_same_lengths(mine: TensorCollection, other: TensorCollection, op: str, path: Path = ()) -> None:
-    """Refuse to combine entries whose elements have different lengths: their values are not side by side.
+    """Refuse to combine ragged entries with different lengths, since their values don't correspond.
 
     Raises:
         StructureError: names the entry, the element and both lengths.

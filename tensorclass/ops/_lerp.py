@@ -1,7 +1,7 @@
-"""Linear interpolation that leaves of integers take part in, so that one call averages parameters and buffers alike.
+"""Linear interpolation that includes integer leaves, so that one call averages parameters and buffers.
 
-Torch interpolates floating tensors only. Counters and flags among them (`num_batches_tracked`) are averaged in float64
-and cut to their dtype, as `torch.optim.swa_utils.AveragedModel` does.
+Torch interpolates only floating tensors. Integer buffers (`num_batches_tracked`) are averaged in float64 and truncated
+to their dtype, as in `torch.optim.swa_utils.AveragedModel`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..errors import ArgumentError
 
 
 def lerp(leaf: Tensor, end: Any, weight: Any) -> Tensor:
-    """From a leaf to `end`, in the dtype of the leaf."""
+    """Interpolate from a leaf to `end`, in the dtype of the leaf."""
     if leaf.is_floating_point() or leaf.is_complex():
         return torch.lerp(leaf, end, weight)
     if isinstance(end, complex) or (isinstance(end, Tensor) and end.is_complex()):
@@ -27,21 +27,21 @@ def lerp(leaf: Tensor, end: Any, weight: Any) -> Tensor:
 
 
 def lerp_(leaf: Tensor, end: Any, weight: Any) -> Tensor:
-    """The same, in place."""
+    """As `lerp`, in place."""
     if leaf.is_floating_point() or leaf.is_complex():
         return leaf.lerp_(end, weight)
     return leaf.copy_(lerp(leaf, end, weight))
 
 
 def lerp_lists(leaves: list[Tensor], ends: Any, weight: Any) -> Sequence[Tensor]:
-    """Many leaves at once, where all are of floats."""
+    """Interpolate many leaves at once, if all are floating."""
     if all([leaf.is_floating_point() or leaf.is_complex() for leaf in leaves]):
         return torch._foreach_lerp(leaves, ends, weight)  # pyright: ignore[reportPrivateImportUsage]  # as in the kernels
     return [lerp(*row) for row in _rows(leaves, ends, weight)]
 
 
 def lerp_lists_(leaves: list[Tensor], ends: Any, weight: Any) -> None:
-    """The same, in place."""
+    """As `lerp_lists`, in place."""
     if all([leaf.is_floating_point() or leaf.is_complex() for leaf in leaves]):
         torch._foreach_lerp_(leaves, ends, weight)  # pyright: ignore[reportPrivateImportUsage]  # as above
         return

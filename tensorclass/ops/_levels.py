@@ -1,4 +1,4 @@
-"""What one write gives for several paths: by the key of the level where it is written."""
+"""Splits the values of one write by the key of the level where they are written."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ..core import Path, unravel_key_to_tuple
 
 
 def concerns(path: Path, wanted: list[Path]) -> bool:
-    """Whether a path lies on the way to one of the wanted ones, or below it."""
+    """Whether a path is a prefix of a wanted path, or below one."""
     return any(w[: len(path)] == path or path[: len(w)] == w for w in wanted)
 
 
 def by_level(pairs: Sequence[tuple[Any, Any]], prefix: Path, wanted: list[Path] | None) -> list[tuple[str, Any]]:
-    """The pairs that are wanted, by key: what is given for several paths below one key is one mapping."""
+    """The wanted pairs by key; values for several paths below one key form one mapping."""
     found: list[tuple[str, Any]] = []
     places: dict[str, int] = {}
     for key, value in pairs:
@@ -27,7 +27,7 @@ def by_level(pairs: Sequence[tuple[Any, Any]], prefix: Path, wanted: list[Path] 
             found.append((path[0], new))
         elif isinstance(found[place][1], Mapping) and isinstance(new, Mapping):
             found[place] = path[0], _both_levels(found[place][1], new)
-        else:  # a container, and what lies below it
+        else:  # a container, and entries below it
             found.append((path[0], new))
     return found
 

@@ -1,4 +1,4 @@
-"""Gradients and losses of torch over containers: leaf by leaf, under the same keys."""
+"""Gradients and losses of torch for containers: leaf by leaf, under the same keys."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ LOSSES: Final = (functional.mse_loss, functional.l1_loss, functional.smooth_l1_l
 
 
 def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, *args: Any, **options: Any) -> Any:
-    """`torch.autograd.grad`: for a container of inputs, a container of their gradients; unused ones are left out."""
+    """`torch.autograd.grad` for containers: returns a container of gradients, without unused inputs."""
     seeds = None if grad_outputs is None else _leaves(grad_outputs)
     found = iter(torch.autograd.grad(_leaves(outputs), _leaves(inputs), seeds, *args, **options))
     parts = (inputs,) if isinstance(inputs, (Tensor, TensorCollection)) else tuple(inputs)
-    if len(parts) == 1 and isinstance(parts[0], TensorCollection):  # torch gives the one that it was given in a tuple
+    if len(parts) == 1 and isinstance(parts[0], TensorCollection):  # torch wraps a single input in a tuple
         return _around(parts[0], found)
     return tuple([_around(part, found) if isinstance(part, TensorCollection) else next(found) for part in parts])
 
@@ -45,7 +45,7 @@ def _around(inputs: Any, gradients: Iterator[Tensor | None]) -> Any:
 
 
 def loss(function: Callable[..., Tensor]) -> Callable[..., Any]:
-    """A loss of torch as an operation on containers; without a reduction the batch size stays."""
+    """Wrap a loss of torch for containers; without a reduction, the result keeps the batch size."""
 
     def handle(input: Any, target: Any, *args: Any, reduction: str = "mean", **options: Any) -> Any:
         name = function.__name__

@@ -1,7 +1,7 @@
-"""A container as a dict, written: set, pop, update, copies. Values are checked before the first is written."""
+"""Dict-like writes of a container: set, pop, update, copy. All values are checked before the first is written."""
 
-# Operations call each other past the instance: pyright takes what they return for the mixin, mypy for Self as it is.
-# pyright: reportReturnType=false
+# Operations call each other through the class: pyright infers the mixin as their result, mypy infers Self. pyright:
+# reportReturnType=false
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from ._steps import all_begin_with, any_tracked
 
 @flags
 class MappingOps(ReadingOps):
-    """Dict behaviour over top-level and nested keys."""
+    """The dict interface for top-level and nested keys."""
 
     __slots__ = ()
 
@@ -60,11 +60,11 @@ class MappingOps(ReadingOps):
         raise NotImplementedError
 
     def _laid(self, entries: dict[str, Any]) -> Any:
-        """An untyped container of entries that are valid already, which it takes over."""
+        """An untyped container around valid entries, which it owns from now on."""
         return self._dense._from_entries(entries, self._batch_size, self._device, self._names)
 
     def _become(self, other: Self) -> Self:
-        """Take over another container's entries and batch size, keeping this object's identity."""
+        """Replace the entries and batch size by those of another container; the object stays the same."""
         if self._stacked:
             raise UnsupportedOperationError(
                 "lazy stack: its members give it its shape, so it can't take over another one in place; use the form "
@@ -76,10 +76,10 @@ class MappingOps(ReadingOps):
         return self
 
     def __setitem__(self, index: Subscript | BatchIndex, value: Any) -> None:
-        """Write an entry for a key, or the elements at an index in place.
+        """Write an entry under a key, or the elements at an index in place.
 
-        An index assignment broadcasts over the batch dims, never over event dims, and writes all leaves or none.
-        A container without entries is filled: buffers of its batch size are allocated for what the value holds.
+        An index assignment broadcasts over batch dims, never over event dims, and writes all leaves or none. In a
+        container without entries, zeroed buffers of its batch size are allocated for the entries of the value.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -102,7 +102,7 @@ class MappingOps(ReadingOps):
     def _holder(self, path: Path, create: bool | None) -> Any:
         """The container that holds the last part of a path.
 
-        `create`: whether those that are absent on the way are made, or raise; None gives None where one is absent.
+        For absent containers on the path, `create=True` creates them, False raises, and None returns None.
         """
         node: Any = self
         for depth, part in enumerate(path[:-1], 1):
@@ -123,17 +123,17 @@ class MappingOps(ReadingOps):
     def set(
         self, key: Key, item: Any, inplace: bool = False, *, non_blocking: bool = False, **kwargs: Any
     ) -> Self:  # fmt: skip
-        """Write an entry; nested containers on the way are made.
+        """Write an entry; missing nested containers are created.
 
         Args:
-            key: where to write.
-            item: tensor with the batch dims first, container, mapping, number or Python object.
-            inplace: copy into the existing tensor when there is one.
+            key: the key to write.
+            item: a tensor whose first dims are the batch dims, a container, mapping, number or Python object.
+            inplace: copy into the existing tensor, if there is one.
             non_blocking: whether a copy to the container's device may be asynchronous.
 
         Raises:
-            BatchSizeError: when the leading dims are not the batch size.
-            LockedError: when the container is locked and the write is not in place.
+            BatchSizeError: if the leading dims differ from the batch size.
+            LockedError: if the container is locked and the write is not in place.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -163,7 +163,7 @@ class MappingOps(ReadingOps):
         if holder is None:
             self._check_path(path, item)
             return self._grow(path, item)
-        if holder._layered or holder._stacked or holder._owners() is not None:  # the words only where they are said
+        if holder._layered or holder._stacked or holder._owners() is not None:  # the message is only made if needed
             holder._require_unlocked("write", join_path(path))
         try:
             holder._put(path[-1], holder._check(path[-1], item))
@@ -171,12 +171,12 @@ class MappingOps(ReadingOps):
             raise _below(path[:-1], error) from None
 
     def _grow(self, path: Path, item: Any) -> None:
-        """Write an entry whose containers are not all there: they are filled before they are put in."""
+        """Write an entry whose containers don't all exist: new ones are filled before they are inserted."""
         node: Any = self
         depth = 0
         while isinstance(child := node._outline().get(path[depth]), MappingOps):
             node, depth = child, depth + 1
-        node = self._holder(path[: depth + 1], create=False)  # parameters hand theirs out in a wrapper
+        node = self._holder(path[: depth + 1], create=False)  # parameters return nested containers wrapped
         node._require_unlocked("add a key", join_path(path))
         if node._stacked:
             MappingOps._set_path(node._holder(path[depth:], create=True), path[-1:], item)
@@ -205,7 +205,7 @@ class MappingOps(ReadingOps):
         node._check(path[-1], item) if node._batch_size == self._batch_size else None
 
     def _require_made(self, path: Path, depth: int) -> None:
-        """Refuse a write into a nested instance that is not there and that no single entry makes."""
+        """Refuse a write into an absent nested instance that a single entry can't complete."""
         name = path[depth - 1]
         try:
             self._check(name, self._bare(self._batch_size))
@@ -218,17 +218,17 @@ class MappingOps(ReadingOps):
             raise _below(path[: depth - 1], error) from None
 
     def _copied_alike(self, source: Any, whole: bool, non_blocking: bool) -> bool:
-        """Copy the leaves of a dict or a container of this class where they fit as they are; else False, and nothing.
+        """Copy the leaves of a dict or a container of this class if all of them fit; else copy nothing, return False.
 
-        `whole` asks for the same keys on both sides; else the source may have fewer.
+        With `whole`, both sides must have the same keys; otherwise the source may have fewer.
         """
         raise NotImplementedError
 
     def _update_in_place(self, values: Mapping[Any, Any], non_blocking: bool) -> Self:
-        raise NotImplementedError  # `InplaceOps` has it, which is read later
+        raise NotImplementedError  # implemented by `InplaceOps`
 
     def setdefault(self, key: Key, default: Any, inplace: bool = False) -> Any:
-        """The value of a key, written first when it is absent.
+        """The value of a key; if it is absent, the default is written first.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -240,10 +240,10 @@ class MappingOps(ReadingOps):
         return self._read(unravel_key_to_tuple(key))
 
     def pop(self, key: Key, default: Any = UNSET) -> Any:
-        """Remove an entry and give its value; `default` when it is absent.
+        """Remove an entry and return its value; `default` if it is absent.
 
         Raises:
-            MissingKeyError: when it is absent and there is no default.
+            MissingKeyError: if it is absent and there is no default.
 
         >>> from tensorclass import TensorDict
         >>> data = TensorDict(a="scan", b="print")
@@ -258,7 +258,7 @@ class MappingOps(ReadingOps):
         return value
 
     def popitem(self) -> tuple[str, Any]:
-        """Remove the last entry and give its key and value; see `pop`."""
+        """Remove the last entry and return its key and value; see `pop`."""
         entries = self._entries()
         if not entries:
             raise MissingKeyError(f"popitem(): this {type(self).__name__} has no entries")
@@ -304,17 +304,17 @@ class MappingOps(ReadingOps):
         ignore_lock: bool = False,
         **kwargs: Any,
     ) -> Self:
-        """Write several entries, all of them or none; nested mappings merge into nested containers.
+        """Write several entries, all or none; nested mappings are merged into nested containers.
 
         Args:
-            input_dict_or_td: mapping or container of new values; others, or all, may be given by keyword.
+            input_dict_or_td: a mapping or container of new values; values may also be given by keyword.
             clone: write copies of the tensors.
-            inplace: copy into the existing tensors where there are some.
+            inplace: copy into existing tensors.
             non_blocking: whether copies may be asynchronous.
-            keys_to_update: write these keys only.
-            is_leaf: classes of containers that replace instead of merging.
-            update_batch_size: take over the source's batch size.
-            ignore_lock: write even when locked.
+            keys_to_update: write only these keys.
+            is_leaf: whether a container class replaces an entry instead of being merged.
+            update_batch_size: set the batch size to that of the source.
+            ignore_lock: write even if locked.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -350,13 +350,13 @@ class MappingOps(ReadingOps):
         return self
 
     def _update_tensors(self, source: Any) -> bool:
-        """Write plain tensors under plain keys; False leaves anything else to the general way."""
+        """Write plain tensors under plain keys; False for the general path."""
         values = source._tensors_by_key() if isinstance(source, MappingOps) else source
         if type(values) is not dict:
             return False
         if not all([type(key) is str and isinstance(value, Tensor) for key, value in values.items()]):
             return False
-        declares = type(self) is not self._dense or self._device is not None  # else tensors are taken as they are
+        declares = type(self) is not self._dense or self._device is not None  # otherwise tensors are stored unchecked
         checked = self._check_all(values) if declares or not all_begin_with(self._batch_size, values) else values
         if checked:
             self._require_unlocked("write", next(iter(checked)))
@@ -373,10 +373,10 @@ class MappingOps(ReadingOps):
             mine = own.get(key)
             merges = isinstance(mine, MappingOps) and isinstance(value, (Mapping, TensorCollection))
             if merges and not (is_leaf is not None and is_leaf(type(value))):
-                mine._plan_update(value, (*prefix, key), wanted, inplace, is_leaf, plan, in_place)  # type: ignore[union-attr]  # merges says so
+                mine._plan_update(value, (*prefix, key), wanted, inplace, is_leaf, plan, in_place)  # type: ignore[union-attr]  # `merges` implies it
             elif inplace and (isinstance(mine, Tensor) or batch_shape(mine) is not None
                               or isinstance(getattr(mine, "tensor", None), Tensor)):  # fmt: skip
-                in_place[prefix + (key,)] = value  # noqa: RUF005  # a starred index is syntax of Python 3.11
+                in_place[prefix + (key,)] = value  # noqa: RUF005  # a starred index needs Python 3.11
             else:
                 values[key] = value
         try:
@@ -396,7 +396,7 @@ class MappingOps(ReadingOps):
         return self
 
     def replace(self, *args: Any, **kwargs: Any) -> Self:
-        """A shallow copy with some entries replaced.
+        """Make a shallow copy with some entries replaced.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -408,7 +408,7 @@ class MappingOps(ReadingOps):
     # ---- copies --------------------------------------------------------------------------------------------------
 
     def clone(self, recurse: bool = True, **kwargs: Any) -> Self:
-        """A new container, around copies of the tensors or, with `recurse=False`, around the same tensors.
+        """A new container around copies of the tensors; with `recurse=False`, around the same tensors.
 
         Args:
             recurse: copy the tensors too.
@@ -424,7 +424,7 @@ class MappingOps(ReadingOps):
             return self._twin()
         if self._layered and not self._stacked:
             return self._wrap(MappingOps.clone(self._store, **kwargs))  # type: ignore[attr-defined,no-any-return]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
-        if self._plain and not kwargs and len(self._live()) < 4:  # one call for all takes longer
+        if self._plain and not kwargs and len(self._live()) < 4:  # one foreach call takes longer
             return self._each(lambda leaf: leaf.clone(), self._batch_size, self._names, STORAGE)
         leaves: list[Tensor] = []
         new = self._open(leaves, STORAGE)
@@ -447,10 +447,10 @@ class MappingOps(ReadingOps):
     def empty(
         self, recurse: bool = False, *, batch_size: Any = None, device: Device = UNSET, names: Any = UNSET
     ) -> Any:
-        """A container of the same batch size and device without entries; `new_zeros` has entries.
+        """A container with the same batch size and device without entries; `new_zeros` keeps entries.
 
         Args:
-            recurse: keep nested containers, empty.
+            recurse: keep nested containers, emptied.
             batch_size: another batch size.
             device: another device.
             names: other dim names.
@@ -474,7 +474,7 @@ class MappingOps(ReadingOps):
         return result
 
     def create_nested(self, key: Key) -> Self:
-        """Make an empty nested container under a key.
+        """Create an empty nested container under a key.
 
         >>> from tensorclass import TensorDict
         >>> TensorDict(batch_size=[3]).create_nested(("a", "b"))["a", "b"].batch_size
@@ -504,7 +504,7 @@ def _below(prefix: Path, error: Any) -> Exception:
 
 
 def items_of(source: Any) -> list[tuple[Any, Any]]:
-    """A snapshot of the top-level pairs of a mapping or a container, whose objects stay objects."""
+    """A snapshot of the top-level pairs of a mapping or a container; objects of a container are wrapped."""
     if isinstance(source, TensorCollection):
         return [(key, _as_entry(value)) for key, value in source._entries().items()]
     if isinstance(source, Mapping):
@@ -513,14 +513,14 @@ def items_of(source: Any) -> list[tuple[Any, Any]]:
 
 
 def _as_entry(value: Any) -> Any:
-    """A Python object of a container, wrapped so that another container does not make a tensor or a container of it."""
+    """Wrap a Python object of a container, so that another container doesn't convert it."""
     if isinstance(value, (Tensor, TensorCollection, Entry, str)):
         return value
-    return View.object_type(value)  # of the store, which takes one
+    return View.object_type(value)  # assigned by the store
 
 
 def require_once(source: Any) -> bool:
-    """True; refuses a mapping that gives an entry twice: as a path and nested, or an entry and what lies below it."""
+    """True; refuses a mapping that gives an entry twice, as a path and nested, or with entries below it."""
     if isinstance(source, TensorCollection) or all([type(key) is str for key in source]):
         return True
     leaves: set[Path] = set()
@@ -535,14 +535,14 @@ def require_once(source: Any) -> bool:
 
 
 def both(source: Any, kwargs: dict[str, Any]) -> Any:
-    """What `update` is given as one mapping: entries by keyword are added to those of the first argument."""
+    """Merge the arguments of `update` into one mapping: entries by keyword are added to the first argument."""
     if source is None or not kwargs:
         return kwargs if source is None else source
     return {**dict(items_of(source)), **kwargs}
 
 
 def once(source: Any) -> list[tuple[Any, Any]]:
-    """As `items_of`, of a mapping that gives every entry once."""
+    """As `items_of`, for a mapping that gives every entry once."""
     found = items_of(source)
     require_once(source)
     return found
@@ -559,7 +559,7 @@ def _leaf_paths(source: Any, prefix: Path) -> Iterator[Path]:
 
 
 def wanted_paths(keys: Sequence[Key] | None, source: Any) -> list[Path] | None:
-    """The paths of `keys_to_update`, each given by the source."""
+    """The paths of `keys_to_update`; the source must have each of them."""
     if keys is None:
         return None
     wanted = [unravel_key_to_tuple(key) for key in keys]
@@ -593,5 +593,5 @@ def _clone_leaves(leaves: list[Tensor], kwargs: dict[str, Any]) -> Sequence[Tens
 
 
 def foreach_is_safe() -> bool:
-    """Foreach kernels have no batching rule: under functorch the leaves are taken one by one."""
+    """Whether foreach kernels may be used: they have no batching rule, so not under functorch."""
     return torch._C._functorch.peek_interpreter_stack() is None  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs leave it out

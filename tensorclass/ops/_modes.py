@@ -1,4 +1,4 @@
-"""Modes of the original library that migrating programs set; threads never see each other's."""
+"""Modes of `tensordict` that migrated programs set; each thread has its own."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from .._flags import flags
 from ..core._modes import Entered, Mode, Setting
 
 
-class set_capture_non_tensor_stack(Mode):  # called like a function, and known under this name
-    """Whether stacking equal `NonTensorData` gives one value instead of one for each element; False by default.
+class set_capture_non_tensor_stack(Mode):  # lower case: used like a function
+    """Set whether stacking equal `NonTensorData` gives one value instead of one per element; False by default.
 
     Args:
         mode: True for one value.
@@ -24,8 +24,8 @@ class set_capture_non_tensor_stack(Mode):  # called like a function, and known u
     _setting = Setting("capture_non_tensor_stack", False)
 
 
-class set_list_to_stack(Mode):  # called like a function, and known under this name
-    """Whether a list that is written to a `TensorDict` becomes one object for each element; True by default.
+class set_list_to_stack(Mode):  # lower case: used like a function
+    """Set whether a list that is written to a `TensorDict` becomes one object per element; True by default.
 
     Args:
         mode: False stores the list as one value; `set_non_tensor` does the same for one write.
@@ -42,10 +42,10 @@ class set_list_to_stack(Mode):  # called like a function, and known under this n
 
 
 @flags
-class set_get_defaults_to_none(Mode):  # called like a function, and known under this name
-    """Whether `get` without a default gives None for an absent key (the default) or raises.
+class set_get_defaults_to_none(Mode):  # lower case: used like a function
+    """Set whether `get` without a default returns None for an absent key (the default) or raises.
 
-    In force from the call on, as in the original; as a context manager it ends with the block.
+    It applies from the call on, as in `tensordict`; as a context manager, it ends with the block.
 
     Args:
         set_to_none: False to raise.
@@ -78,7 +78,7 @@ class set_get_defaults_to_none(Mode):  # called like a function, and known under
 
 @flags
 def capture_non_tensor_stack(allow_none: bool = False) -> bool | None:
-    """Whether stacking equal `NonTensorData` gives one value; with `allow_none`, None where nobody has said.
+    """Whether stacking equal `NonTensorData` gives one value; with `allow_none`, None if it was not set.
 
     >>> from tensorclass import capture_non_tensor_stack
     >>> capture_non_tensor_stack()
@@ -89,7 +89,7 @@ def capture_non_tensor_stack(allow_none: bool = False) -> bool | None:
 
 @flags
 def list_to_stack(allow_none: bool = False) -> bool | None:
-    """Whether a list becomes one object for each element; with `allow_none`, None where nobody has said.
+    """Whether a list becomes one object per element; with `allow_none`, None if it was not set.
 
     >>> from tensorclass import list_to_stack
     >>> list_to_stack()
@@ -100,7 +100,7 @@ def list_to_stack(allow_none: bool = False) -> bool | None:
 
 @flags
 def get_defaults_to_none(set_to_none: bool = True) -> bool:
-    """Whether `get` without a default gives None for an absent key; the argument is ignored, as in the original.
+    """Whether `get` without a default returns None for an absent key; the argument is ignored, as in `tensordict`.
 
     >>> from tensorclass import get_defaults_to_none
     >>> get_defaults_to_none()

@@ -1,4 +1,4 @@
-"""Dim names: how an operation finds a dim by its name, how names meet in a join, how they are given and changed."""
+"""Dim names: lookup of dims by name, names of joined containers, and methods that set and change names."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class NameOps(MappingOps):
     __slots__ = ()
 
     def _refuse_frozen(self, what: str, key: str | None = None) -> None:
-        """A frozen container refuses in-place writes as well; others allow them, locked or not.
+        """Refuse in-place writes to a frozen container; other containers allow them, locked or not.
 
-        Without a key what is written is everything below, and a frozen container among it refuses.
+        Without a key, the write is to everything below, so a nested frozen container refuses it too.
         """
 
     def _is_rigid(self, floats: bool = False) -> bool:
-        """Whether a declaration gives all leaves their dtypes and event shapes; with `floats`, floating dtypes."""
-        cls = type(self)  # dynamo guards what is read through an instance twice
+        """Whether a declaration fixes dtypes and event shapes of all leaves; with `floats`, to floating dtypes."""
+        cls = type(self)  # dynamo adds two guards for reads through an instance
         facts = cls.__tensorclass__ if cls._layered else None
         if facts is None or not facts.rigid or (floats and not facts.floats):
             return False
@@ -42,7 +42,7 @@ class NameOps(MappingOps):
         return True
 
     def _dim(self, dim: int | str, op: str, extra: int = 0) -> int:
-        """A batch dim given by number or by name, as a non-negative number."""
+        """A batch dim, given by number or name, as a non-negative number."""
         if type(dim) is int and 0 <= dim < len(self._batch_size):
             return dim
         if isinstance(dim, str):
@@ -53,20 +53,20 @@ class NameOps(MappingOps):
         return batch_dim(dim, len(self._batch_size), op=op, extra=extra)
 
     def _dims(self, dims: Any, op: str) -> tuple[int, ...]:
-        """Several distinct batch dims, each given by number or by name."""
+        """Several distinct batch dims, each given by number or name."""
         dims = as_int(dims)
         given = (dims,) if isinstance(dims, (int, str)) else tuple(dims)
         return batch_dims([self._dim(dim, op) for dim in given], len(self._batch_size), op=op)
 
     def rename(self, *names: str | None, **rename_map: str | None) -> Self:
-        """A container around the same tensors with other dim names.
+        """Change the dim names, in a new container around the same tensors.
 
         Args:
             *names: a name or None for each batch dim, or a single None to clear all.
             **rename_map: new names by old name.
 
         Raises:
-            BatchDimError: for both forms or none, another number of names, an unknown or a repeated name.
+            BatchDimError: for both forms or none, a wrong number of names, an unknown or a repeated name.
 
         >>> from tensorclass import TensorDict
         >>> data = TensorDict(batch_size=[2, 3], names=["time", "env"])
@@ -78,7 +78,7 @@ class NameOps(MappingOps):
         return result
 
     def rename_(self, *names: str | None, **rename_map: str | None) -> Self:
-        """Change the dim names of this container and of those in it; arguments as for `rename`.
+        """Change the dim names of this container and nested ones, in place; arguments as for `rename`.
 
         >>> from tensorclass import TensorDict
         >>> TensorDict(batch_size=[2], names=["time"]).rename_("step").names
@@ -89,14 +89,14 @@ class NameOps(MappingOps):
         return self
 
     def refine_names(self, *names: str | EllipsisType | None) -> Self:
-        """Name dims that have no name; those that have one keep it, and are checked.
+        """Name unnamed dims. Existing names are checked, and kept.
 
         Args:
-            *names: one for each batch dim; one `...` stands for dims that stay as they are.
+            *names: one for each batch dim; a `...` leaves dims unchanged.
 
         Raises:
-            BatchDimError: for another number of names, a second `...`, or a repeated name.
-            StructureError: for a dim that has another name already.
+            BatchDimError: for a wrong number of names, a second `...`, or a repeated name.
+            StructureError: for a dim that already has another name.
 
         >>> from tensorclass import TensorDict
         >>> TensorDict(batch_size=[3, 4, 5], names=["a", None, None]).refine_names(..., "c").names
@@ -116,7 +116,7 @@ class NameOps(MappingOps):
 
 
 def new_names(self: TensorCollection, names: Sequence[str | None], rename_map: dict[str, str | None]) -> Names:
-    """The names that a call of `rename` asks for."""
+    """The new names for a call of `rename`."""
     mine = self.names
     if names and rename_map:
         raise BatchDimError("rename takes names or a map from old to new names, not both")
@@ -132,7 +132,7 @@ def new_names(self: TensorCollection, names: Sequence[str | None], rename_map: d
 
 
 def _spread_dots(names: list[Any], mine: list[str | None]) -> list[Any]:
-    """The names with `...` replaced by those of the dims that it stands for."""
+    """The names with `...` replaced by the current names of its dims."""
     dots = [i for i, name in enumerate(names) if name is Ellipsis]
     if len(dots) > 1:
         raise BatchDimError(f"refine_names takes at most one `...`, got {len(dots)}")
@@ -143,10 +143,10 @@ def _spread_dots(names: list[Any], mine: list[str | None]) -> list[Any]:
 
 
 def unified(all_names: Sequence[Names], op: str) -> Names:
-    """The names of containers that are joined: a dim without a name takes that of the others.
+    """The common names of several containers: an unnamed dim gets the name of the others.
 
     Raises:
-        StructureError: where a dim has two names.
+        StructureError: if a dim has two names.
     """
     named = [(position, names) for position, names in enumerate(all_names) if names is not None]
     if not named:

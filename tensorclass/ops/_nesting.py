@@ -1,4 +1,4 @@
-"""Foreign nestings as mappings: dataclasses, named tuples, tuples and structured arrays become dicts of entries."""
+"""Nested data of other types as mappings: dataclasses, named tuples, tuples and structured arrays become dicts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PositionNames: TypeAlias = "Callable[[int], list[str]]"
 
 
 class Sized(dict[str, Any]):
-    """Entries that know their batch size, as those of a structured array do."""
+    """Entries with a known batch size, such as those of a structured array."""
 
     def __init__(self, entries: Mapping[str, Any], batch_size: torch.Size) -> None:
         super().__init__(entries)
@@ -25,7 +25,7 @@ class Sized(dict[str, Any]):
 
 
 class Raw:
-    """A Python value to be stored as it is, also where another one of its type would nest or become a tensor."""
+    """A Python value to be stored unchanged, even if its type would otherwise nest or become a tensor."""
 
     __slots__ = ("value",)
 
@@ -34,7 +34,7 @@ class Raw:
 
 
 def positions(count: int) -> list[str]:
-    """The keys of a tuple's items: "0", "1", ..."""
+    """The keys for the items of a tuple: "0", "1", ..."""
     return [str(i) for i in range(count)]
 
 
@@ -49,7 +49,7 @@ def field_names(value: Any) -> list[str] | None:
 
 
 def as_entries(value: Any, names: PositionNames = positions) -> Mapping[Any, Any] | None:
-    """The entries of a value that nests; None for a tensor, a container and any other leaf."""
+    """The entries of a nested value; None for a tensor, a container and any other leaf."""
     if isinstance(value, Mapping):
         return value
     if isinstance(value, (Tensor, TensorCollection, type, torch.Size)):
@@ -64,10 +64,10 @@ def as_entries(value: Any, names: PositionNames = positions) -> Mapping[Any, Any
 
 
 def nested_entries(entries: Mapping[Any, Any], path: Path = ()) -> dict[str, Any]:
-    """Plain nested dicts: tuple keys and whatever nests become levels.
+    """Convert to plain nested dicts: tuple keys and nested values become levels.
 
     Raises:
-        StructureError: when two entries claim one place.
+        StructureError: if two entries have the same path.
         TypeError: for a key that is not a string, tuple of strings or field reference.
     """
     if len(path) > 400:
@@ -97,7 +97,7 @@ def _merge(found: dict[str, Any], key: str, value: Any, path: Path) -> None:
 
 
 def build(cls: Any, entries: Mapping[str, Any], size: torch.Size, device: torch.device | None, path: Path = ()) -> Any:
-    """A container of an untyped class from nested dicts; a Python number among batch dims stays a number."""
+    """An untyped container from nested dicts; with batch dims, a Python number stays a number."""
     empty = cls._from_entries({}, size, device, None)
     ndim = len(size)
     found: dict[str, Any] = {}
@@ -129,7 +129,7 @@ def _checked(empty: Any, key: str, value: Any, path: Path) -> Any:
 
 
 def struct_entries(array: np.ndarray[Any, Any]) -> Sized:
-    """The fields of a structured array: tensors that share its memory where torch can, objects as nested lists."""
+    """The fields of a structured array: tensors, sharing its memory if torch can; objects as nested lists."""
     assert array.dtype.names is not None
     return Sized({name: struct_field(array[name]) for name in array.dtype.names}, torch.Size(array.shape))
 

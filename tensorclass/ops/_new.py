@@ -1,4 +1,4 @@
-"""Containers of the same structure with fresh leaves: `new_zeros` and its kin, `zeros_like` and its kin."""
+"""Containers of the same structure with new leaves: `new_zeros`, `zeros_like` and related functions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ._operands import show
 
 @flags
 class NewOps(DeviceOps):
-    """Fresh leaves around the structure of this container."""
+    """Methods that make new leaves with the structure of this container."""
 
     __slots__ = ()
 
@@ -44,10 +44,10 @@ class NewOps(DeviceOps):
             shapes = [
                 torch.empty(v.shape, dtype=made.dtype, device="meta") for v, made in zip(leaves, new, strict=True)
             ]
-            twin._accept(leaves, shapes, "new")  # event shapes are the old ones, whatever the batch size is now
+            twin._accept(leaves, shapes, "new")  # event shapes are unchanged, for any batch size
         if twin._plain or (False not in carry and len(twin._leaves()) == len(leaves)):
             result = twin._refill(new, target)
-        else:  # the index of objects has the batch dims and is no value: every element gets the object that all have
+        else:  # the index of objects: every element gets the common object
             if target == self._batch_size:
                 result = twin
             else:
@@ -76,13 +76,13 @@ class NewOps(DeviceOps):
         self, *size: Sizes, dtype: torch.dtype | None = None, device: Device = UNSET, requires_grad: bool = False,
         layout: Any = torch.strided, pin_memory: bool | None = None, empty_lazy: bool = False,
     ) -> Self:  # fmt: skip
-        """A container of the same structure with a new batch size and zeros.
+        """A container of the same structure, with a new batch size, filled with zeros.
 
         Args:
             *size: the batch size, as ints or one sequence.
             dtype: another dtype for all leaves.
             device: another device.
-            requires_grad: whether the leaves record gradients.
+            requires_grad: whether the leaves require grad.
             layout: the memory layout of the leaves.
             pin_memory: whether the leaves are pinned.
             empty_lazy: accepted for compatibility.
@@ -99,7 +99,7 @@ class NewOps(DeviceOps):
         self, *size: Sizes, dtype: torch.dtype | None = None, device: Device = UNSET, requires_grad: bool = False,
         layout: Any = torch.strided, pin_memory: bool | None = None, empty_lazy: bool = False,
     ) -> Self:  # fmt: skip
-        """A container of the same structure with a new batch size and ones; arguments as for `new_zeros`.
+        """A container of the same structure, with a new batch size, filled with ones; see `new_zeros`.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -113,7 +113,7 @@ class NewOps(DeviceOps):
         self, *size: Sizes, dtype: torch.dtype | None = None, device: Device = UNSET, requires_grad: bool = False,
         layout: Any = torch.strided, pin_memory: bool | None = None, empty_lazy: bool = False,
     ) -> Self:  # fmt: skip
-        """A container of the same structure with a new batch size and memory as found; see `new_zeros`.
+        """A container of the same structure, with a new batch size, uninitialized; see `new_zeros`.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -128,7 +128,7 @@ class NewOps(DeviceOps):
         requires_grad: bool = False, layout: Any = torch.strided, pin_memory: bool | None = None,
         empty_lazy: bool = False,
     ) -> Self:  # fmt: skip
-        """A container of the same structure with a new batch size, filled with a number; see `new_zeros`.
+        """A container of the same structure, with a new batch size, filled with a number; see `new_zeros`.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -142,13 +142,13 @@ class NewOps(DeviceOps):
         self, data: Any, *, dtype: torch.dtype | None = None, device: Device = UNSET, requires_grad: bool = False,
         pin_memory: bool | None = None,
     ) -> Any:  # fmt: skip
-        """A container in which each leaf is `leaf.new_tensor(data)`: a copy of the data with the leaf's dtype.
+        """A container in which each leaf is `leaf.new_tensor(data)`: a copy of the data in the dtype of the leaf.
 
         Args:
-            data: what every leaf holds, its shape is the batch size; or a container of the same keys, leaf by leaf.
+            data: the data for every leaf, whose shape is the batch size; or a container with data for each leaf.
             dtype: another dtype for all leaves.
             device: another device.
-            requires_grad: whether the leaves record gradients.
+            requires_grad: whether the leaves require grad.
             pin_memory: whether the leaves are pinned.
 
         >>> import torch
@@ -175,7 +175,7 @@ class NewOps(DeviceOps):
 
     @classmethod
     def fromkeys(cls, keys: Sequence[Key], value: Any = 0) -> Self:
-        """A container without batch dims that holds one value under each key.
+        """A container without batch dims, with the same value under each key.
 
         >>> from tensorclass import TensorDict
         >>> TensorDict.fromkeys(["a", "b"], 1)["b"]
@@ -188,11 +188,11 @@ class NewOps(DeviceOps):
 
 
 def _require_one_object(container: NewOps, size: torch.Size) -> None:
-    """Refuse objects that differ from element to element: nothing says which of them new elements have."""
+    """Refuse per-element objects that differ, since it is undefined which of them new elements get."""
     for path, value, _ in walk(container):
         if isinstance(value, Entry) and value._holds_object and size.numel() and getattr(value, "shape", None):
             try:
-                value.data  # noqa: B018  # raises where there is no one object
+                value.data  # noqa: B018  # raises unless all objects are the same
             except ValueError:
                 raise StructureError(
                     f"new: `{join_path(path)}` holds one object for each element, and they differ, so that those "
@@ -202,7 +202,7 @@ def _require_one_object(container: NewOps, size: torch.Size) -> None:
 
 
 def _repeated(leaf: Tensor, shape: torch.Size) -> Tensor:
-    """The first element in every place."""
+    """Repeat the first element over a shape."""
     return leaf.reshape(-1)[0].expand(shape).clone() if leaf.numel() else leaf.new_zeros(shape)
 
 
@@ -211,7 +211,7 @@ def _size(size: tuple[Any, ...]) -> Any:
 
 
 def like(fn: Callable[..., Tensor]) -> Callable[..., Any]:
-    """A torch function such as `zeros_like`, mapped over the leaves; on a device that is given lies the container."""
+    """Map a torch function such as `zeros_like` over the leaves; a given device becomes that of the container."""
 
     def handler(input: NewOps, *args: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> Any:
         device = as_device(kwargs.get("device"))
@@ -228,7 +228,7 @@ def like(fn: Callable[..., Tensor]) -> Callable[..., Any]:
                 raise UnsupportedOperationError(
                     f"torch.{fn.__name__}: `{path}` of {leaf.dtype} and shape {list(leaf.shape)}: {error}"
                 ) from error
-        twin._accept(leaves, new, fn.__name__, ... if dtype else None)  # shapes are those of the leaves
+        twin._accept(leaves, new, fn.__name__, ... if dtype else None)  # the shapes are those of the leaves
         result = twin._refill(new, twin._batch_size, twin._names, VALUES)
         if device is not None:
             result._set_device(device)

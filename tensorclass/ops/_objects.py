@@ -1,4 +1,4 @@
-"""The Python objects of two containers that meet in an operation: compared, kept where they agree, or refused."""
+"""The Python objects of two containers in an operation: compared, kept if equal, or refused."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ORDERS: Final = frozenset({"lt", "le", "gt", "ge"})
 
 
 class Objects:
-    """What becomes of the Python objects of two containers in an operation, where the left ones are kept so far.
+    """Combines the Python objects of two containers in an operation; so far, the result has the left ones.
 
-    A comparison gives a bool for each element, as it does for tensors. Objects have no order: `<` and its kin keep
-    those of the left. Bitwise and logical operations keep objects that are the same and refuse others. `left` and
-    `right` collect what only one side has.
+    `==` and `!=` give a bool for each element, as for tensors. Objects have no order: `<` and the like keep the left
+    ones. Bitwise and logical operations keep equal objects, and refuse others. `left` and `right` collect the paths
+    that only one side has.
     """
 
     def __init__(self, op: str) -> None:
@@ -30,7 +30,7 @@ class Objects:
         self.right: list[Path] = []
 
     def meet(self, mine: Any, theirs: Any, path: Path = ()) -> None:
-        """Go through two containers; the first is the result, which nobody else has."""
+        """Walk two containers. The first is the result, which has no other reference."""
         while mine._layered:
             mine = mine._store
         while theirs._layered:
@@ -51,7 +51,7 @@ class Objects:
                     entries[key] = self._met(where_same(value, other, mine, theirs), value, other, (*path, key))
             elif is_object(value):
                 self.left.append((*path, key))
-        mine._put_all(entries)  # of a twin that nobody else has
+        mine._put_all(entries)  # a twin without other references
 
     def _met(self, same: Tensor, mine: Any, theirs: Any, path: Path) -> Any:
         if self.op in ("eq", "ne"):
@@ -66,10 +66,10 @@ class Objects:
 
 
 def meet_objects(self: Any, result: Any, other: Any, op: str, filled: bool) -> None:
-    """Let the Python objects of two containers meet in the result of an operation.
+    """Combine the Python objects of two containers in the result of an operation.
 
     Raises:
-        StructureError: for those that only one side has, unless absent ones are `filled` in; names them.
+        StructureError: for objects that only one side has, unless `filled`; names them.
     """
     objects = Objects(op)
     objects.meet(result, other)
@@ -78,13 +78,13 @@ def meet_objects(self: Any, result: Any, other: Any, op: str, filled: bool) -> N
 
 
 def answer(result: Any, same: bool) -> None:
-    """Put what a comparison says of objects that are the same on both sides where it belongs."""
+    """Set the outcome of a comparison for objects that are equal on both sides."""
     store = store_of(result)
     if store._stacked:
         for member in store._members:
             answer(member, same)
         return
-    entries = store._live()  # a twin that nobody else has
+    entries = store._live()  # a twin without other references
     for key, value in entries.items():
         if type(value) is Tensor:
             continue
@@ -98,14 +98,14 @@ _ABSENT: Final = object()
 
 
 def _beside(stack: Any, other: Any) -> Iterator[Any]:
-    """The container that meets each member of a stack."""
+    """The counterpart of each member of a stack."""
     if other._stacked and other.stack_dim == stack.stack_dim and len(other._members) == len(stack._members):
         return iter(other._members)
     return iter(unstacked(other).expand(stack._batch_size).unbind(stack.stack_dim))
 
 
 def where_same(mine: Any, theirs: Any, holder: Any, other: Any) -> Tensor:
-    """Where the objects of two entries are the same, for each element of the left one."""
+    """For each element of the left entry, whether the objects of two entries are equal."""
     size = holder._batch_size
     mine, theirs = shared_object(mine), shared_object(theirs)
     if isinstance(theirs, TensorEntry) and other._batch_size != size:
@@ -121,13 +121,13 @@ def where_same(mine: Any, theirs: Any, holder: Any, other: Any) -> Tensor:
 
 
 def shared_object(value: Any) -> Any:
-    """The object of an entry that all elements share; what holds one for each element stays."""
+    """Unwrap an object that all elements share; an entry with one object per element is unchanged."""
     shared = isinstance(value, Entry) and value._holds_object and not isinstance(value, TensorEntry)
     return value._shown() if shared else value
 
 
 def _device(container: Any) -> torch.device:
-    """Where the bools of a container belong: on its device, else where its first tensor lies."""
+    """The device for bools of a container: its device, else that of its first tensor."""
     if container._device is not None:
         return container._device  # type: ignore[no-any-return]  # a device
     return next((leaf.device for leaf in container._leaves(VALUES)), torch.device("cpu"))

@@ -1,4 +1,4 @@
-"""Operands: each becomes one value for each leaf of the container it meets, aligned by key and by batch dim."""
+"""Operands: each becomes one value per leaf of the container, aligned by key and by batch dim."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ._lengths import in_stacks, require_same_lengths
 from ._writable import rank
 
 Operand: TypeAlias = "TensorCollection | Tensor | complex | np.number[Any] | np.bool_"
-"""What an operation combines a container with: another of the same keys, a tensor over the batch, or a number."""
+"""The operand of an operation: a container with the same keys, a tensor over the batch, or a number."""
 Default: TypeAlias = "Tensor | complex | Literal['intersection'] | None"
-"""What stands in for an entry that only one operand has."""
+"""The replacement for an entry that only one operand has."""
 
 P = TypeVar("P", bound="Pointwise")
 Layout: TypeAlias = "tuple[str | Path, ...]"
@@ -32,7 +32,7 @@ OPERANDS: Final = (TensorCollection, Tensor, *SCALARS)
 
 
 class Pointwise(InplaceOps):
-    """What the kernels ask of a container besides the primitives."""
+    """The methods that kernels need of a container besides the primitives."""
 
     __slots__ = ()
     _operators: ClassVar[dict[str, Handler]] = {}
@@ -41,14 +41,14 @@ class Pointwise(InplaceOps):
     def __torch_function__(
         cls, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Route operators that torch writes in Python by name: dynamo finds no such function in a dict."""
+        """Route Python operators of torch by name, since dynamo can't look such functions up in a dict."""
         handler = cls._torch_functions.get(func) or cls._operators.get(func.__name__)
         if handler is not None:
             return handler(*args, **(kwargs or {}))
         return super().__torch_function__(func, types, args, kwargs)
 
     def _layout(self) -> Layout:
-        """The key or path of each `VALUES` leaf, in order; a store that knows it at once overrides this."""
+        """The key or path of each `VALUES` leaf, in order; a store overrides this if it can compute it faster."""
         paths: list[str | Path] = []
         for key, value in self._entries().items():
             if isinstance(value, Tensor):
@@ -61,7 +61,7 @@ class Pointwise(InplaceOps):
 
 
 def operation(receiver: TensorCollection, name: str) -> Any:
-    """The function of an operation, where a field or a method of the user's class may have the same name."""
+    """The function of an operation, even if a field or a method of the user's class has the same name."""
     found = getattr(type(receiver), name)
     if _is_ours(found):
         return found
@@ -76,14 +76,14 @@ def _is_ours(member: object) -> bool:
 def operand(self: Pointwise, leaves: list[Tensor], other: Any, op: str, layout: Layout | None = None) -> Right:
     """An operand aligned with the leaves: a list with one tensor each, a 0-d tensor or a number.
 
-    The layout is that of the leaves, where another thread may have changed the container's meanwhile.
+    Pass the layout of the leaves if another thread may have changed that of the container.
     """
     if isinstance(other, TensorCollection):
         return aligned(self, leaves, other, op, layout)
     if isinstance(other, Tensor):
         return _spread(self, other, op) if other.ndim else _scalar(self, leaves, other)
     if isinstance(other, NUMBERS):
-        return other  # type: ignore[return-value]  # a symbolic number is as good as one
+        return other  # type: ignore[return-value]  # a symbolic number
     if isinstance(other, (np.number, np.bool_)):
         return other.item()  # type: ignore[no-any-return]  # numpy types it as Any
     raise ArgumentError(
@@ -93,7 +93,7 @@ def operand(self: Pointwise, leaves: list[Tensor], other: Any, op: str, layout: 
 
 
 def _scalar(self: Pointwise, leaves: list[Tensor], other: Tensor) -> Right:
-    """A tensor without dims; beside members without dims it promotes as beside their stack, which has some."""
+    """A 0-d tensor. With members without dims it is promoted as with their stack, which has dims."""
     if 0 not in [leaf.ndim for leaf in leaves]:
         return other
     rows = zip(leaves, in_stacks(self), strict=True)
@@ -102,7 +102,7 @@ def _scalar(self: Pointwise, leaves: list[Tensor], other: Tensor) -> Right:
 
 
 def _spread(self: Pointwise, other: Tensor, op: str) -> list[Tensor]:
-    """A tensor over the batch dims, with event dims of size one for each leaf."""
+    """A tensor over the batch dims, with event dims of size one added for each leaf."""
     size = torch.Size([1 if n == -1 else n for n in self._batch_size])
     if not broadcasts_to(other.shape, size):
         raise BatchSizeError(
@@ -121,7 +121,7 @@ def _spread(self: Pointwise, other: Tensor, op: str) -> list[Tensor]:
 
 
 def arranged(mine: Any, other: Any) -> Any:
-    """Another container with its leaves in the order of those of `mine`, where one of them is a lazy stack."""
+    """Another container with its leaves in the order of those of `mine`, if one of them is a lazy stack."""
     mine = store_of(mine)
     if mine._stacked:
         return mine._arrange_members(other)
@@ -135,9 +135,9 @@ def arranged(mine: Any, other: Any) -> Any:
 
 
 def paired(self: P, other: P, mine: list[Tensor], theirs: list[Tensor], alike: bool = False) -> P | None:
-    """A twin whose leaves are added to a list, beside those of another of its class; None where their ranks differ.
+    """A twin. Its leaves, and those of another container of the class, are appended to lists; None if ranks differ.
 
-    `alike`: a declaration says that they do not.
+    With `alike`, a declaration guarantees equal ranks.
     """
     own = self._beside(other, mine, theirs) if self._batch_size == other._batch_size else None
     if own is None or alike or own._is_rigid() or [v.ndim for v in mine] == [v.ndim for v in theirs]:
@@ -146,7 +146,7 @@ def paired(self: P, other: P, mine: list[Tensor], theirs: list[Tensor], alike: b
 
 
 def aligned(self: Pointwise, leaves: list[Tensor], other: Any, op: str, layout: Layout | None = None) -> list[Tensor]:
-    """The other container's leaves in the order of one's own, by key."""
+    """The leaves of the other container in the order of one's own, by key."""
     self._meet(other, op)
     mine = self._layout() if layout is None else layout
     table = other._tensors_by_key()
@@ -164,13 +164,13 @@ def aligned(self: Pointwise, leaves: list[Tensor], other: Any, op: str, layout: 
         theirs = [found[path] for path in mine]
     if self._batch_size != other._batch_size or [v.ndim for v in leaves] != [v.ndim for v in theirs]:
         _require_aligned(self, other, mine, leaves, theirs, op)
-    if table is None and op != "where":  # which takes whole elements
+    if table is None and op != "where":  # it selects whole elements
         require_same_lengths(self, other, op)
     return theirs
 
 
 def as_large(self: P, other: Any, op: str, snapshot: bool) -> tuple[P, Any]:
-    """Two containers that meet: the left one as large as both, the right one as it is now where its objects matter."""
+    """Two operands: the left one expanded to the size of both; a snapshot of the right one if its objects matter."""
     mine, theirs = self._batch_size, other._batch_size
     if mine != theirs and not broadcasts_to(theirs, mine):
         try:
@@ -185,7 +185,7 @@ def as_large(self: P, other: Any, op: str, snapshot: bool) -> tuple[P, Any]:
 
 
 def _met_below(self: P, other: Any, op: str) -> P:
-    """A container whose nested ones are as large as those of both."""
+    """A container with nested containers expanded to the size of both."""
     twin: Any = None
     for key, value in self._outline().items():
         partner = other._outline().get(key) if isinstance(value, Pointwise) else None
@@ -209,7 +209,7 @@ def _require_same_keys(self: Pointwise, other: Any, mine: Layout, theirs: Layout
 def different_entries(
     self: Any, other: Any, op: str, left: Sequence[Any], right: Sequence[Any], nearby: Iterable[Any]
 ) -> KeySetError:
-    """The error for entries that only one of two containers has; `nearby` may be what was meant."""
+    """The error for entries that only one of two containers has; `nearby` are candidates for the nearest name."""
     names = [show(path) for path in nearby]
     hints = "".join(did_you_mean(show(path), names) for path in right[:3])
     ways = (
@@ -226,7 +226,7 @@ def different_entries(
 
 
 def unaligned(mine: torch.Size, theirs: torch.Size, op: str) -> StructureError:
-    """The error for containers whose batch sizes do not fit each other."""
+    """The error for containers whose batch sizes don't fit."""
     return StructureError(
         f"{op}: the right container's batch size {list(theirs)} does not broadcast to the left's {list(mine)}; "
         "index or expand one of them first"
@@ -253,7 +253,7 @@ def _require_aligned(
 def pair(
     self: Pointwise, other: Any, op: str, default: Default = None
 ) -> tuple[tuple[Pointwise, list[Tensor]], list[Any]]:
-    """Both operands leaf by leaf, and the container whose structure the result has."""
+    """Both operands leaf by leaf, and the container with the structure of the result."""
     leaves = self._leaves(VALUES)
     if default is not None and isinstance(other, TensorCollection):
         return merged(self, other, op, default)
@@ -264,7 +264,7 @@ def pair(
 def merged(
     self: Pointwise, other: Any, op: str, default: Default
 ) -> tuple[tuple[Pointwise, list[Tensor]], list[Tensor]]:
-    """Operands with absent entries filled in or dropped, and a container of the resulting structure."""
+    """Operands with absent entries filled in or dropped, and a container with the resulting structure."""
     self._meet(other, op)
     left = dict(zip(self._layout(), self._leaves(VALUES), strict=True))
     theirs: list[Tensor] = []
@@ -292,7 +292,7 @@ def merged(
 def partial(
     self: Pointwise, leaves: list[Tensor], other: Any, op: str, default: Default
 ) -> tuple[Layout, list[Tensor], tuple[Right, ...]]:
-    """What an in-place operation with a default writes: own leaves only."""
+    """The leaves that an in-place operation with a default writes: only its own."""
     self._meet(other, op)
     left = dict(zip(self._layout(), leaves, strict=True))
     theirs: list[Tensor] = []
@@ -317,7 +317,7 @@ def _require_intersection(default: str, op: str) -> None:
 
 
 def _filler(self: Pointwise, like: Tensor, default: Any, op: str) -> Tensor:
-    """A default next to the leaf that the other operand has."""
+    """A default as the counterpart of a leaf of the other operand."""
     if not isinstance(default, Tensor):
         return torch.as_tensor(default, device=like.device)
     if not broadcasts_to(default.shape, self._batch_size):
@@ -330,7 +330,7 @@ def _filler(self: Pointwise, like: Tensor, default: Any, op: str) -> Tensor:
 def _assembled(
     self: TensorCollection, other: TensorCollection | None, leaves: dict[Any, Tensor], prefix: Path
 ) -> Pointwise:
-    """An untyped container of the entries that have a leaf, and of entries that are not tensors."""
+    """An untyped container of the entries with a leaf, and of entries that are not tensors."""
     result: Any = self._bare(self._batch_size, self._names)
     entries = {**({} if other is None else other._entries()), **self._entries()}
     order = [*self._entries(), *(key for key in entries if key not in self._entries())]
@@ -346,7 +346,7 @@ def _assembled(
                 result._put(key, leaf)
         elif leaf is not None or not (isinstance(value, TensorEntry) and value._leaves(VALUES)):
             result._put(key, value)
-    return result  # type: ignore[no-any-return]  # what `_bare` makes has the operations
+    return result  # type: ignore[no-any-return]  # the result of `_bare` has the operations
 
 
 def show(path: str | Path) -> str:

@@ -1,4 +1,4 @@
-"""Nested dicts, lists and tuples as entries and back: dicts need no note of their type, others do."""
+"""Nested dicts, lists and tuples as entries and back. The type is recorded, except for plain dicts."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ._nesting import Raw, field_names
 
 TYPE_KEY = "_pytree_type"
 OTHER_KEY = "<NON_NESTED>"
-"""Starts the stand-in of a dict key that is not a string: an entry with the key and the value."""
+"""The prefix of the key for a dict key that is not a string; its entry holds the key and the value."""
 
 
 def from_tree(tree: Any) -> Any:
-    """Nested dicts of entries; a leaf stays what it is."""
+    """Convert to nested dicts of entries; leaves are unchanged."""
     names = field_names(tree)
     if isinstance(tree, Mapping):
         found = dict(_entry(i, key, value) for i, (key, value) in enumerate(tree.items()))
@@ -43,7 +43,7 @@ def _entry(position: int, key: Any, value: Any) -> tuple[str, Any]:
 
 
 def to_tree(collection: TensorCollection) -> Any:
-    """The nesting that a container came from; a plain dict when it notes no type."""
+    """Restore the original nested data of a container; a plain dict if no type is recorded."""
     entries = dict(collection._entries())
     kind: Any = entries.pop(TYPE_KEY, dict)
     pairs = [_pair(key, value) for key, value in entries.items()]

@@ -1,4 +1,4 @@
-"""A container as a dict, read: entries by key and path, elements by index, views of keys and values."""
+"""Dict-like reads of a container: entries by key and path, elements by index, views of keys and values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BatchIndex: TypeAlias = "IndexPart | tuple[IndexPart, ...]"
 
 
 class Unset(Enum):
-    """The default of an argument for which None means something; an enum, because dynamo knows those."""
+    """The default of an argument for which None is a value; an enum, because dynamo supports enums."""
 
     UNSET = "unset"
 
@@ -46,14 +46,14 @@ UNSET: Any = Unset.UNSET
 
 def below(path: Path, error: Any) -> Exception:
     """The error for an entry that a nested container lacks, with the path to it."""
-    told = getattr(error, "told", error)  # by the container itself
+    told = getattr(error, "told", error)  # the error of the container itself
     found: Any = type(error)(Later("no entry `{}`: {}".format, join_path(path), told))
     found.__dict__.update({**error.__dict__, "key": join_path(path), "told": told})
     return found  # type: ignore[no-any-return]  # an error
 
 
 class ReadingOps(TensorCollection):
-    """What a dict answers without being written, over top-level and nested keys."""
+    """The read-only part of the dict interface, for top-level and nested keys."""
 
     __slots__ = ()
 
@@ -65,12 +65,12 @@ class ReadingOps(TensorCollection):
     @overload
     def __getitem__(self, index: BatchIndex) -> Self: ...
     def __getitem__(self, index: Any) -> Any:
-        """An entry for a key (a string, a tuple of strings, a field reference), else a container for an index.
+        """An entry for a key (a string, a tuple of strings, a field reference); a container for an index.
 
         Raises:
-            MissingKeyError: for an absent key; names the nearest one.
+            MissingKeyError: for an absent key; suggests the nearest one.
             KeyThroughLeafError: for a path that goes through a leaf.
-            BatchIndexError: for an index that reaches past the batch dims or out of range.
+            BatchIndexError: for an index beyond the batch dims or out of range.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -91,14 +91,14 @@ class ReadingOps(TensorCollection):
         return self._read(unravel_key_to_tuple(index)) if is_key(index) else self._index(index)
 
     def _read(self, path: Path) -> Any:
-        """The value at a path; parts that are not plain strings are flattened first."""
+        """The value at a path; parts other than plain strings are flattened first."""
         node: Any = self
         try:
             for part in path:
                 if type(part) is not str:
                     return self._walk(unravel_key_to_tuple(path)) if is_key(path) else self._index(path)
                 node = node._entry(part)
-        except (AttributeError, KeyError):  # of a leaf on the way or an absent key, which the slower walk names
+        except (AttributeError, KeyError):  # a leaf on the path or an absent key: the slow path names it
             if len(path) < 2:
                 raise
             return self._walk(path)
@@ -128,22 +128,22 @@ class ReadingOps(TensorCollection):
         self, key: Key, default: Any = UNSET, *, as_list: bool = False, as_padded_tensor: bool = False,
         as_nested_tensor: bool = False, padding_side: str = "right", layout: Any = None, padding_value: float = 0.0,
     ) -> Any:  # fmt: skip
-        """The value of a key, or `default` (None when omitted) when it is absent.
+        """The value of a key, or `default` (by default None) if it is absent.
 
-        A field that a typed class does not declare is an error, unless a default is given.
+        In a typed class, an undeclared field is an error, unless a default is given.
 
         Args:
-            key: what to read.
-            default: given for an absent key.
-            as_list: the values along the first batch dim in a list; of a lazy stack, those of its members.
-            as_padded_tensor: one tensor, padded where the members of a lazy stack differ in shape.
-            as_nested_tensor: one nested tensor, of the members' tensors.
+            key: the key to read.
+            default: the result for an absent key.
+            as_list: return a list of the values along the first batch dim; for a lazy stack, of its members.
+            as_padded_tensor: return one tensor, padded if the members of a lazy stack differ in shape.
+            as_nested_tensor: return one nested tensor of the tensors of the members.
             padding_side: "right" or "left".
             layout: of the nested tensor, `torch.jagged` (default) or `torch.strided`.
-            padding_value: what fills the padding.
+            padding_value: the value of the padding.
 
         Raises:
-            KeyThroughLeafError: when the path goes through a leaf.
+            KeyThroughLeafError: if the path goes through a leaf.
             MissingKeyError: for a name that is not a field of a typed class, without a default.
 
         >>> from tensorclass import TensorDict
@@ -167,7 +167,7 @@ class ReadingOps(TensorCollection):
         raise NotImplementedError
 
     def __contains__(self, key: object) -> bool:
-        """Whether a top-level or nested key is present. Only keys are looked up: values are compared with `==`."""
+        """Whether a top-level or nested key is present. Only keys are looked up; to compare values, use `==`."""
         if type(key) is str:
             return key in (self._live() if self._stacked else self._outline())
         if not is_key(key):
@@ -177,7 +177,7 @@ class ReadingOps(TensorCollection):
             )
         return key in KeysView(self, True, False, None, False)
 
-    if TYPE_CHECKING:  # stores have it; typed batches are iterated by index, see `TypedContainer`
+    if TYPE_CHECKING:  # stores define it; typed batches are iterated by index, see `TypedContainer`
 
         def __iter__(self) -> Iterator[Self]:
             """Iterate over the first batch dim."""
@@ -187,7 +187,7 @@ class ReadingOps(TensorCollection):
         """Iterate over the first batch dim.
 
         Raises:
-            TypeError: when there is no batch dim.
+            TypeError: if there is no batch dim.
         """
         if not self._batch_size:
             raise self._without_batch("iteration over")
@@ -197,7 +197,7 @@ class ReadingOps(TensorCollection):
         """Iterate over the first batch dim from the end.
 
         Raises:
-            TypeError: when there is no batch dim.
+            TypeError: if there is no batch dim.
         """
         return reversed(list(self._loop()))
 
@@ -207,10 +207,10 @@ class ReadingOps(TensorCollection):
         """The keys; nested ones are tuples.
 
         Args:
-            include_nested: list what nested containers hold as well.
-            leaves_only: leave containers and Python objects out.
-            is_leaf: decides by class what counts as a leaf; `is_leaf_nontensor` lists objects too.
-            sort: in lexical order instead of insertion order.
+            include_nested: include the keys of nested containers.
+            leaves_only: leave out containers and Python objects.
+            is_leaf: a function of a class that decides what is a leaf; `is_leaf_nontensor` includes objects.
+            sort: use lexical order instead of insertion order.
 
         >>> from tensorclass import TensorDict
         >>> list(TensorDict({"a": 1, "b": {"c": 2}}).keys(include_nested=True, leaves_only=True))
@@ -267,7 +267,7 @@ class ReadingOps(TensorCollection):
         return True
 
     def entry_class(self, key: Key) -> type:
-        """The class of an entry: that of what `get` gives.
+        """The class of an entry, as `get` returns it.
 
         >>> from tensorclass import TensorDict
         >>> TensorDict(a=1).entry_class("a")
@@ -288,7 +288,7 @@ class ReadingOps(TensorCollection):
 
     @property
     def depth(self) -> int:
-        """How many levels of containers lie below this one.
+        """The number of levels of nested containers.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -299,7 +299,7 @@ class ReadingOps(TensorCollection):
         return 1 + max(inner) if inner else 0
 
     def _raw(self, path: Path) -> Any:
-        """What is stored under a path: an entry node itself, where `_read` gives what a reader of it sees."""
+        """The stored entry under a path: an entry node itself, whereas `_read` returns its value."""
         holder = self._read(path[:-1])
         if not isinstance(holder, TensorCollection):
             return self._read(path)

@@ -1,4 +1,4 @@
-"""The few functions that do the work of every reduction, over the leaves of any container."""
+"""The few functions that implement every reduction, on the leaves of any container."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ I = TypeVar("I")  # noqa: E741  # indices beside values
 
 
 class Extrema(NamedTuple, Generic[V, I]):
-    """Smallest or largest elements, and where along the reduced dim each of them is.
+    """Smallest or largest elements, and the position of each along the reduced dim.
 
     >>> import torch
     >>> from tensorclass import TensorDict
@@ -61,7 +61,7 @@ def total(
     self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, reduce: bool | None,
     key_transform: KeyTransform | None = None, **given: Any,
 ) -> Any:  # fmt: skip
-    """One number for all that is reduced."""
+    """Reduce to one number for each reduced part."""
     if not (keepdim is False and reduce is None):
         _ask(keepdim, reduce)
     options = {key: value for key, value in given.items() if value is not None} if given else given
@@ -69,7 +69,7 @@ def total(
         found = _quick(self, reducer, dim, True)
         if found is not None:
             return found
-    if reduce and dim is None:  # one number takes the members' leaves as they are
+    if reduce and dim is None:  # one number: the leaves of members are used directly
         return together(self, reducer, None, keepdim, options)
     dense: Pointwise = self._solid()
     if reduce:
@@ -87,7 +87,7 @@ def quantile(
     self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, reduce: bool | None,
     key_transform: KeyTransform | None, q: float | Tensor, interpolation: str,
 ) -> Any:  # fmt: skip
-    """A total whose order is checked first."""
+    """As `total`, after a check of `q`."""
     _ask(keepdim, reduce)
     if not isinstance(q, (int, float, Tensor)) or isinstance(q, bool) or (isinstance(q, Tensor) and q.ndim > 1):
         given = f"a tensor of shape {list(q.shape)}" if isinstance(q, Tensor) else f"{q!r:.200}"
@@ -100,7 +100,7 @@ def quantile(
 def indexed(
     self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, reduce: bool | None, return_indices: bool
 ) -> Any:
-    """An element of what is reduced, and its position where one dim is given."""
+    """One of the reduced elements, and its position if one dim is given."""
     _ask(keepdim, reduce, return_indices)
     dense: Pointwise = self._solid()
     name = reducer.name
@@ -121,7 +121,7 @@ def indexed(
 
 
 def running(self: Pointwise, reducer: Reducer, dim: Any, reduce: bool | None, return_indices: bool) -> Any:
-    """An element for each prefix along one batch dim, and its position."""
+    """One element for each prefix along one batch dim, and its position."""
     _ask(False, reduce, return_indices)
     dense: Pointwise = self._solid()
     at = one_dim(dense, dim, reducer.name, "call it once for each dim")
@@ -149,7 +149,7 @@ def test(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool) -> Any:
 
 
 def logsumexp(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, out: Any) -> Any:
-    """Over batch dims only, all of them when none is given."""
+    """Reduce over batch dims only; by default over all of them."""
     flag(keepdim=keepdim)
     dense: Pointwise = self._solid()
     dims = named_dims(dense, range(len(dense._batch_size)) if dim is None else dim, reducer.name)
@@ -157,13 +157,13 @@ def logsumexp(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, out: A
 
 
 def softmax(self: Pointwise, reducer: Reducer, dim: Any, dtype: torch.dtype | None) -> Any:
-    """Along one batch dim; shapes stay."""
+    """Apply along one batch dim; shapes don't change."""
     found = _quick(self, reducer, dim, True, True) if type(dim) is int and dtype is None else None
     if found is not None:
         return found
     dense: Pointwise = self._solid()
     at = one_dim(dense, dim, reducer.name, "call it once for each dim, or merge the dims first with `flatten`")
-    plain = dtype is None  # torch reads a keyword more slowly than none
+    plain = dtype is None  # torch is slower with a keyword
     function: Function = (lambda leaf: leaf.softmax(at)) if plain else (lambda leaf: leaf.softmax(at, dtype))
     twin, leaves, functions = _batched(dense, reducer.name, False, function)
     new = each(twin, reducer.name, leaves, functions)
@@ -175,7 +175,7 @@ def softmax(self: Pointwise, reducer: Reducer, dim: Any, dtype: torch.dtype | No
 def norm(
     self: Pointwise, reducer: Reducer, out: Any, dtype: torch.dtype | None, key_transform: KeyTransform | None
 ) -> Any:
-    """Over everything."""
+    """Reduce over everything."""
     return _delivered(total(self, reducer, None, False, None, key_transform, dtype=dtype), out)
 
 
@@ -184,8 +184,8 @@ def _delivered(result: Any, out: Any) -> Any:
 
 
 def _quick(self: Any, reducer: Reducer, dim: int, declared: bool, stays: bool = False) -> Any:
-    """One batch dim of plain tensors, whose dtypes stay where a class declares them; None for the general way."""
-    store = self._store if self._layered else self  # whose slots are read faster
+    """Reduce one batch dim of plain tensors, keeping declared dtypes; None for the general path."""
+    store = self._store if self._layered else self  # reading its slots is faster
     size, function = tuple(store._batch_size), reducer.function
     if store._stacked or store._names is not None or not -len(size) <= dim < len(size):
         return None
@@ -201,7 +201,7 @@ def _quick(self: Any, reducer: Reducer, dim: int, declared: bool, stays: bool = 
         if twin is None:
             return None
         new = [function(leaf, at) for leaf in leaves]
-    except (RuntimeError, IndexError):  # the general way says of which leaf
+    except (RuntimeError, IndexError):  # the general path names the leaf
         return None
     free = rigid or not declared or (twin._plain and not typed)  # of declarations, here and below
     if not free and [v.dtype for v in leaves] != [v.dtype for v in new]:
@@ -210,13 +210,13 @@ def _quick(self: Any, reducer: Reducer, dim: int, declared: bool, stays: bool = 
     return self._wrap(result) if typed else result
 
 
-# ---- containers around what is left ----------------------------------------------------------------------------------
+# ---- containers of results -------------------------------------------------------------------------------------------
 
 
 def _batched(
     self: C, op: str, regroups: bool, function: Function
 ) -> tuple[C, list[Tensor], Function | list[Function | None]]:
-    """A twin, the leaves, and the function; beside each leaf, or None, where the batch dims pass some by."""
+    """A twin, the leaves, and the function; or one function per leaf, None for leaves without batch dims."""
     leaves: list[Tensor] = []
     twin = self._open(leaves, VALUES)
     if twin._plain:
@@ -252,7 +252,7 @@ def _events(self: Pointwise, reducer: Reducer, options: Options) -> Any:
 def _over_batch(
     self: Pointwise, reducer: Reducer, dims: tuple[int, ...], keepdim: bool, options: Options, declared: bool
 ) -> Any:
-    """A twin, of the class where its declaration covers the result."""
+    """A twin; typed if the declaration covers the result."""
     twin, leaves, functions = _batched(self, reducer.name, True, along(reducer, dims, keepdim, options))
     new = each(twin, reducer.name, leaves, functions)
     if declared:
@@ -265,7 +265,7 @@ def _pairs(
     self: Pointwise, function: Function, op: str, size: torch.Size, names: Names, return_indices: bool,
     regroups: bool = True,
 ) -> Any:  # fmt: skip
-    """Values in a twin; indices, of other dtypes and only for reduced tensors, in an untyped container."""
+    """Values in a twin; indices in an untyped container, since they have other dtypes and fewer entries."""
     twin, leaves, functions = _batched(self, op, regroups, function)
     found = each(twin, op, leaves, functions)
     reduced = [True] * len(leaves) if callable(functions) else [given is not None for given in functions]
@@ -282,7 +282,7 @@ def _pair(found: Any, return_indices: bool) -> Any:
 
 
 def _lead(options: Options) -> torch.Size:
-    """The dims in front of every result: those of several quantiles."""
+    """The leading dims of every result: for several quantiles."""
     q = options.get("q")
     return q.shape if isinstance(q, Tensor) else EMPTY
 
@@ -294,6 +294,6 @@ def _stand(structure: Any, new: Sequence[Tensor], size: torch.Size, names: Names
 
 
 def _require_declared(self: Pointwise, old: list[Tensor], new: Sequence[Tensor], op: str) -> None:
-    """Have a typed class accept the result: event shapes are what they were, dtypes may not be."""
+    """Let a typed class check the result: event shapes are unchanged, dtypes may differ."""
     if [leaf.dtype for leaf in old] != [leaf.dtype for leaf in new]:
         self._accept(old, [b.new_empty(()).expand(a.shape) for a, b in zip(old, new, strict=True)], op)

@@ -1,4 +1,4 @@
-"""Where a reduction goes: which dims it takes from each leaf, and the container that is around what is left."""
+"""The frame of a reduction: the dims to reduce in each leaf, and the container of the result."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ._lengths import has_lengths
 from ._operands import Pointwise
 
 FEATURE: Final = "feature"
-"""The dim argument that stands for all event dims of each leaf."""
+"""The dim argument for all event dims of each leaf."""
 
 BatchDims: TypeAlias = "int | str | Sequence[int | str]"
-"""One batch dim or several, by number or name."""
+"""One or several batch dims, by number or name."""
 Feature: TypeAlias = Literal["feature"]
 KeyTransform: TypeAlias = "Callable[[str], str]"
 
@@ -28,7 +28,7 @@ EMPTY: Final = torch.Size([])
 
 
 def named_dims(self: Pointwise, dim: Any, op: str) -> tuple[int, ...]:
-    """The batch dims that a dim argument names, as distinct non-negative numbers; never none of them."""
+    """The batch dims of a dim argument as distinct non-negative numbers; at least one."""
     if type(dim) is int:
         return (self._dim(dim, op),)
     dim = as_int(dim)
@@ -44,7 +44,7 @@ def named_dims(self: Pointwise, dim: Any, op: str) -> tuple[int, ...]:
 
 
 def one_dim(self: Pointwise, dim: Any, op: str, instead: str) -> int:
-    """The one batch dim that an operation takes."""
+    """The batch dim of an operation that accepts only one."""
     if type(dim) is int:
         return self._dim(dim, op)
     dims = named_dims(self, dim, op)
@@ -54,7 +54,7 @@ def one_dim(self: Pointwise, dim: Any, op: str, instead: str) -> int:
 
 
 def is_feature(self: Pointwise, dim: Any, keepdim: bool, op: str) -> bool:
-    """Whether the event dims are meant."""
+    """Whether a dim argument means the event dims."""
     if not (isinstance(dim, str) and dim == FEATURE):
         return False
     if self._names is not None and FEATURE in self._names:
@@ -68,10 +68,10 @@ def is_feature(self: Pointwise, dim: Any, keepdim: bool, op: str) -> bool:
 
 
 def batch_ndims(self: Pointwise, op: str, regroups: bool, path: Path = ()) -> list[int | None]:
-    """For each `VALUES` leaf its number of batch dims, None where the batch dims pass it by.
+    """For each `VALUES` leaf its number of batch dims; None for a leaf without batch dims.
 
     Raises:
-        StructureError: when the batch dims change and an entry with one object for each element can't follow.
+        StructureError: if the batch dims change and an entry with one object per element can't follow.
     """
     if self._plain:
         return [len(self._batch_size)] * len(self._live())
@@ -95,14 +95,14 @@ def batch_ndims(self: Pointwise, op: str, regroups: bool, path: Path = ()) -> li
 
 
 def reduced_size(size: torch.Size, dims: tuple[int, ...], keepdim: bool) -> torch.Size:
-    """A batch size without some dims, or with size one there."""
+    """A batch size with some dims removed, or set to size one."""
     if keepdim:
         return torch.Size([1 if d in dims else n for d, n in enumerate(size)])
     return torch.Size([n for d, n in enumerate(size) if d not in dims])
 
 
 def reduced_names(names: Names, dims: tuple[int, ...], keepdim: bool) -> Names:
-    """The names of the dims that are left."""
+    """The names of the remaining dims."""
     if names is None or keepdim:
         return names
     left = tuple([name for d, name in enumerate(names) if d not in dims])
@@ -110,16 +110,16 @@ def reduced_names(names: Names, dims: tuple[int, ...], keepdim: bool) -> Names:
 
 
 def ones(size: torch.Size) -> torch.Size:
-    """As many dims, all of size one."""
+    """A size with as many dims, all of size one."""
     return torch.Size([1] * len(size))
 
 
 def untyped(self: Any, resize: Resize | None = None, tensors_only: bool = False) -> Any:
-    """The structure without its classes, for results that a declaration does not cover; the leaves follow by `_make`.
+    """An untyped copy of the structure, for results that a declaration doesn't cover; `_make` adds the leaves.
 
     Args:
         self: the container.
-        resize: the batch size of a container from what it was.
+        resize: a function from the old batch size of a container to the new one.
         tensors_only: leave out objects and shared tensors.
     """
     dense = TensorCollection._dense

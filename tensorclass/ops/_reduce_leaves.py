@@ -1,4 +1,4 @@
-"""What reductions do to leaves: each by itself, or all of them as one tensor."""
+"""Reductions of leaves: each by itself, or all of them as one tensor."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Options: TypeAlias = "dict[str, Any]"
 
 @dataclass(frozen=True)
 class Reducer:
-    """A row of the table with its torch function at hand.
+    """A row of the table with its torch function.
 
     Args:
         name: the operation, for messages.
-        function: on one leaf, over all of it or along `dim`.
+        function: the function of one leaf, over all of it or along `dim`.
         many: whether `dim` may be several dims.
-        staged: whether reducing the reductions of parts reduces the whole.
+        staged: whether the reduction of partial reductions is the reduction of the whole.
     """
 
     name: str
@@ -42,7 +42,7 @@ def _quantile(leaf: Tensor, q: Any, **options: Any) -> Tensor:
 
 
 def _cast_first(function: Function) -> Function:
-    """For functions that take no integers, or narrow nothing, whatever dtype is asked of them."""
+    """Wrap a function that doesn't accept integers, or that can't narrow to the requested dtype."""
 
     def cast(leaf: Tensor, *dim: Any, dtype: torch.dtype | None = None, **options: Any) -> Tensor:
         return function(leaf if dtype is None else leaf.to(dtype), *dim, **options)  # type: ignore[no-any-return]  # torch's
@@ -57,17 +57,17 @@ def _reducer(row: Reduction) -> Reducer:
 
 
 _SMALL: Final = 8192
-"""Elements up to which tensors are faster put together than reduced one by one."""
+"""Up to this number of elements, joining tensors is faster than reducing them one by one."""
 REDUCERS: Final[Mapping[str, Reducer]] = {row.name: _reducer(row) for row in REDUCTIONS}
 
 
 def each(self: Pointwise, op: str, leaves: list[Tensor], functions: Function | Sequence[Function | None]) -> list[Any]:
-    """What one function, or one for each leaf, makes of it; a leaf without a function stays what it is."""
+    """Apply one function, or one function per leaf; a leaf without a function is unchanged."""
     new: list[Any] = []
     if callable(functions):
         try:
             return [functions(leaf) for leaf in leaves]
-        except (RuntimeError, IndexError):  # again, to find the leaf
+        except (RuntimeError, IndexError):  # repeat, to find the leaf
             functions = [functions] * len(leaves)
     try:
         for leaf, function in zip(leaves, functions, strict=True):
@@ -83,11 +83,11 @@ def each(self: Pointwise, op: str, leaves: list[Tensor], functions: Function | S
 
 
 def along(reducer: Reducer, dims: tuple[int, ...], keepdim: bool, options: Options) -> Function:
-    """The reduction of one tensor over some of its dims; over none of them, each element by itself."""
+    """The reduction of one tensor over some of its dims; over no dims, of each element by itself."""
     if len(dims) == 1:
         function, dim = reducer.function, dims[0]
         if not keepdim and not options:
-            return lambda leaf: function(leaf, dim)  # torch reads a keyword more slowly
+            return lambda leaf: function(leaf, dim)  # torch is slower with a keyword
         return partial(function, dim=dim, keepdim=keepdim, **options)
     if not dims:
         single = partial(reducer.function, dim=-1, **options)
@@ -98,7 +98,7 @@ def along(reducer: Reducer, dims: tuple[int, ...], keepdim: bool, options: Optio
 
 
 def _merged(function: Function, dims: tuple[int, ...], keepdim: bool, leaf: Tensor) -> Tensor:
-    """Several dims as one, for a function that takes one."""
+    """Merge several dims, for a function of one dim."""
     count = len(dims)
     new: Tensor = function(leaf.movedim(dims, tuple(range(-count, 0))).flatten(-count))
     lead = new.ndim + count - leaf.ndim
@@ -108,7 +108,7 @@ def _merged(function: Function, dims: tuple[int, ...], keepdim: bool, leaf: Tens
 
 
 def verdict(leaves: list[Tensor], reducer: Reducer) -> bool:
-    """A Python bool; on the CPU the first leaf that decides ends the search, elsewhere there is one synchronisation."""
+    """A Python bool. On the CPU, the first deciding leaf ends the search; other devices synchronize once."""
     function, decisive = reducer.function, reducer.name == "any"
     if any([not leaf.is_cpu for leaf in leaves]):
         flags = [function(leaf) for leaf in leaves]
@@ -153,14 +153,14 @@ def _batched(self: Pointwise, op: str) -> list[Tensor]:
 
 
 def _flat(self: Pointwise, op: str) -> Tensor:
-    """All leaves side by side behind the batch dims."""
+    """All leaves flattened after the batch dims, and concatenated."""
     batch = len(self._batch_size)
     leaves = _batched(self, op)
     return torch.cat([leaf.flatten(batch) if leaf.ndim > batch else leaf.unsqueeze(-1) for leaf in leaves], -1)
 
 
 def joined(self: Pointwise, dims: tuple[int, ...], op: str) -> Tensor:
-    """All leaves in a row along a batch dim."""
+    """All leaves concatenated along a batch dim."""
     leaves, batch = _batched(self, op), len(self._batch_size)
     events = [leaf.shape[batch:] for leaf in leaves]
     for position, event in enumerate(events):

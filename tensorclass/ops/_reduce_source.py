@@ -1,4 +1,4 @@
-"""Writes `_reductions.py`: one method for each row of the table, with overloads that say what comes back."""
+"""Writes `_reductions.py`: one method for each row of the table, with overloads for the result types."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ReductionOps(Pointwise):
 
 FOOTER = "\n\nregister_torch_functions(ReductionOps)\n"
 
-WIDTH: Final = 116  # the formatter's, less the indent of a method
+WIDTH: Final = 116  # the width of the formatter, less the indent of a method
 DTYPE = "dtype: torch.dtype | None = None"
 TRANSFORM = "key_transform: KeyTransform | None = None"
 RETURNING = "return_indices: bool = True"
@@ -102,7 +102,7 @@ def _method(row: Reduction) -> str:
 
 
 def _signature(row: Reduction, positional: list[str], keywords: list[str], result: str, body: str = " ...") -> str:
-    """A signature in as many lines as the formatter gives it."""
+    """A signature, wrapped as the formatter does."""
     parameters = ["self", *positional, *(["*", *keywords] if keywords else [])]
     line = f"def {row.name}({', '.join(parameters)}) -> {result}:{body}"
     if len(line) <= WIDTH:
@@ -149,13 +149,13 @@ def _paired(row: Reduction, positional: list[str]) -> Iterator[str]:
 
 
 def _options(row: Reduction) -> tuple[list[str], list[str]]:
-    """The parameters in front of dim, and those behind the star."""
+    """The parameters before dim, and those after the star."""
     first = [PARAMETERS[name] for name in row.options if name == "q"]
     return first, [PARAMETERS[name] for name in row.options if name != "q"]
 
 
 def _implementation(row: Reduction) -> tuple[str, str]:
-    """The signature that runs, and what it calls."""
+    """The signature of the implementation, and its call."""
     first, options = _options(row)
     constant, reduce = _constant(row), "reduce: bool | None = None"
     positional, keywords, arguments, result = _CALLS[row.name if row.form == "other" else row.form]
@@ -180,7 +180,7 @@ _CALLS: Final[dict[str, tuple[list[str], list[str], str, str]]] = {
     "softmax": (["dim: int | str", DTYPE], [], "dim, dtype", "Self"),
     "norm": ([], ["out: Container | None = None", DTYPE, TRANSFORM], "out, dtype, key_transform", "Container"),
 }
-"""Parameters, keywords, what is handed on, and the result."""
+"""Parameters, keywords, passed arguments, and the result."""
 
 
 # ---- docstrings ------------------------------------------------------------------------------------------------------

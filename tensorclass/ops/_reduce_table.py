@@ -13,13 +13,13 @@ class Reduction:
     """One reduction.
 
     Args:
-        name: the method's name, and the function's in the `torch` namespace.
-        form: the family of signatures that it belongs to. "total" gives one number for what it reduces, "extreme" one
-            of the elements, "indexed" an element and its position, "running" one for each prefix, "test" a bool.
-        doc: the method's first sentence.
-        options: what it takes besides dim and keepdim; the table of options in the generator has their types.
-        many: whether torch reduces several dims at once.
-        staged: whether the reduction of the leaves' reductions is the reduction of all elements.
+        name: the name of the method, and of the function in the `torch` namespace.
+        form: the family of signatures. "total" returns one number, "extreme" one of the elements, "indexed" an element
+            and its position, "running" one result per prefix, "test" a bool.
+        doc: the first sentence of the docstring.
+        options: the arguments besides dim and keepdim; the table of options in the generator has their types.
+        many: whether torch can reduce several dims at once.
+        staged: whether the reduction of the reductions of leaves is the reduction of all elements.
     """
 
     name: str

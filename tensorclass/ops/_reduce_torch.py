@@ -1,4 +1,4 @@
-"""`torch.sum(batch, 0)` and its kin: each calls the method of the same name."""
+"""Torch functions such as `torch.sum(batch, 0)`: each calls the method of the same name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Function: TypeAlias = Callable[..., Any]
 
 
 def register_torch_functions(methods: type[Pointwise]) -> None:
-    """Let `torch.sum(batch, 0)` and its kin find the methods, past fields of the same names."""
+    """Register functions such as `torch.sum`, which call the methods even if fields have the same names."""
     for row in REDUCTIONS:
         handler = _handler(row.name, getattr(methods, row.name))
         if row.name == "norm":
