@@ -59,10 +59,10 @@ IN_PLACE_NOTE = "In place, all leaves or none: {doc}"
 
 OTHER = "other: container of the same entries, tensor over the batch dims, or number."
 OPTIONS = {
-    "alpha": "alpha: multiplier of `other`, 1 when omitted.",
-    "value": "value: multiplier of the product or quotient, 1 when omitted.",
+    "alpha": "alpha: the factor of `other`; by default 1.",
+    "value": "value: the factor of the product or quotient; by default 1.",
 }
-SUBTRAHEND = "alpha: multiplier of the leaves, 1 when omitted."
+SUBTRAHEND = "alpha: the factor of the leaves; by default 1."
 DEFAULT = 'default: value for entries that one side lacks; "intersection" drops them.'
 DEFAULT_IN_PLACE = 'default: value for entries that `other` lacks; "intersection" leaves them as they are.'
 TERNARY = {
@@ -75,9 +75,9 @@ TERNARY = {
     "addcmul": ("other1", "other2", "other1: first factor; an operand as for `add`.", "other2: second factor."),
     "addcdiv": ("other1", "other2", "other1: numerator; an operand as for `add`.", "other2: denominator."),
 }
-MISFITS = ("StructureError: when containers differ in entries or leaves do not fit; names the path.",
-           "BatchSizeError: when a tensor does not broadcast to the batch size.")  # fmt: skip
-UNWRITABLE = "UnsupportedOperationError: when a leaf can't be written in place; no leaf is then."
+MISFITS = ("StructureError: if containers have different entries, or if leaves don't fit; names the path.",
+           "BatchSizeError: if a tensor doesn't broadcast to the batch size.")  # fmt: skip
+UNWRITABLE = "UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written."
 
 EXAMPLES = {
     "any": "[1.25, -0.5]",

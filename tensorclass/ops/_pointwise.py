@@ -108,7 +108,7 @@ class PointwiseOps(Pointwise):
         """In place, all leaves or none: absolute value of every leaf.
 
         Raises:
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -134,7 +134,7 @@ class PointwiseOps(Pointwise):
         """In place, all leaves or none: inverse cosine of every leaf, in radians.
 
         Raises:
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -157,7 +157,7 @@ class PointwiseOps(Pointwise):
         """In place, all leaves or none: inverse sine of every leaf, in radians.
 
         Raises:
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -180,7 +180,7 @@ class PointwiseOps(Pointwise):
         """In place, all leaves or none: inverse tangent of every leaf, in radians.
 
         Raises:
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -203,7 +203,7 @@ class PointwiseOps(Pointwise):
         """In place, all leaves or none: smallest integer not below each element of every leaf.
 
         Raises:
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -226,7 +226,7 @@ class PointwiseOps(Pointwise):
         """In place, all leaves or none: cosine of every leaf, in radians.
 
         Raises:
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -249,7 +249,7 @@ class PointwiseOps(Pointwise):
         """In place, all leaves or none: hyperbolic cosine of every leaf.
 
         Raises:
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -272,7 +272,7 @@ class PointwiseOps(Pointwise):
         """In place, all leaves or none: error function of every leaf.
 
         Raises:
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -295,7 +295,7 @@ class PointwiseOps(Pointwise):
         """In place, all leaves or none: complementary error function of every leaf.
 
         Raises:
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -318,7 +318,7 @@ class PointwiseOps(Pointwise):
         """In place, all leaves or none: exponential of every leaf.
 
         Raises:
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -341,7 +341,7 @@ class PointwiseOps(Pointwise):
         """In place, all leaves or none: exponential minus one of every leaf, accurate near zero.
 
         Raises:
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -364,7 +364,7 @@ class PointwiseOps(Pointwise):
         """In place, all leaves or none: largest integer not above each element of every leaf.
 
         Raises:
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -387,7 +387,7 @@ class PointwiseOps(Pointwise):
         """In place, all leaves or none: fractional part of every leaf, with the sign of the element.
 
         Raises:
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -410,7 +410,7 @@ class PointwiseOps(Pointwise):
         """In place, all leaves or none: logarithm of the absolute value of the gamma function of every leaf.
 
         Raises:
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -433,7 +433,7 @@ class PointwiseOps(Pointwise):
         """In place, all leaves or none: natural logarithm of every leaf.
 
         Raises:
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -456,7 +456,7 @@ class PointwiseOps(Pointwise):
         """In place, all leaves or none: logarithm to base 10 of every leaf.
 
         Raises:
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -479,7 +479,7 @@ class PointwiseOps(Pointwise):
         """In place, all leaves or none: natural logarithm of one plus every leaf, accurate near zero.
 
         Raises:
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -502,7 +502,7 @@ class PointwiseOps(Pointwise):
         """In place, all leaves or none: logarithm to base 2 of every leaf.
 
         Raises:
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -525,7 +525,7 @@ class PointwiseOps(Pointwise):
         """In place, all leaves or none: every leaf with its sign reversed.
 
         Raises:
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -551,7 +551,7 @@ class PointwiseOps(Pointwise):
         """In place, all leaves or none: one divided by every leaf.
 
         Raises:
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -574,7 +574,7 @@ class PointwiseOps(Pointwise):
         """In place, all leaves or none: every leaf rounded to the nearest integer, halves to even.
 
         Raises:
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -597,7 +597,7 @@ class PointwiseOps(Pointwise):
         """In place, all leaves or none: logistic function of every leaf.
 
         Raises:
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -620,7 +620,7 @@ class PointwiseOps(Pointwise):
         """In place, all leaves or none: sign of every leaf: -1, 0 or 1.
 
         Raises:
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -643,7 +643,7 @@ class PointwiseOps(Pointwise):
         """In place, all leaves or none: sine of every leaf, in radians.
 
         Raises:
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -666,7 +666,7 @@ class PointwiseOps(Pointwise):
         """In place, all leaves or none: hyperbolic sine of every leaf.
 
         Raises:
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -689,7 +689,7 @@ class PointwiseOps(Pointwise):
         """In place, all leaves or none: square root of every leaf.
 
         Raises:
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -712,7 +712,7 @@ class PointwiseOps(Pointwise):
         """In place, all leaves or none: tangent of every leaf, in radians.
 
         Raises:
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -735,7 +735,7 @@ class PointwiseOps(Pointwise):
         """In place, all leaves or none: hyperbolic tangent of every leaf.
 
         Raises:
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -758,7 +758,7 @@ class PointwiseOps(Pointwise):
         """In place, all leaves or none: every leaf without its fractional part.
 
         Raises:
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -855,12 +855,12 @@ class PointwiseOps(Pointwise):
 
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
-            alpha: multiplier of `other`, 1 when omitted.
+            alpha: the factor of `other`; by default 1.
             default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -874,13 +874,13 @@ class PointwiseOps(Pointwise):
 
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
-            alpha: multiplier of `other`, 1 when omitted.
+            alpha: the factor of `other`; by default 1.
             default: value for entries that `other` lacks; "intersection" leaves them as they are.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -903,12 +903,12 @@ class PointwiseOps(Pointwise):
 
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
-            alpha: multiplier of `other`, 1 when omitted.
+            alpha: the factor of `other`; by default 1.
             default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -922,13 +922,13 @@ class PointwiseOps(Pointwise):
 
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
-            alpha: multiplier of `other`, 1 when omitted.
+            alpha: the factor of `other`; by default 1.
             default: value for entries that `other` lacks; "intersection" leaves them as they are.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -948,12 +948,12 @@ class PointwiseOps(Pointwise):
 
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
-            alpha: multiplier of the leaves, 1 when omitted.
+            alpha: the factor of the leaves; by default 1.
             default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -973,8 +973,8 @@ class PointwiseOps(Pointwise):
             default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -991,9 +991,9 @@ class PointwiseOps(Pointwise):
             default: value for entries that `other` lacks; "intersection" leaves them as they are.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1019,8 +1019,8 @@ class PointwiseOps(Pointwise):
             default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1037,9 +1037,9 @@ class PointwiseOps(Pointwise):
             default: value for entries that `other` lacks; "intersection" leaves them as they are.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1065,8 +1065,8 @@ class PointwiseOps(Pointwise):
             default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1089,8 +1089,8 @@ class PointwiseOps(Pointwise):
             default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1113,8 +1113,8 @@ class PointwiseOps(Pointwise):
             default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1131,9 +1131,9 @@ class PointwiseOps(Pointwise):
             default: value for entries that `other` lacks; "intersection" leaves them as they are.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1159,8 +1159,8 @@ class PointwiseOps(Pointwise):
             default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1177,9 +1177,9 @@ class PointwiseOps(Pointwise):
             default: value for entries that `other` lacks; "intersection" leaves them as they are.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1196,8 +1196,8 @@ class PointwiseOps(Pointwise):
             default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1214,9 +1214,9 @@ class PointwiseOps(Pointwise):
             default: value for entries that `other` lacks; "intersection" leaves them as they are.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1233,8 +1233,8 @@ class PointwiseOps(Pointwise):
             default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1251,9 +1251,9 @@ class PointwiseOps(Pointwise):
             default: value for entries that `other` lacks; "intersection" leaves them as they are.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1270,8 +1270,8 @@ class PointwiseOps(Pointwise):
             default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1288,9 +1288,9 @@ class PointwiseOps(Pointwise):
             default: value for entries that `other` lacks; "intersection" leaves them as they are.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1307,8 +1307,8 @@ class PointwiseOps(Pointwise):
             default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1331,8 +1331,8 @@ class PointwiseOps(Pointwise):
             default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1355,8 +1355,8 @@ class PointwiseOps(Pointwise):
             default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1379,8 +1379,8 @@ class PointwiseOps(Pointwise):
             default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1397,8 +1397,8 @@ class PointwiseOps(Pointwise):
             default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1415,8 +1415,8 @@ class PointwiseOps(Pointwise):
             default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1432,8 +1432,8 @@ class PointwiseOps(Pointwise):
             other: container of the same entries, tensor over the batch dims, or number.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1452,8 +1452,8 @@ class PointwiseOps(Pointwise):
             other: container of the same entries, tensor over the batch dims, or number.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1472,8 +1472,8 @@ class PointwiseOps(Pointwise):
             other: container of the same entries, tensor over the batch dims, or number.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1492,8 +1492,8 @@ class PointwiseOps(Pointwise):
             other: container of the same entries, tensor over the batch dims, or number.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1512,8 +1512,8 @@ class PointwiseOps(Pointwise):
             other: container of the same entries, tensor over the batch dims, or number.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1532,8 +1532,8 @@ class PointwiseOps(Pointwise):
             other: container of the same entries, tensor over the batch dims, or number.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1551,11 +1551,11 @@ class PointwiseOps(Pointwise):
         Args:
             other1: first factor; an operand as for `add`.
             other2: second factor.
-            value: multiplier of the product or quotient, 1 when omitted.
+            value: the factor of the product or quotient; by default 1.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1570,12 +1570,12 @@ class PointwiseOps(Pointwise):
         Args:
             other1: first factor; an operand as for `add`.
             other2: second factor.
-            value: multiplier of the product or quotient, 1 when omitted.
+            value: the factor of the product or quotient; by default 1.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1590,11 +1590,11 @@ class PointwiseOps(Pointwise):
         Args:
             other1: numerator; an operand as for `add`.
             other2: denominator.
-            value: multiplier of the product or quotient, 1 when omitted.
+            value: the factor of the product or quotient; by default 1.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1609,12 +1609,12 @@ class PointwiseOps(Pointwise):
         Args:
             other1: numerator; an operand as for `add`.
             other2: denominator.
-            value: multiplier of the product or quotient, 1 when omitted.
+            value: the factor of the product or quotient; by default 1.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1631,8 +1631,8 @@ class PointwiseOps(Pointwise):
             weight: an operand as for `add`.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1649,9 +1649,9 @@ class PointwiseOps(Pointwise):
             weight: an operand as for `add`.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1669,8 +1669,8 @@ class PointwiseOps(Pointwise):
             out: a container of the same entries that receives the result, and is returned.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -1687,9 +1687,9 @@ class PointwiseOps(Pointwise):
             max: upper end, the same; it wins over `min`.
 
         Raises:
-            StructureError: when containers differ in entries or leaves do not fit; names the path.
-            BatchSizeError: when a tensor does not broadcast to the batch size.
-            UnsupportedOperationError: when a leaf can't be written in place; no leaf is then.
+            StructureError: if containers have different entries, or if leaves don't fit; names the path.
+            BatchSizeError: if a tensor doesn't broadcast to the batch size.
+            UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written.
 
         >>> import torch
         >>> from tensorclass import TensorDict

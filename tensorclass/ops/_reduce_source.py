@@ -58,8 +58,8 @@ PARAMETERS: Final = {
     "q": "q: float | Tensor",
     "interpolation": 'interpolation: str = "linear"',
 }
-DIM = 'dim: batch dims by number or name, or "feature" for the event dims; all elements of each leaf when omitted.'
-ONE_DIM = "dim: a batch dim by number or name; all elements of each leaf when omitted."
+DIM = 'dim: batch dims by number or name, or "feature" for the event dims; by default all dims of each leaf.'
+ONE_DIM = "dim: a batch dim by number or name; by default all dims of each leaf."
 KEEPDIM = "keepdim: keep reduced batch dims with size one."
 TOGETHER = "reduce: reduce all leaves together to one tensor; given batch dims, they are joined along the first."
 INDICES = "return_indices: also give the positions; without them only the values come."
@@ -71,9 +71,9 @@ ARGUMENTS: Final = {
 }
 KEY_TRANSFORM = "key_transform: gives the key of every entry of the result, which then is untyped."
 RAISES = (
-    "BatchDimError: when `dim` is not a batch dim.",
-    "StructureError: when an entry holds one object for each element, and the batch dims change.",
-    "SchemaError: when a typed class does not declare the dtype of the result.",
+    "BatchDimError: if `dim` is not a batch dim.",
+    "StructureError: if an entry holds one object per element, and the batch dims change.",
+    "SchemaError: if a typed class doesn't allow the dtype of the result.",
 )  # fmt: skip
 
 NO = "reduce: Literal[False] | None = None"
@@ -220,14 +220,14 @@ def _arguments(row: Reduction) -> list[str]:
         "running": ["dim: a batch dim by number or name.", TOGETHER, INDICES],
         "test": [DIM.replace("all elements of each leaf", "everything"), KEEPDIM],
         "logsumexp": [
-            "dim: batch dims by number or name; all of them when omitted.",
+            "dim: batch dims by number or name; by default all of them.",
             KEEPDIM,
             "out: a container of the same entries that receives the result, and is returned.",
         ],
         "softmax": ["dim: a batch dim by number or name.", "dtype: cast every leaf to it first."],
         "norm": [
             "out: an untyped container of the same keys that receives the result, and is returned.",
-            "dtype: dtype of the norms; that of each leaf when omitted.",
+            "dtype: the dtype of the norms; by default that of each leaf.",
             "key_transform: gives the key of every entry of the result.",
         ],
     }
@@ -237,7 +237,7 @@ def _arguments(row: Reduction) -> list[str]:
 def _raises(row: Reduction) -> list[str]:
     dims, objects, dtypes = RAISES
     if row.name == "norm":
-        return ["StructureError: when an entry holds one object for each element."]
+        return ["StructureError: if an entry holds one object per element."]
     if row.name == "softmax":
         return [dims, dtypes]
     return [dims] if row.form == "running" else [dims, objects, dtypes][: 2 if row.form in ("indexed", "test") else 3]

@@ -101,16 +101,16 @@ class ReductionOps(Pointwise):
         """Sum of every leaf.
 
         Args:
-            dim: batch dims by number or name, or "feature" for the event dims; all elements of each leaf when omitted.
+            dim: batch dims by number or name, or "feature" for the event dims; by default all dims of each leaf.
             keepdim: keep reduced batch dims with size one.
             dtype: cast every leaf to it first.
             reduce: reduce all leaves together to one tensor; given batch dims, they are joined along the first.
             key_transform: gives the key of every entry of the result, which then is untyped.
 
         Raises:
-            BatchDimError: when `dim` is not a batch dim.
-            StructureError: when an entry holds one object for each element, and the batch dims change.
-            SchemaError: when a typed class does not declare the dtype of the result.
+            BatchDimError: if `dim` is not a batch dim.
+            StructureError: if an entry holds one object per element, and the batch dims change.
+            SchemaError: if a typed class doesn't allow the dtype of the result.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -171,16 +171,16 @@ class ReductionOps(Pointwise):
         """Product of every leaf.
 
         Args:
-            dim: batch dims by number or name, or "feature" for the event dims; all elements of each leaf when omitted.
+            dim: batch dims by number or name, or "feature" for the event dims; by default all dims of each leaf.
             keepdim: keep reduced batch dims with size one.
             dtype: cast every leaf to it first.
             reduce: reduce all leaves together to one tensor; given batch dims, they are joined along the first.
             key_transform: gives the key of every entry of the result, which then is untyped.
 
         Raises:
-            BatchDimError: when `dim` is not a batch dim.
-            StructureError: when an entry holds one object for each element, and the batch dims change.
-            SchemaError: when a typed class does not declare the dtype of the result.
+            BatchDimError: if `dim` is not a batch dim.
+            StructureError: if an entry holds one object per element, and the batch dims change.
+            SchemaError: if a typed class doesn't allow the dtype of the result.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -241,16 +241,16 @@ class ReductionOps(Pointwise):
         """Mean of every leaf.
 
         Args:
-            dim: batch dims by number or name, or "feature" for the event dims; all elements of each leaf when omitted.
+            dim: batch dims by number or name, or "feature" for the event dims; by default all dims of each leaf.
             keepdim: keep reduced batch dims with size one.
             dtype: cast every leaf to it first.
             reduce: reduce all leaves together to one tensor; given batch dims, they are joined along the first.
             key_transform: gives the key of every entry of the result, which then is untyped.
 
         Raises:
-            BatchDimError: when `dim` is not a batch dim.
-            StructureError: when an entry holds one object for each element, and the batch dims change.
-            SchemaError: when a typed class does not declare the dtype of the result.
+            BatchDimError: if `dim` is not a batch dim.
+            StructureError: if an entry holds one object per element, and the batch dims change.
+            SchemaError: if a typed class doesn't allow the dtype of the result.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -313,16 +313,16 @@ class ReductionOps(Pointwise):
         With `dim="feature"` a leaf without event dims gives nan, and torch warns, as for one element.
 
         Args:
-            dim: batch dims by number or name, or "feature" for the event dims; all elements of each leaf when omitted.
+            dim: batch dims by number or name, or "feature" for the event dims; by default all dims of each leaf.
             keepdim: keep reduced batch dims with size one.
             correction: number of elements minus degrees of freedom.
             reduce: reduce all leaves together to one tensor; given batch dims, they are joined along the first.
             key_transform: gives the key of every entry of the result, which then is untyped.
 
         Raises:
-            BatchDimError: when `dim` is not a batch dim.
-            StructureError: when an entry holds one object for each element, and the batch dims change.
-            SchemaError: when a typed class does not declare the dtype of the result.
+            BatchDimError: if `dim` is not a batch dim.
+            StructureError: if an entry holds one object per element, and the batch dims change.
+            SchemaError: if a typed class doesn't allow the dtype of the result.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -385,16 +385,16 @@ class ReductionOps(Pointwise):
         With `dim="feature"` a leaf without event dims gives nan, and torch warns, as for one element.
 
         Args:
-            dim: batch dims by number or name, or "feature" for the event dims; all elements of each leaf when omitted.
+            dim: batch dims by number or name, or "feature" for the event dims; by default all dims of each leaf.
             keepdim: keep reduced batch dims with size one.
             correction: number of elements minus degrees of freedom.
             reduce: reduce all leaves together to one tensor; given batch dims, they are joined along the first.
             key_transform: gives the key of every entry of the result, which then is untyped.
 
         Raises:
-            BatchDimError: when `dim` is not a batch dim.
-            StructureError: when an entry holds one object for each element, and the batch dims change.
-            SchemaError: when a typed class does not declare the dtype of the result.
+            BatchDimError: if `dim` is not a batch dim.
+            StructureError: if an entry holds one object per element, and the batch dims change.
+            SchemaError: if a typed class doesn't allow the dtype of the result.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -455,16 +455,16 @@ class ReductionOps(Pointwise):
         """Sum of every leaf, where nan counts as zero.
 
         Args:
-            dim: batch dims by number or name, or "feature" for the event dims; all elements of each leaf when omitted.
+            dim: batch dims by number or name, or "feature" for the event dims; by default all dims of each leaf.
             keepdim: keep reduced batch dims with size one.
             dtype: cast every leaf to it first.
             reduce: reduce all leaves together to one tensor; given batch dims, they are joined along the first.
             key_transform: gives the key of every entry of the result, which then is untyped.
 
         Raises:
-            BatchDimError: when `dim` is not a batch dim.
-            StructureError: when an entry holds one object for each element, and the batch dims change.
-            SchemaError: when a typed class does not declare the dtype of the result.
+            BatchDimError: if `dim` is not a batch dim.
+            StructureError: if an entry holds one object per element, and the batch dims change.
+            SchemaError: if a typed class doesn't allow the dtype of the result.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -525,16 +525,16 @@ class ReductionOps(Pointwise):
         """Mean of the elements of every leaf that are not nan.
 
         Args:
-            dim: batch dims by number or name, or "feature" for the event dims; all elements of each leaf when omitted.
+            dim: batch dims by number or name, or "feature" for the event dims; by default all dims of each leaf.
             keepdim: keep reduced batch dims with size one.
             dtype: cast every leaf to it first.
             reduce: reduce all leaves together to one tensor; given batch dims, they are joined along the first.
             key_transform: gives the key of every entry of the result, which then is untyped.
 
         Raises:
-            BatchDimError: when `dim` is not a batch dim.
-            StructureError: when an entry holds one object for each element, and the batch dims change.
-            SchemaError: when a typed class does not declare the dtype of the result.
+            BatchDimError: if `dim` is not a batch dim.
+            StructureError: if an entry holds one object per element, and the batch dims change.
+            SchemaError: if a typed class doesn't allow the dtype of the result.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -601,16 +601,16 @@ class ReductionOps(Pointwise):
 
         Args:
             q: the quantile, from 0 to 1; with a tensor of several, each result has them as its first dim.
-            dim: batch dims by number or name, or "feature" for the event dims; all elements of each leaf when omitted.
+            dim: batch dims by number or name, or "feature" for the event dims; by default all dims of each leaf.
             keepdim: keep reduced batch dims with size one.
             interpolation: between elements: "linear", "lower", "higher", "midpoint" or "nearest".
             reduce: reduce all leaves together to one tensor; given batch dims, they are joined along the first.
             key_transform: gives the key of every entry of the result, which then is untyped.
 
         Raises:
-            BatchDimError: when `dim` is not a batch dim.
-            StructureError: when an entry holds one object for each element, and the batch dims change.
-            SchemaError: when a typed class does not declare the dtype of the result.
+            BatchDimError: if `dim` is not a batch dim.
+            StructureError: if an entry holds one object per element, and the batch dims change.
+            SchemaError: if a typed class doesn't allow the dtype of the result.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -631,14 +631,14 @@ class ReductionOps(Pointwise):
         """Minimum of every leaf.
 
         Args:
-            dim: batch dims by number or name, or "feature" for the event dims; all elements of each leaf when omitted.
+            dim: batch dims by number or name, or "feature" for the event dims; by default all dims of each leaf.
             keepdim: keep reduced batch dims with size one.
             reduce: reduce all leaves together to one tensor; given batch dims, they are joined along the first.
 
         Raises:
-            BatchDimError: when `dim` is not a batch dim.
-            StructureError: when an entry holds one object for each element, and the batch dims change.
-            SchemaError: when a typed class does not declare the dtype of the result.
+            BatchDimError: if `dim` is not a batch dim.
+            StructureError: if an entry holds one object per element, and the batch dims change.
+            SchemaError: if a typed class doesn't allow the dtype of the result.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -659,14 +659,14 @@ class ReductionOps(Pointwise):
         """Maximum of every leaf.
 
         Args:
-            dim: batch dims by number or name, or "feature" for the event dims; all elements of each leaf when omitted.
+            dim: batch dims by number or name, or "feature" for the event dims; by default all dims of each leaf.
             keepdim: keep reduced batch dims with size one.
             reduce: reduce all leaves together to one tensor; given batch dims, they are joined along the first.
 
         Raises:
-            BatchDimError: when `dim` is not a batch dim.
-            StructureError: when an entry holds one object for each element, and the batch dims change.
-            SchemaError: when a typed class does not declare the dtype of the result.
+            BatchDimError: if `dim` is not a batch dim.
+            StructureError: if an entry holds one object per element, and the batch dims change.
+            SchemaError: if a typed class doesn't allow the dtype of the result.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -727,14 +727,14 @@ class ReductionOps(Pointwise):
         With `dim` the result has `values` and, untyped, `indices`; without it, it is untyped and holds scalars.
 
         Args:
-            dim: a batch dim by number or name; all elements of each leaf when omitted.
+            dim: a batch dim by number or name; by default all dims of each leaf.
             keepdim: keep reduced batch dims with size one.
             reduce: reduce all leaves together to one tensor; given batch dims, they are joined along the first.
             return_indices: also give the positions; without them only the values come.
 
         Raises:
-            BatchDimError: when `dim` is not a batch dim.
-            StructureError: when an entry holds one object for each element, and the batch dims change.
+            BatchDimError: if `dim` is not a batch dim.
+            StructureError: if an entry holds one object per element, and the batch dims change.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -795,14 +795,14 @@ class ReductionOps(Pointwise):
         With `dim` the result has `values` and, untyped, `indices`; without it, it is untyped and holds scalars.
 
         Args:
-            dim: a batch dim by number or name; all elements of each leaf when omitted.
+            dim: a batch dim by number or name; by default all dims of each leaf.
             keepdim: keep reduced batch dims with size one.
             reduce: reduce all leaves together to one tensor; given batch dims, they are joined along the first.
             return_indices: also give the positions; without them only the values come.
 
         Raises:
-            BatchDimError: when `dim` is not a batch dim.
-            StructureError: when an entry holds one object for each element, and the batch dims change.
+            BatchDimError: if `dim` is not a batch dim.
+            StructureError: if an entry holds one object per element, and the batch dims change.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -836,7 +836,7 @@ class ReductionOps(Pointwise):
             return_indices: also give the positions; without them only the values come.
 
         Raises:
-            BatchDimError: when `dim` is not a batch dim.
+            BatchDimError: if `dim` is not a batch dim.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -871,7 +871,7 @@ class ReductionOps(Pointwise):
             return_indices: also give the positions; without them only the values come.
 
         Raises:
-            BatchDimError: when `dim` is not a batch dim.
+            BatchDimError: if `dim` is not a batch dim.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -892,12 +892,12 @@ class ReductionOps(Pointwise):
         leaf that decides ends the search.
 
         Args:
-            dim: batch dims by number or name, or "feature" for the event dims; everything when omitted.
+            dim: batch dims by number or name, or "feature" for the event dims; by default all dims of each leaf.
             keepdim: keep reduced batch dims with size one.
 
         Raises:
-            BatchDimError: when `dim` is not a batch dim.
-            StructureError: when an entry holds one object for each element, and the batch dims change.
+            BatchDimError: if `dim` is not a batch dim.
+            StructureError: if an entry holds one object per element, and the batch dims change.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -917,12 +917,12 @@ class ReductionOps(Pointwise):
         leaf that decides ends the search.
 
         Args:
-            dim: batch dims by number or name, or "feature" for the event dims; everything when omitted.
+            dim: batch dims by number or name, or "feature" for the event dims; by default all dims of each leaf.
             keepdim: keep reduced batch dims with size one.
 
         Raises:
-            BatchDimError: when `dim` is not a batch dim.
-            StructureError: when an entry holds one object for each element, and the batch dims change.
+            BatchDimError: if `dim` is not a batch dim.
+            StructureError: if an entry holds one object per element, and the batch dims change.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -935,14 +935,14 @@ class ReductionOps(Pointwise):
         """Logarithm of the summed exponentials of every leaf along batch dims.
 
         Args:
-            dim: batch dims by number or name; all of them when omitted.
+            dim: batch dims by number or name; by default all of them.
             keepdim: keep reduced batch dims with size one.
             out: a container of the same entries that receives the result, and is returned.
 
         Raises:
-            BatchDimError: when `dim` is not a batch dim.
-            StructureError: when an entry holds one object for each element, and the batch dims change.
-            SchemaError: when a typed class does not declare the dtype of the result.
+            BatchDimError: if `dim` is not a batch dim.
+            StructureError: if an entry holds one object per element, and the batch dims change.
+            SchemaError: if a typed class doesn't allow the dtype of the result.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -959,8 +959,8 @@ class ReductionOps(Pointwise):
             dtype: cast every leaf to it first.
 
         Raises:
-            BatchDimError: when `dim` is not a batch dim.
-            SchemaError: when a typed class does not declare the dtype of the result.
+            BatchDimError: if `dim` is not a batch dim.
+            SchemaError: if a typed class doesn't allow the dtype of the result.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -983,11 +983,11 @@ class ReductionOps(Pointwise):
 
         Args:
             out: an untyped container of the same keys that receives the result, and is returned.
-            dtype: dtype of the norms; that of each leaf when omitted.
+            dtype: the dtype of the norms; by default that of each leaf.
             key_transform: gives the key of every entry of the result.
 
         Raises:
-            StructureError: when an entry holds one object for each element.
+            StructureError: if an entry holds one object per element.
 
         >>> import torch
         >>> from tensorclass import TensorDict

@@ -1,7 +1,7 @@
-"""Shape operations over the batch dims. Feature dims are out of reach; the result is always a new container."""
+"""Shape operations on batch dims. They never change event dims; the result is always a new container."""
 
-# Operations call each other past the instance: pyright takes what they return for the mixin, mypy for Self as it is.
-# pyright: reportReturnType=false, reportArgumentType=false
+# Operations call each other through the class: pyright infers the mixin as their result, mypy infers Self. pyright:
+# reportReturnType=false, reportArgumentType=false
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ShapeOps(InplaceOps):
     __slots__ = ()
 
     def _like_torch(self, fn: Callable[[Tensor], Tensor], names: Names = None) -> Self:
-        """A twin whose batch size is what `fn` does to a tensor of the batch shape."""
+        """A twin whose batch size is the shape that `fn` returns for a tensor of the batch shape."""
         dims = len(self._batch_size)
         leaves: list[Tensor] = []
         twin = self._open(leaves)
@@ -44,19 +44,19 @@ class ShapeOps(InplaceOps):
         new = [fn(leaf) for leaf in leaves]
         return twin._refill(new, new[0].shape[: new[0].ndim - leaves[0].ndim + dims], names)
 
-    # ---- another arrangement of the same elements ----------------------------------------------------------------
+    # ---- the same elements in another shape ----------------------------------------------------------------------
 
     @RESHAPED
     def reshape(self, *shape: Sizes, size: Sizes | None = None, inplace: bool = False) -> Self:
-        """Another batch shape with the same elements, as views where possible.
+        """Reshape the batch dims, as views where possible.
 
         Args:
             *shape: the new batch size, as ints or one sequence; one entry may be -1.
-            size: the same, by name.
-            inplace: take the result over instead of making a new container.
+            size: the new batch size by keyword.
+            inplace: change this container instead of making a new one.
 
         Raises:
-            BatchSizeError: when the element counts differ.
+            BatchSizeError: if the numbers of elements differ.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -85,16 +85,16 @@ class ShapeOps(InplaceOps):
     def view(
         self, *shape: Sizes | torch.dtype, size: Sequence[int] | None = None, batch_size: Sequence[int] | None = None
     ) -> Self:  # fmt: skip
-        """Another batch shape over the same memory, or, given a dtype, the same memory read as another dtype.
+        """View the same memory in another batch shape, or as another dtype.
 
         Args:
             *shape: the new batch size, as ints or one sequence; or one torch dtype.
             size: the new batch size by keyword.
-            batch_size: the batch size that results, where a dtype changes none of the batch dims.
+            batch_size: the expected batch size of the result, checked for a new shape; ignored with a dtype.
 
         Raises:
-            BatchSizeError: when the element counts differ.
-            RuntimeError: from torch, when a leaf's memory layout allows no view; `reshape` copies then.
+            BatchSizeError: if the numbers of elements differ.
+            RuntimeError: from torch, if the memory layout of a leaf allows no view; `reshape` copies instead.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -126,9 +126,9 @@ class ShapeOps(InplaceOps):
         """Merge a range of batch dims into one.
 
         Args:
-            start_dim: the first dim; all from the start when omitted.
-            end_dim: the last dim, inclusive.
-            inplace: take the result over instead of making a new container.
+            start_dim: the first dim; by default 0.
+            end_dim: the last dim, inclusive; by default the last batch dim.
+            inplace: change this container instead of making a new one.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -139,7 +139,7 @@ class ShapeOps(InplaceOps):
             return self._through("flatten", start_dim, end_dim, inplace=inplace)  # type: ignore[no-any-return]  # a stack of this class
         size = self._batch_size
         if not size:
-            for dim in (start_dim, end_dim):  # as those of a tensor without dims
+            for dim in (start_dim, end_dim):  # as for a 0-d tensor
                 self._dim(0 if dim is None else dim, "flatten", extra=1)
             result = ShapeOps.unsqueeze(self, 0)
             return self._become(result) if inplace else result
@@ -163,8 +163,8 @@ class ShapeOps(InplaceOps):
 
         Args:
             dim: the batch dim.
-            unflattened_size: what it becomes; one entry may be -1.
-            inplace: take the result over instead of making a new container.
+            unflattened_size: the new sizes; one of them may be -1.
+            inplace: change this container instead of making a new one.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -201,7 +201,7 @@ class ShapeOps(InplaceOps):
 
     @RESHAPED
     def squeeze(self, dim: int | str | None = None) -> Self:
-        """Drop a batch dim of size one, or all of them; a dim of another size stays.
+        """Remove a batch dim of size one, or all of them; a dim of another size is kept.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -219,7 +219,7 @@ class ShapeOps(InplaceOps):
         names = self._names and tuple(self._names[d] for d in keep)
         return self._each(lambda leaf: leaf.squeeze(drop), torch.Size([size[d] for d in keep]), _or_none(names))
 
-    # ---- another order of the dims -------------------------------------------------------------------------------
+    # ---- order of the dims ---------------------------------------------------------------------------------------
 
     @PERMUTED
     def permute(self, *dims: Dims) -> Self:
@@ -250,7 +250,7 @@ class ShapeOps(InplaceOps):
             nonlocal full
             if leaf.ndim != len(full):
                 full = (*order, *range(ndim, leaf.ndim))
-            return leaf.permute(*full) if full else leaf.permute(())  # faster than one tuple, several times
+            return leaf.permute(*full) if full else leaf.permute(())  # several times faster than one tuple
 
         return self._each(permuted, torch.Size([size[d] for d in order]), names)
 
@@ -276,12 +276,12 @@ class ShapeOps(InplaceOps):
 
     @PERMUTED
     def swapaxes(self, axis0: int | str, axis1: int | str) -> Self:
-        """Swap two batch dims; another name of `transpose`."""
+        """Swap two batch dims; an alias of `transpose`."""
         return ShapeOps.transpose(self, axis0, axis1)
 
     @PERMUTED
     def swapdims(self, axis0: int | str, axis1: int | str) -> Self:
-        """Swap two batch dims; another name of `transpose`."""
+        """Swap two batch dims; an alias of `transpose`."""
         return ShapeOps.transpose(self, axis0, axis1)
 
     @PERMUTED
@@ -305,7 +305,7 @@ class ShapeOps(InplaceOps):
 
     @PERMUTED
     def moveaxis(self, source: Dims, destination: Dims) -> Self:
-        """Move batch dims; another name of `movedim`."""
+        """Move batch dims; an alias of `movedim`."""
         return ShapeOps.movedim(self, source, destination)
 
     @FLIPPED
@@ -334,7 +334,7 @@ class ShapeOps(InplaceOps):
 
     @ROLLED
     def roll(self, shifts: int | tuple[int, ...], dims: Dims | None = None, *, inplace: bool = False) -> Self:
-        """Rotate the elements along batch dims; over the flattened batch when no dim is given.
+        """Roll the elements along batch dims; by default over the flattened batch.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -352,7 +352,7 @@ class ShapeOps(InplaceOps):
             amounts = (shifts,) if isinstance(shifts, int) else tuple(shifts)
             if len(amounts) != len(where):
                 raise BatchDimError(f"roll takes one shift for each dim, got {shifts} for dims {dims}")
-            dense = self._solid()  # of a stack, to which other threads may add members meanwhile
+            dense = self._solid()  # a snapshot of a stack, to which other threads may add members
             result = dense._each(lambda leaf: leaf.roll(amounts, where), dense._batch_size, dense._names)
         return self._become(result) if inplace else result
 
@@ -374,7 +374,7 @@ class ShapeOps(InplaceOps):
             names = tuple(turned.get(dim, name) for dim, name in enumerate(names))
         return self._solid()._like_torch(lambda leaf: torch.rot90(leaf, k, plane), names)  # type: ignore[no-any-return]  # of this class
 
-    # ---- more or fewer elements ----------------------------------------------------------------------------------
+    # ---- expand and repeat ---------------------------------------------------------------------------------------
 
     def expand(self, *shape: Sizes) -> Self:
         """Broadcast to a larger batch size without copying; -1 keeps a dim.
@@ -409,11 +409,11 @@ class ShapeOps(InplaceOps):
         return ShapeOps.expand(self, other._batch_size if isinstance(other, TensorCollection) else other.shape)
 
     def broadcast_to(self, shape: Sequence[int]) -> Self:
-        """Broadcast to a larger batch size; another name of `expand`."""
+        """Broadcast to a larger batch size; an alias of `expand`."""
         return ShapeOps.expand(self, shape)
 
     def repeat(self, *repeats: Sizes, inplace: bool = False) -> Self:
-        """Copy the batch a number of times along each batch dim.
+        """Repeat the batch along each batch dim, as copies.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -436,7 +436,7 @@ class ShapeOps(InplaceOps):
         self, repeats: Tensor | int, dim: int | str | None = None, *, output_size: int | None = None,
         inplace: bool = False,
     ) -> Self:  # fmt: skip
-        """Repeat each element along a batch dim; over the flattened batch when no dim is given.
+        """Repeat each element along a batch dim; by default over the flattened batch.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -451,7 +451,7 @@ class ShapeOps(InplaceOps):
         return self._become(result) if inplace else result
 
     def tile(self, dims: Sequence[int] | int) -> Self:
-        """Repeat the batch; counts are aligned with the last batch dims, missing ones are one.
+        """Repeat the batch; counts are aligned with the last batch dims, and missing counts are 1.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -465,7 +465,7 @@ class ShapeOps(InplaceOps):
         return ShapeOps.repeat(source, *[1] * (len(source._batch_size) - len(counts)), *counts)
 
     def narrow(self, dim: int | str, start: int, length: int) -> Self:
-        """A slice of given length along a batch dim, as views.
+        """Select a slice of a given length along a batch dim, as views.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -481,11 +481,11 @@ class ShapeOps(InplaceOps):
         return self._each(lambda leaf: leaf.narrow(at, first, length), new, self._names)
 
     def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Self:
-        """A container of contiguous leaves; leaves that are contiguous are kept.
+        """Make all leaves contiguous; contiguous leaves are not copied.
 
         Args:
-            canonical: make a fresh contiguous copy of leaves whose strides are not the canonical ones.
-            inplace: take the result over instead of making a new container.
+            canonical: copy leaves whose strides are not canonical.
+            inplace: change this container instead of making a new one.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -521,7 +521,7 @@ class ShapeOps(InplaceOps):
 
     @RESHAPED
     def atleast_1d(self) -> Self:
-        """A container with at least one batch dim; new dims come first.
+        """Add batch dims, if needed, to have at least one; new dims come first.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -532,17 +532,17 @@ class ShapeOps(InplaceOps):
 
     @RESHAPED
     def atleast_2d(self) -> Self:
-        """A container with at least two batch dims; see `atleast_1d`."""
+        """Add batch dims, if needed, to have at least two; see `atleast_1d`."""
         return self._at_least(2)
 
     @RESHAPED
     def atleast_3d(self) -> Self:
-        """A container with at least three batch dims; see `atleast_1d`."""
+        """Add batch dims, if needed, to have at least three; see `atleast_1d`."""
         return self._at_least(3)
 
 
 def targets(leaves: Sequence[Tensor], size: torch.Size, dims: int) -> list[tuple[int, ...]]:
-    """The full shape of each leaf under another batch size; leaves of one shape share one target."""
+    """The full shape of each leaf for a new batch size; leaves of equal shape share one target."""
     head = tuple(size)
     found: list[tuple[int, ...]] = []
     last: tuple[int, ...] | None = None
@@ -556,7 +556,7 @@ def targets(leaves: Sequence[Tensor], size: torch.Size, dims: int) -> list[tuple
 
 
 def one_of(shape: tuple[Any, ...], size: Any) -> tuple[Any, ...]:
-    """The shape that is given by name, when none is given by position."""
+    """The shape from a keyword, if none is given by position."""
     if shape:
         raise ArgumentError(f"give the shape by position or as `size`, not both, got {list(shape)} and {size!r:.80}")
     return (size,)
@@ -587,7 +587,7 @@ def grown_size(shape: list[int], size: torch.Size) -> torch.Size:
 
 
 def _merged(names: Sequence[str | None]) -> tuple[str | None]:
-    """The name of merged dims: the only one there is when a single dim was named and merged with no other."""
+    """The name of merged dims: that of a single dim that was merged with no other, else None."""
     return (names[0],) if len(names) == 1 else (None,)
 
 

@@ -1,4 +1,4 @@
-"""Lazy stacks from any container; the store that holds them fills in how they are made."""
+"""Lazy stacks from any container; the store of lazy stacks assigns the implementation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LazyOps(JoinOps):
 
     @classmethod
     def lazy_stack(cls, input: Sequence[Any], dim: int = 0, **kwargs: Any) -> Any:
-        """Stack containers without copying; what the function `tensorclass.lazy_stack` does, and its arguments.
+        """Stack containers without copying; see the function `tensorclass.lazy_stack`.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -36,7 +36,7 @@ class LazyOps(JoinOps):
 
     @classmethod
     def maybe_dense_stack(cls, input: Sequence[Any], dim: int = 0, out: Any = None, strict: bool = False) -> Any:
-        """Stack densely where keys and shapes agree, else lazily; what `tensorclass.maybe_dense_stack` does.
+        """Stack densely if keys and shapes agree, else lazily; see the function `tensorclass.maybe_dense_stack`.
 
         >>> import torch
         >>> from tensorclass import LazyStackedTensorDict, TensorDict
@@ -52,7 +52,7 @@ class LazyOps(JoinOps):
         return LazyOps._value_as(self, path, form, side, layout, value)
 
     def to_lazystack(self, dim: int = 0) -> Any:
-        """A lazy stack of the slices along a batch dim; they are views of the same tensors.
+        """A lazy stack of the slices along a batch dim, as views of the same tensors.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -64,7 +64,7 @@ class LazyOps(JoinOps):
         return LazyOps._lazy_stack(JoinOps.unbind(self, at), at)
 
     def densify(self, layout: Any = torch.strided) -> Any:
-        """A container whose lazy stacks are dense: entries of different shapes become nested tensors.
+        """Make lazy stacks dense: entries of different shapes become nested tensors.
 
         Args:
             layout: of the nested tensors, `torch.strided` or `torch.jagged`.
@@ -78,11 +78,11 @@ class LazyOps(JoinOps):
         return LazyOps._densified(self, layout)
 
     def to_padded_tensor(self, padding: float = 0.0, mask_key: Any = None) -> Any:
-        """A container whose nested tensors are padded.
+        """Pad nested tensors to dense ones.
 
         Args:
-            padding: what fills the padding.
-            mask_key: where a bool mask of values that are not padding is written; for a ragged batch dim.
+            padding: the value of the padding.
+            mask_key: the key for a bool mask that is True for values that are not padding; for a ragged batch dim.
 
         >>> import torch
         >>> from tensorclass import TensorDict

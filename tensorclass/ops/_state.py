@@ -1,7 +1,7 @@
-"""state_dict and load_state_dict: the leaves under dotted keys, as `nn.Module` has them, and back, all or nothing."""
+"""state_dict and load_state_dict: the leaves under dotted keys, as in `nn.Module`, and back, all or nothing."""
 
-# Operations call each other past the instance: pyright takes what they return for the mixin, mypy for Self as it is.
-# pyright: reportReturnType=false
+# Operations call each other through the class: pyright infers the mixin as their result, mypy infers Self. pyright:
+# reportReturnType=false
 
 from __future__ import annotations
 
@@ -34,42 +34,42 @@ from ._steps import copied_alike
 
 _LEGACY = ("__batch_size", "__device")
 OBJECTS, RAGGED = "objects", "ragged"
-"""Where the metadata of a level keeps the entries that are not tensors, and names those with a length per element."""
+"""The metadata keys of a level for entries that are not tensors, and for the names of ragged entries."""
 PARTS = ("values", "lengths")
-"""The two tensors of such an entry, below its key."""
+"""The keys of the two tensors of a ragged entry, below its key."""
 
 
 class State(NamedTuple):
-    """A state dict, read: values by path, batch sizes of the levels that it tells."""
+    """A parsed state dict: values by path, and the batch sizes of the levels that it contains."""
 
     values: dict[Path, Any]
     sizes: dict[Path, torch.Size]
     ragged: list[Path]
 
     def put(self, path: Path, key: str, value: Any) -> None:
-        """Note a value of one level."""
-        self.values[path + (key,)] = value  # noqa: RUF005  # a starred index is syntax of Python 3.11
+        """Store a value of one level."""
+        self.values[path + (key,)] = value  # noqa: RUF005  # a starred index needs Python 3.11
 
 
 @flags
 class StateOps(ApplyOps):
-    """The state of a container, as modules give theirs."""
+    """The state of a container, as for modules."""
 
     __slots__ = ()
 
     def state_dict(
         self, destination: Any = None, prefix: str = "", keep_vars: bool = False, flatten: bool = True
     ) -> OrderedDict[str, Any]:
-        """The tensors under dotted keys; batch sizes, devices and values that are not tensors are in its `_metadata`.
+        """The tensors under dotted keys; batch sizes, devices and other values are in its `_metadata`.
 
         Args:
             destination: an OrderedDict that receives the entries.
-            prefix: is before every key.
+            prefix: the prefix of every key.
             keep_vars: keep the tensors attached to the autograd graph.
             flatten: False for nested OrderedDicts instead of dotted keys.
 
         Raises:
-            StructureError: when two entries would get one key, as `"a.b"` and `("a", "b")` do.
+            StructureError: if two entries would get the same key, such as `"a.b"` and `("a", "b")`.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -81,26 +81,26 @@ class StateOps(ApplyOps):
         if metadata is None:
             metadata = OrderedDict()
             if isinstance(state, OrderedDict):
-                state._metadata = metadata  # type: ignore[attr-defined]  # where modules keep theirs
+                state._metadata = metadata  # type: ignore[attr-defined]  # as in modules
         _export(self._solid(), state, metadata, prefix, keep_vars, flatten)
-        return state  # type: ignore[no-any-return]  # what the caller gave
+        return state  # type: ignore[no-any-return]  # the argument of the caller
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False,
         from_flatten: bool | None = None,
     ) -> Self:  # fmt: skip
-        """Load what `state_dict` gave, all of it or nothing; the batch sizes that it tells are taken over.
+        """Load a result of `state_dict`, all or nothing, including its batch sizes.
 
         Args:
             state_dict: dotted keys or nested mappings.
-            strict: refuse other keys than this container's. False writes the keys that are there, new ones too, and
-                leaves out those that a typed class does not declare.
-            assign: put the tensors of the state in place of the present ones instead of copying into them.
-            from_flatten: whether dotted keys are paths; found out by default.
+            strict: refuse missing and unexpected keys. False writes all given keys, including new ones, but skips keys
+                that a typed class doesn't declare.
+            assign: replace the present tensors by those of the state instead of copying values.
+            from_flatten: whether dotted keys are paths; detected by default.
 
         Raises:
-            StructureError: for missing and unexpected keys and other shapes, all of them together.
-            SchemaError: when a tensor that is assigned does not fit the declaration of a typed class.
+            StructureError: for missing and unexpected keys and different shapes; lists all of them.
+            SchemaError: if an assigned tensor doesn't fit the declaration of a typed class.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -127,7 +127,7 @@ class StateOps(ApplyOps):
                 nodes.setdefault(path[:-1], {})[path[-1]] = value
             else:
                 plan += _copies(table[path[:-1]], table[path], value, path)
-        for path, values in nodes.items():  # together: lengths agree
+        for path, values in nodes.items():  # together, so that lengths agree
             plan += table[path]._plan(values, path, None, None, None)
         for path in {path[:-1] for path in rest} | set(resized):
             _level(self, path)._require_unlocked("load the state", join_path(path) or None)
@@ -179,12 +179,12 @@ def _shown(entry: Any) -> Any:
 
 
 def _class_of(entry: Any) -> Any:
-    """The class of an entry node, which knows how to hold one object for each element."""
+    """The class of an entry node, which can hold one object per element."""
     return type(entry)
 
 
 def _is_stack(entry: Any) -> bool:
-    """Whether an entry holds one object for each element."""
+    """Whether an entry holds one object per element."""
     return batch_shape(entry) is not None
 
 
@@ -199,7 +199,7 @@ def _twice(key: str) -> StructureError:
 
 
 def _fill(table: dict[Path, Any], collection: TensorCollection, path: Path) -> None:
-    """Note everything below a container by its path."""
+    """Collect everything below a container by path."""
     for key, value in collection._entries().items():
         here = (*path, key)
         table[here] = value
@@ -208,7 +208,7 @@ def _fill(table: dict[Path, Any], collection: TensorCollection, path: Path) -> N
 
 
 def read_state(table: Mapping[Path, Any], state: Mapping[str, Any], flat: bool | None) -> State:
-    """The values of a state dict by path: dotted keys are matched with this container's before they are split."""
+    """The values of a state dict by path: dotted keys are matched with keys of the container before they are split."""
     nested = True in [type(value) is not Tensor and isinstance(value, Mapping) for value in state.values()]
     flat = not nested if flat is None else flat
     found = State({}, {}, [])
@@ -253,7 +253,7 @@ def _read_nested(found: State, state: Mapping[str, Any], path: Path) -> None:
 
 
 def _known(table: Mapping[Path, Any], values: dict[Path, Any], strict: bool) -> dict[Path, Any]:
-    """The values to write; a strict load refuses any that are missing or not expected."""
+    """The values to write; a strict load refuses missing and unexpected ones."""
     unexpected = [path for path in values if isinstance(table.get(path, table[()]), TensorCollection)]
     if not strict:
         return {path: value for path, value in values.items() if path in table or _admits(table[()], path)}
@@ -279,7 +279,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _admits(collection: Any, path: Path) -> bool:
-    """Whether a new entry may be made: anywhere in an untyped container, where a typed class declares it."""
+    """Whether a new entry is allowed: always in an untyped container, in a typed class if declared."""
     schema = getattr(type(collection), "__tensorclass_schema__", None)
     if schema is not None and path[0] not in schema.fields:
         return False
@@ -288,7 +288,7 @@ def _admits(collection: Any, path: Path) -> bool:
 
 
 def _level(collection: Any, path: Path) -> Any:
-    """The container under a path, or the last one on the way there."""
+    """The container under a path, or the last existing one on the path."""
     for part in path:
         inner = collection._entries().get(part)
         if not isinstance(inner, TensorCollection):
@@ -302,7 +302,7 @@ def _has_other_size(level: Any, size: torch.Size) -> bool:
 
 
 def _rehearse(collection: Any, values: dict[Path, Any], sizes: Mapping[Path, torch.Size]) -> Any:
-    """A twin to which values and batch sizes are written first: what it refuses, the container never sees."""
+    """A twin that values and batch sizes are written to first: if it refuses them, the container is not changed."""
     twin = collection._twin()
     for path, size in sizes.items():
         level = _level(twin, path)
@@ -313,7 +313,7 @@ def _rehearse(collection: Any, values: dict[Path, Any], sizes: Mapping[Path, tor
 
 
 def _check_levels(twin: Any, resized: list[Path]) -> None:
-    """Hold every level whose batch size changed to its leaves, and to its declaration where there is one."""
+    """Check every level whose batch size changed against its leaves, and against its declaration if it has one."""
     for path in resized:
         level = _level(twin, path)
         level._resize(level._batch_size, path)
@@ -326,7 +326,7 @@ def _check_levels(twin: Any, resized: list[Path]) -> None:
 def _sort_out(
     table: Mapping[Path, Any], values: dict[Path, Any], assign: bool, sizes: Mapping[Path, torch.Size]
 ) -> tuple[dict[Path, Any], dict[Path, Any]]:
-    """What is copied into present tensors, and what replaces them; copies have the same shape."""
+    """The values that are copied into present tensors, which have the same shape, and those that replace entries."""
     copies: dict[Path, Any] = {}
     rest: dict[Path, Any] = {}
     misfits = []
@@ -361,14 +361,14 @@ def _sort_out(
 
 
 def _side_by_side(entry: Any, value: Any) -> bool:
-    """Whether both are objects, or rows, of the same elements, which are written in place."""
+    """Whether both are objects or ragged entries over the same elements, which are written in place."""
     rows = value if (found := Ragged.over(value)) is None else found
     mine, theirs = batch_shape(entry), batch_shape(rows)
     return mine is not None and mine == theirs and has_lengths(entry) == has_lengths(rows)
 
 
 def _copied(table: dict[Path, Any], copies: dict[Path, Any]) -> bool:
-    """Write plain tensors of dtype and shape of the present ones at once; False, and nothing, for anything else."""
+    """Copy plain tensors of equal dtypes and shapes at once; for anything else copy nothing, return False."""
     targets, sources = [table[path] for path in copies], [*copies.values()]
     if not sources or {*map(type, targets), *map(type, sources)} != {Tensor}:
         return False
@@ -379,7 +379,7 @@ def _copied(table: dict[Path, Any], copies: dict[Path, Any]) -> bool:
 
 
 def _copies(holder: Any, entry: Any, value: Tensor, path: Path) -> list[tuple[Any, Any, Path]]:
-    """Copies of a plan, checked: a value of the entry's shape into a tensor, or into those of the members."""
+    """The checked copies of a value with the shape of the entry into a tensor, or into those of stack members."""
     if holder._stacked:
         return holder._plan({path[-1]: value}, path[:-1], None, None, None)  # type: ignore[no-any-return]  # a plan
     if not isinstance(entry, Tensor):
@@ -392,7 +392,7 @@ def _copies(holder: Any, entry: Any, value: Tensor, path: Path) -> list[tuple[An
 
 
 def _put_levels(twin: Any, values: dict[Path, Any]) -> None:
-    """Write values into a twin, each level checked as a whole."""
+    """Write values into a twin; each level is checked as a whole."""
     by_level: dict[Path, dict[str, Any]] = {}
     for path, value in values.items():
         by_level.setdefault(path[:-1], {})[path[-1]] = value
@@ -409,7 +409,7 @@ def _put_levels(twin: Any, values: dict[Path, Any]) -> None:
 
 
 def _take_over(mine: Any, twin: Any, written: set[Path], path: Path = ()) -> None:
-    """Give a container what was written to its twin: all of it has been checked there."""
+    """Take over the values that were written to the twin, where they were checked."""
     if mine._stacked:
         stacks = [store_of(stack)._members for stack in (mine, twin)]
         for member, other in zip(*stacks, strict=True):

@@ -1,4 +1,4 @@
-"""The copies that a write takes: all sources are read before the first target is written."""
+"""The copies of a write: all sources are read before the first target is written."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ..core import Path
 
 Copy = tuple[Tensor, Tensor, Path]
 Step = tuple[Any, Any, Any]
-"""A tensor or an entry node, what is written to it, and the index, None for all of it."""
+"""A tensor or an entry node, the value to write, and the index or None."""
 WHOLE: Final = -1
 """The rows of a write to all elements, see `KnownWrite`."""
 
 
 def carry_out(plan: Sequence[Copy], non_blocking: bool = False, parts: tuple[Any, ...] | None = None) -> None:
-    """Write what a checked plan says, at an index of the batch where one is given."""
+    """Execute a checked plan, at an index of the batch if given."""
     steps: list[Step] = []
     _gather(plan, parts, steps)
     tensors = [(entry, source, index) for entry, source, index in steps if isinstance(entry, Tensor)]
@@ -43,7 +43,7 @@ def carry_out(plan: Sequence[Copy], non_blocking: bool = False, parts: tuple[Any
 
 
 class AtMember:
-    """A write to one member at an index of its own, or to a stack, in the plan of the container that holds it."""
+    """A write to a stack, or to one member at its own index, in the plan of the parent container."""
 
     __slots__ = ("member", "parts")
 
@@ -53,7 +53,7 @@ class AtMember:
 
 
 def _gather(plan: Sequence[Copy], parts: Any, steps: list[Step]) -> None:
-    """The writes of a plan, those of members included; a view takes the place of what can be written as one."""
+    """Collect the writes of a plan, including those of members; indexed targets become views if possible."""
     plain = parts is None or not any([isinstance(part, (Tensor, bool)) for part in parts])
     for entry, source, _ in plan:
         if isinstance(entry, AtMember):
@@ -65,7 +65,7 @@ def _gather(plan: Sequence[Copy], parts: Any, steps: list[Step]) -> None:
 
 
 def _kept(index: Any, written: list[Tensor]) -> Any:
-    """An index that a write to these tensors does not change."""
+    """An index that doesn't share memory with these tensors."""
     return tuple([apart(written, [part], own=False)[0] if isinstance(part, Tensor) else part for part in index])
 
 
@@ -73,7 +73,7 @@ def copied_alike(
     leaves: list[Tensor], sources: list[Tensor], alike: Callable[[], bool] = bool, non_blocking: bool = False,
     index: Any = None, holder: Any = None, rows: int | None = WHOLE,
 ) -> bool:  # fmt: skip
-    """Copy sources of dtype and shape of their targets into leaves that are surely writable; else False, and nothing.
+    """Copy sources with equal dtypes and shapes into writable leaves; else copy nothing, return False.
 
     Args:
         leaves: the tensors that are written, or hold what is written.
@@ -108,7 +108,7 @@ def copied_alike(
     if _interpreters() is not None or _aliases(tuple(leaves), {}, tuple(sources)):
         sources = apart([leaf[index] for leaf in leaves], sources)
     for leaf, source in zip(leaves, sources):  # noqa: B905  # a keyword takes time
-        leaf[index] = source  # torch makes no object of this view
+        leaf[index] = source  # torch creates no object for this view
     return True
 
 
@@ -117,13 +117,13 @@ def _alike(targets: list[Tensor], sources: list[Tensor]) -> bool:
         for target, source in zip(targets, sources):  # noqa: B905  # a keyword takes time
             if target.dtype is not source.dtype or target.shape != source.shape:
                 return False
-    except RuntimeError:  # a nested tensor has no shape that can be read
+    except RuntimeError:  # the shape of a nested tensor can't be read
         return False
     return True
 
 
 def _copy(targets: list[Tensor], sources: list[Tensor], non_blocking: bool) -> None:
-    """Copy sources that no write to a target changes, in one call where there are several."""
+    """Copy sources that don't overlap targets, several of them in one call."""
     if len(targets) > 1 and _interpreters() is None:
         torch._foreach_copy_(targets, sources, non_blocking)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
     else:
@@ -132,14 +132,14 @@ def _copy(targets: list[Tensor], sources: list[Tensor], non_blocking: bool) -> N
 
 
 def apart(targets: list[Tensor], sources: list[Tensor], own: bool = True) -> list[Tensor]:
-    """Sources of a write, copied where they overlap a target, so that all are read before any is written.
+    """Copy the sources of a write that overlap a target, so that all are read before any is written.
 
-    A source that is its own target is left unchanged, unless `own` is False. Memory that torch knows as two
-    storages, such as two arrays of numpy over one buffer, is not recognised.
+    A source that is its own target is not copied, unless `own` is False. Overlaps of two storages, such as two numpy
+    arrays over one buffer, are not detected.
     """
-    if torch.compiler.is_compiling():  # which can't tell where tensors lie, and computes with copies anyway
+    if torch.compiler.is_compiling():  # addresses are unknown, and compiled code uses copies anyway
         return [source.clone() for source in sources] if len(targets) > 1 or not own else sources
-    if _interpreters() is not None:  # tensors of a transform have no address
+    if _interpreters() is not None:  # tensors inside a function transform have no address
         return [source.clone() for source in sources]
     return _copied_apart(targets, sources, own) if _aliases(tuple(targets), {}, tuple(sources)) else sources
 
@@ -183,25 +183,25 @@ _any_tracked: Callable[..., bool] = getattr(
 
 
 def any_tracked(leaves: Sequence[Tensor]) -> bool:
-    """Whether a tensor requires grad; dynamo does not know the one call that says it."""
+    """Whether a tensor requires grad; a loop, since dynamo can't trace the single call."""
     return True in [leaf.requires_grad for leaf in leaves] if is_dynamo_compiling() else _any_tracked(*leaves)
 
 
 def all_begin_with(size: torch.Size, values: dict[str, Tensor]) -> bool:
-    """Whether values are plain tensors whose leading dims are the batch size."""
+    """Whether all values are plain tensors whose leading dims are the batch size."""
     dims = len(size)
     try:
         return all([type(value) is Tensor and value.shape[:dims] == size for value in values.values()])
-    except RuntimeError:  # a strided nested tensor has no shape that can be read
+    except RuntimeError:  # the shape of a strided nested tensor can't be read
         return False
 
 
 _aliases: Callable[..., bool] = getattr(torch._C, "_any_output_is_alias_to_input_or_output", lambda *_: True)
-"""Whether tensors share a storage with others, or with each other, in one call; a closer look where torch lacks it."""
+"""Whether tensors share a storage, in one call; torch versions without it use the slower check."""
 
 
 def _end(tensor: Tensor) -> int:
-    """The address behind a tensor's last element."""
+    """The address after the last element of a tensor."""
     if tensor.is_contiguous() or tensor.layout is not torch.strided or not tensor.numel():
         return tensor.data_ptr() + tensor.nbytes
     last = sum([(n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True)])
@@ -209,20 +209,20 @@ def _end(tensor: Tensor) -> int:
 
 
 def _copied_apart(targets: list[Tensor], sources: list[Tensor], own: bool) -> list[Tensor]:
-    """As `apart`, by where each tensor begins and ends."""
+    """As `apart`, by the address range of each tensor."""
     if own and not _aliases((), {}, tuple(targets)) and all(map(_same_place, targets, sources)):
-        return sources  # each its own target, as when a state goes back to where it came from
+        return sources  # each is its own target, as when a state is loaded into its source
     spans = sorted([(target.data_ptr(), _end(target)) for target in targets])
     starts, ends = [start for start, _ in spans], sorted([end for _, end in spans])
     furthest = [*accumulate([end for _, end in spans], max)]
     found = list(sources)
     for i, source in enumerate(sources):
         start, end = source.data_ptr(), _end(source)
-        before = bisect_left(starts, end)  # targets that begin before this source ends
+        before = bisect_left(starts, end)  # targets that begin before the end of this source
         if start == end or not before or furthest[before - 1] <= start:
             continue
         same = own and i < len(targets) and _same_place(targets[i], source)
-        if not same or before - bisect_right(ends, start) > 1:  # all that begin before its end, but those behind it
+        if not same or before - bisect_right(ends, start) > 1:  # without those that end before it begins
             found[i] = source.clone()
     return found
 
@@ -234,7 +234,7 @@ def _same_place(target: Tensor, source: Tensor) -> bool:
 
 
 def copied(target: Any, source: Any, non_blocking: bool) -> bool:
-    """Copy one plain tensor to another of its dtype and shape; False, and nothing, for anything else."""
+    """Copy one plain tensor to another of equal dtype and shape; for anything else copy nothing, return False."""
     if type(target) is not Tensor or type(source) is not Tensor or target.dtype is not source.dtype:
         return False
     if source.is_nested or target.shape != source.shape or target.requires_grad or not target.is_contiguous():
@@ -243,6 +243,6 @@ def copied(target: Any, source: Any, non_blocking: bool) -> bool:
         return False
     try:
         target.copy_(source if source.is_contiguous() else apart([target], [source])[0], non_blocking)
-    except RuntimeError:  # torch sees by itself where contiguous tensors overlap, before it writes
+    except RuntimeError:  # torch checks contiguous tensors for overlap before it writes
         target.copy_(source.clone(), non_blocking)
     return True

@@ -15,22 +15,22 @@ class Row:
     """One operation.
 
     Args:
-        name: the method's name, and torch's unless `torch` says otherwise.
-        family: what its operands are.
-        doc: the method's first sentence.
+        name: the name of the method, and of the torch function unless `torch` is given.
+        family: the kind of its operands.
+        doc: the first sentence of the docstring.
         torch: the function in the `torch` namespace.
-        foreach: the `torch._foreach_` function without the prefix; empty where there is none.
+        foreach: the `torch._foreach_` function without the prefix; empty if there is none.
         in_place: whether `<name>_` exists.
         forward: the operator method, such as `__add__`.
-        reflected: its reflected twin.
-        augmented: its in-place twin.
-        swapped: function in `operator` that computes the reflected twin where operands do not commute.
-        swap: whether the operation itself takes its operands in reverse order (`rsub`).
+        reflected: the reflected operator method.
+        augmented: the in-place operator method.
+        swapped: the function in `operator` for the reflected operator, if operands don't commute.
+        swap: whether the operation itself reverses its operands (`rsub`).
         result: dtype of the result: as torch promotes, or bool.
         options: keyword arguments of the torch function.
-        domain: inputs for which the result is well defined.
+        domain: the inputs for which the result is well defined.
         other_domain: the same for the second operand.
-        numbers: which operands torch takes as Python numbers: all, none, the last, or all if all are.
+        numbers: which operands torch accepts as Python numbers: all, none, the last, or all if all are numbers.
         aliases: other names in torch for the same function.
     """
 
@@ -54,7 +54,7 @@ class Row:
 
     @property
     def torch_name(self) -> str:
-        """The function's name in the `torch` namespace."""
+        """The name of the function in the `torch` namespace."""
         return self.torch or self.name
 
     @property
@@ -220,7 +220,7 @@ ROWS: Final[tuple[Row, ...]] = (*UNARY, *PREDICATES, *ARITHMETIC, *BITWISE, *COM
 
 @dataclass(frozen=True)
 class Unsupported:
-    """A name that torch has and that makes no sense on a container, and what to write instead."""
+    """A torch function that makes no sense for a container, and what to write instead."""
 
     name: str
     instead: str
@@ -243,4 +243,4 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
     Unsupported("nn.functional.pad", "call `batch.pad(pad_size)`, which pads the batch dims"),
     Unsupported("sort", "sort one field, and index the batch with the order: `batch[batch['key'].argsort()]`"),
 )
-"""Operations left out on purpose: the message for each names the way out."""
+"""Operations that containers lack on purpose; the message for each names an alternative."""

@@ -1,4 +1,4 @@
-"""torch functions on containers: `torch.stack([a, b])` and `a.stack(...)` are one entry of the table."""
+"""torch functions on containers: `torch.stack([a, b])` calls the method `stack`."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ METHODS: dict[Any, str] = {
     torch.unbind: "unbind", torch.gather: "gather", torch.masked_select: "masked_select",
     torch.masked_fill: "masked_fill", torch.clone: "clone",
 }  # fmt: skip
-"""torch function -> the method of the same meaning on its first argument."""
+"""torch function -> the equivalent method of its first argument."""
 
 
 def method(name: str) -> Callable[..., Any]:
-    """A handler that calls a method of the first argument, under the parameter names torch uses."""
+    """A handler that calls a method of the first argument, with the parameter names of torch."""
 
     variadic = {"reshape": "shape", "permute": "dims"}.get(name, "")
 
@@ -58,7 +58,7 @@ def _split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Any:
 
 
 def register_torch_functions() -> None:
-    """Fill the table that `__torch_function__` looks into."""
+    """Fill the table that `__torch_function__` reads."""
     table = TensorCollection._torch_functions
     table.update({fn: method(name) for fn, name in METHODS.items()})
     table.update(_new.HANDLERS)

@@ -1,4 +1,4 @@
-"""Shape operations as context managers: at the end of the block what was written to the result is written back."""
+"""Shape operations as context managers: at the end of the block, writes to the result are written back."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Entries: TypeAlias = "dict[Path, Any]"
 
 
 COMPILED: Final = "torch.compile"
-"""The origin of what a compiled region makes: it can't keep track of containers that are not results of it."""
+"""The origin of containers made in compiled code, which can't track containers that it doesn't return."""
 
 
 class Origin(NamedTuple):
-    """Where a result comes from: a weak reference to the container, its class, and the call that was made."""
+    """The origin of a result: a weak reference to the source container, its class, and the call."""
 
     source: Callable[[], Any]
     cls: type[Any]
@@ -35,10 +35,10 @@ class Origin(NamedTuple):
 
 
 def undone_by(inverse: Callable[[Origin, Any, Any], Any], typed: bool = True) -> Callable[[F], F]:
-    """Let the result of a method be used in a `with` block that ends with the inverse operation.
+    """Decorate a method so that its result works in a `with` block that ends with the inverse operation.
 
-    Where no declaration speaks of the method (`typed=False`) it runs on the store of a typed class, which saves a step
-    for each property that it reads. Options (`inplace=True` for one) may write: then the class itself is asked.
+    If declarations don't matter (`typed=False`), it runs on the store of a typed class, which is faster. Options such
+    as `inplace=True` may write: then it runs on the instance.
     """
 
     def decorate(method: F) -> F:
@@ -49,21 +49,21 @@ def undone_by(inverse: Callable[[Origin, Any, Any], Any], typed: bool = True) ->
                 result = method(self, *args, **kwargs)
                 if result is self:
                     return result
-                target = result._store if result._layered else result  # past the property, which takes longer
+                target = result._store if result._layered else result  # bypasses the slower property
             else:
                 target = method(source, *args)
                 result = self._wrap(target)
-            traced = is_dynamo_compiling()  # a third of the time that `is_compiling` takes
+            traced = is_dynamo_compiling()  # three times as fast as `is_compiling`
             target._origin = COMPILED if traced else (ref(source), type(self), inverse, method, args, kwargs)
             return result
 
-        return call  # type: ignore[return-value]  # of the method's signature
+        return call  # type: ignore[return-value]  # same signature
 
     return decorate
 
 
 class WriteBack:
-    """What the end of a `with` block over a result does."""
+    """The action at the end of a `with` block over a result."""
 
     def __init__(self, result: Any, origin: Any) -> None:
         if origin == COMPILED:
@@ -81,7 +81,7 @@ class WriteBack:
         self.before = {path: (value, _version(value)) for path, value in flat(result).items()}
 
     def __call__(self, result: Any) -> None:
-        """Write what changed to the source: entries of new tensors, new entries, and the absence of removed ones."""
+        """Write the changes to the source: replaced tensors, new entries, and removed entries."""
         after = flat(result)
         changed = [path for path, value in after.items() if not _same(self.before.get(path), value)]
         removed = [path for path in self.before if path not in after]
@@ -112,7 +112,7 @@ def flat(container: Any, path: Path = ()) -> Entries:
 
 
 def _version(value: Any) -> int | None:
-    """How often a tensor was written in place; None for what does not count that."""
+    """The version counter of a tensor; None for values without one."""
     return value._version if isinstance(value, Tensor) and not value.is_inference() else None
 
 
@@ -123,7 +123,7 @@ def _same(before: tuple[Any, int | None] | None, value: Any) -> bool:
 
 
 def _there(mine: Any, value: Any) -> bool:
-    """Whether a tensor lies where that of the source lies, so that writes have reached it."""
+    """Whether a tensor shares the memory of the source's tensor, so that writes have reached it."""
     if not (isinstance(mine, Tensor) and isinstance(value, Tensor)):
         return False
     alike = mine.shape == value.shape and mine.dtype is value.dtype and mine.device == value.device
@@ -136,7 +136,7 @@ def _there(mine: Any, value: Any) -> bool:
 
 
 def _leafwise(part: Any, source: Any, fn: Callable[[Tensor, Tensor], Tensor]) -> Any:
-    """Changed tensors as the source's tensors under the same path ask for; what is new stays as it is."""
+    """Convert changed tensors to fit the source's tensors under the same paths; new tensors are unchanged."""
     mine = flat(source)
     changed = [
         (path, fn(value, mine[path]) if isinstance(value, Tensor) and isinstance(mine.get(path), Tensor) else value)
@@ -172,10 +172,10 @@ def _cast(origin: Origin, source: Any, part: Any) -> Any:
 
 
 def _restyled(origin: Origin, source: Any, part: Any) -> Any:
-    """Entries under the keys that they have in the source, whether those are one key or a path.
+    """Entries under the keys of the source, which may be single keys or paths.
 
-    A new path becomes one key where the source has such keys, or no containers; below a container of the source, and
-    in one that nests instead, it stays a path.
+    A new path becomes one key if the source has such keys, or no containers; below a container of the source, or in a
+    nested source, it stays a path.
     """
     separator: str = origin.kwargs.get("separator", next(iter(origin.args), "."))
     own = {_parts(path, separator): path for path in flat(source)}
@@ -192,7 +192,7 @@ def _restyled(origin: Origin, source: Any, part: Any) -> Any:
 
 
 def _parts(path: Path, separator: str) -> Path:
-    """A path as `unflatten_keys` would make it."""
+    """A path as `unflatten_keys` would split it."""
     return tuple(separator.join(path).split(separator))
 
 

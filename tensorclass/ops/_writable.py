@@ -1,4 +1,4 @@
-"""What a tensor can take in place: asked of every leaf before the first one is written."""
+"""Checks of in-place writes to a tensor, made for every leaf before the first one is written."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _EXACT: Final = 2**24
 
 
 def unwritable(leaf: Tensor, tracked: bool) -> str:
-    """Why torch can't write this tensor in place; empty when it can."""
+    """The reason why torch can't write this tensor in place; empty if it can."""
     if tracked and leaf.requires_grad and leaf.is_leaf:
         return "requires grad and is an autograd leaf: write under `torch.no_grad()`, or detach it"
-    compiling = torch.compiler.is_compiling()  # which can't trace views and inference tensors
+    compiling = torch.compiler.is_compiling()  # views and inference tensors can't be traced
     if tracked and not compiling and leaf._is_view():
         base = leaf._base
         if base is not None and base.requires_grad and (base.is_leaf or not leaf.requires_grad):
@@ -35,26 +35,26 @@ def unwritable(leaf: Tensor, tracked: bool) -> str:
 
 
 def expanded(leaf: Tensor) -> str:
-    """Why a write to one element would be a write to others; empty when it is not."""
+    """The reason why a write to one element would change others; empty if it would not."""
     if not leaf.is_contiguous() and any(s == 0 and n > 1 for s, n in zip(leaf.stride(), leaf.shape, strict=True)):
         return "is expanded, so several elements share memory: write into a `clone()`"
     return ""
 
 
 def same_storage(a: Tensor, b: Tensor) -> bool:
-    """Whether two plain tensors share memory; those without elements count as such."""
+    """Whether two plain tensors share memory; True for tensors without elements."""
     return a.is_meta or not a.numel() or a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
 
 
 def rank(value: object) -> int:
-    """Where a tensor's dtype or a number is in torch's promotion: bool, integer, floating, complex."""
+    """The rank of a dtype or number in the type promotion of torch: bool, integer, floating, complex."""
     if isinstance(value, Tensor):
         return 3 if value.is_complex() else 2 if value.is_floating_point() else int(value.dtype is not torch.bool)
     return 3 if isinstance(value, complex) else 2 if isinstance(value, float) else int(not isinstance(value, bool))
 
 
 def overflows(value: Any, dtype: torch.dtype) -> bool:
-    """Whether a finite number, or one in nested lists, is beyond what a floating dtype holds."""
+    """Whether a finite number, or one in nested lists, is out of the range of a floating dtype."""
     if not (dtype.is_floating_point or dtype.is_complex):
         return False
     return _beyond(value, torch.finfo(dtype).max)
@@ -72,7 +72,7 @@ _INFINITE: Final = float("inf")
 
 
 def takes(leaf: Tensor, value: Any) -> bool:
-    """Whether a tensor may be written and holds a number as it is, by a look at both; False also where in doubt."""
+    """Whether a tensor is surely writable and can hold a number exactly; False if in doubt."""
     dtype = leaf.dtype
     if type(value) not in NUMBERS or not -_EXACT < value < _EXACT or dtype not in _WIDE:
         return False
@@ -111,11 +111,11 @@ def as_source(value: Any, entry: Tensor, path: Path) -> Tensor:
 
 
 def scalar_like(value: Any, leaf: Tensor, path: Path = ()) -> Tensor:
-    """A number as a 0-d tensor of the leaf's dtype; refused where the leaf can't hold it."""
+    """A number as a 0-d tensor of the leaf's dtype; raises if the leaf can't hold it."""
     exact = int(value) if isinstance(value, float) and leaf.dtype is torch.uint64 and value.is_integer() else value
     try:
         number = torch.tensor(exact, dtype=leaf.dtype, device=leaf.device)
-    except (RuntimeError, OverflowError, TypeError, ValueError):  # too large, or complex where the leaf is real
+    except (RuntimeError, OverflowError, TypeError, ValueError):  # too large, or complex for a real leaf
         number = None
     lossy = number is None or ((rank(value) > rank(leaf) or rank(leaf) < 2) and number.item() != value)
     if number is None or lossy or overflows(value, leaf.dtype):

@@ -1,4 +1,4 @@
-"""The containers: the dense `TensorDict`, and the entry nodes that follow the batch or stay out of its way."""
+"""The containers: the dense `TensorDict`, lazy stacks, parameters, and entry nodes."""
 
 from ._bridges import from_module as from_module
 from ._bridges import from_modules as from_modules

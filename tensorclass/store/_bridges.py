@@ -1,4 +1,4 @@
-"""Methods of containers whose work lies in a room above: thin, and the only file that imports upward."""
+"""Thin methods of containers that are implemented in rooms to the right; the only file that imports from there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ._pad import PadOps
 
 StrPath: TypeAlias = "str | PathLike[str]"
 _ROOMS: dict[str, Any] = {}
-"""Rooms above, once they have been asked for: an import statement takes as long as a whole parameter swap."""
+"""Rooms that were imported on first use: an import statement takes as long as a whole parameter swap."""
 
 
 def _functional() -> Any:
@@ -55,7 +55,7 @@ def _grow() -> Any:
 
 
 def tables() -> Any:
-    """What the methods for tables call."""
+    """The room that implements the methods for tables."""
     if "tables" not in _ROOMS:
         from ..io.exchange import _functions as room
 
@@ -64,7 +64,7 @@ def tables() -> Any:
 
 
 def scaling() -> Any:
-    """What the methods for workers and ranks call."""
+    """The room that implements the methods for workers and ranks."""
     if "scaling" not in _ROOMS:
         from ..parallel import _methods as room
 
@@ -77,17 +77,17 @@ def from_module(
     module: nn.Module, as_module: bool = False, lock: bool = True, use_state_dict: bool = False,
     filter_empty: bool = True,
 ) -> Any:  # fmt: skip
-    """The parameters and buffers of a module as a container, locked; `TensorDict.from_module` leaves it unlocked.
+    """The parameters and buffers of a module as a locked container; `TensorDict.from_module` leaves it unlocked.
 
     Args:
-        module: a module whose parameters are initialised.
-        as_module: give a `TensorDictParams`.
-        lock: lock the container; a locked one is swapped into a module fastest.
+        module: a module with initialized parameters.
+        as_module: return a `TensorDictParams`.
+        lock: lock the container; locked containers are swapped into modules fastest.
         use_state_dict: read `module.state_dict()`, with its hooks and without the buffers that it leaves out.
         filter_empty: leave out submodules without parameters and buffers.
 
     Raises:
-        UnsupportedOperationError: for a module whose parameters are not initialised, and for a scripted one.
+        UnsupportedOperationError: for a module with uninitialized parameters, and for a scripted one.
 
     >>> from torch import nn
     >>> from tensorclass import from_module
@@ -106,20 +106,21 @@ def from_modules(
 ) -> Any:  # fmt: skip
     """The parameters and buffers of several modules, stacked along a new first dim, for ensembles under `torch.vmap`.
 
-    A dense stack holds new parameters, which are what an optimizer takes; a lazy one holds those of the modules, and
-    stacks them each time they are read.
+    A dense stack holds new parameters: pass these to an optimizer. A lazy stack holds the parameters of the modules,
+    and stacks them at each read.
 
     Args:
-        *modules: modules of the same structure; a lazy stack takes modules that differ.
-        as_module: give a `TensorDictParams`; not with `lazy_stack`.
+        *modules: modules of the same structure; with `lazy_stack`, structures may differ.
+        as_module: return a `TensorDictParams`; not with `lazy_stack`.
         lock: lock the result.
         use_state_dict: read `module.state_dict()` of each.
         lazy_stack: keep the parameters of the modules.
-        expand_identical: a parameter that all modules share is expanded, not copied; ignored with `lazy_stack`.
+        expand_identical: expand a parameter that all modules share instead of copying it; ignored with `lazy_stack`.
 
     Raises:
-        StructureError: without modules, with both `lazy_stack` and `as_module`, or for modules of other structures.
-        UnsupportedOperationError: for modules whose parameters are not initialised.
+        StructureError: without modules, with both `lazy_stack` and `as_module`, and for modules of different
+            structures.
+        UnsupportedOperationError: for modules with uninitialized parameters.
 
     >>> import torch
     >>> from torch import nn
@@ -139,7 +140,7 @@ def from_modules(
 
 @flags
 class BridgeOps(PadOps):
-    """Modules: parameters out of them, and into them. Files: written and read."""
+    """Methods that get and set parameters of modules, and that write and read files."""
 
     __slots__ = ()
 
@@ -148,9 +149,9 @@ class BridgeOps(PadOps):
         cls, module: nn.Module, as_module: bool = False, lock: bool = False, use_state_dict: bool = False,
         filter_empty: bool = True,
     ) -> Any:  # fmt: skip
-        """The parameters and buffers of a module, not copies of them; as `tensorclass.from_module`, but unlocked.
+        """The parameters and buffers of a module, not copies; as `tensorclass.from_module`, but unlocked.
 
-        A typed class takes them as its fields, and checks them.
+        For a typed class, they become its fields and are checked.
 
         >>> from torch import nn
         >>> from tensorclass import TensorDict
@@ -181,32 +182,31 @@ class BridgeOps(PadOps):
         swap_dest: TensorCollection | None = None, use_state_dict: bool = False, non_blocking: bool = False,
         preserve_module_state: bool = True, memo: object = None,
     ) -> Any:  # fmt: skip
-        """Put the tensors of this container in place of a module's parameters and buffers.
+        """Replace the parameters and buffers of a module by the tensors of this container.
 
-        In a `with` block the module has them for the block; the old ones come back at its end, also after an
-        exception. The block holds a lock of the module, so that no other thread swaps it meanwhile.
+        In a `with` block, the module has the new tensors during the block; the old ones are restored at its end, even
+        after an exception. The block holds a lock of the module, so that no other thread swaps it at the same time.
 
-        All of the module's parameters and buffers must be there, under the names that `from_module` gives them; only
-        buffers that its state dict leaves out may be missing. A submodule under several names takes the tensors of
-        the first.
+        The container must have all parameters and buffers of the module, under the names of `from_module`; only
+        non-persistent buffers may be missing. A submodule under several names gets the tensors of the first.
 
         Args:
             module: the module to change.
             inplace: copy the values into the module's tensors, which stay the same objects.
-            return_swap: give back the old tensors.
-            swap_dest: a container to write the old tensors to and to give back.
+            return_swap: return the old tensors.
+            swap_dest: a container that the old tensors are written to; it is returned.
             use_state_dict: load with `module.load_state_dict`, so that its hooks run.
             non_blocking: whether copies between devices with `inplace` may be asynchronous.
-            preserve_module_state: a tensor that is not a parameter, requires no grad and is not of a function transform
-                becomes a parameter that requires grad as the one before did. Otherwise it takes the place as it is.
+            preserve_module_state: wrap a plain tensor (no parameter, no grad, not inside a function transform) as a
+                parameter with the `requires_grad` of the old one. Otherwise tensors are used unchanged.
 
         Returns:
-            The old tensors, a `TensorDict` (or `swap_dest`); None without `return_swap`.
+            The old tensors as a `TensorDict`, or `swap_dest`; None without `return_swap`.
 
         Raises:
-            StructureError: for missing and unknown names, all in one message, tensors of other shapes with `inplace`,
-                or two values for what is one parameter in the module. Nothing is swapped then.
-            UnsupportedOperationError: for a module whose parameters are not initialised, and for a scripted one.
+            StructureError: for missing and unknown names, which it lists; with `inplace`, for different shapes; and for
+                two values of one parameter. Nothing is swapped then.
+            UnsupportedOperationError: for a module with uninitialized parameters, and for a scripted one.
 
         >>> import torch
         >>> from torch import nn
@@ -234,7 +234,7 @@ class BridgeOps(PadOps):
         archive: bool | None = None, compression: str | int | None = None, atomic: bool = False,
         checksums: bool = False, allow_pickle: bool = False,
     ) -> Self:  # fmt: skip
-        """Write this container to a file, whole or not at all; see `tensorclass.save`.
+        """Save this container to a file, as a whole or not at all; see `tensorclass.save`.
 
         Returns:
             The same batch, mapped from the file; writes to it stay in memory.
@@ -253,7 +253,7 @@ class BridgeOps(PadOps):
         return found
 
     def dumps(self, prefix: StrPath | None = None, copy_existing: bool = False, **options: Any) -> Self:
-        """Write this container to a file; the same as `save`."""
+        """Save this container to a file; an alias of `save`."""
         found: Self = _files().save(self, prefix, copy_existing, **options)
         return found
 
@@ -263,10 +263,10 @@ class BridgeOps(PadOps):
         robust_key: bool | None = True, subpath: Key | None = None, mode: str | None = None, num_threads: int = 0,
         allow_pickle: bool | None = False, mmap: bool = True, verify: bool = False,
     ) -> Self:  # fmt: skip
-        """Read a batch from a file; see `tensorclass.load`.
+        """Load a batch from a file; see `tensorclass.load`.
 
-        A typed class gives an instance of itself, validated, or raises. `TensorDict` gives the data also where the
-        class that was saved has changed.
+        A typed class returns a validated instance of itself, or raises. `TensorDict` returns the data even if the saved
+        class has changed.
 
         >>> import torch
         >>> from torch import Tensor
@@ -286,10 +286,10 @@ class BridgeOps(PadOps):
         return found
 
     def load_(self, prefix: StrPath, *args: Any, **kwargs: Any) -> Self:
-        """Copy the values of a file into the tensors of this container, which has the same keys; see `load`.
+        """Copy the values of a file with the same keys into the tensors of this container; see `load`.
 
         Raises:
-            StructureError: for other keys or shapes; nothing is written then.
+            StructureError: for different keys or shapes; nothing is written then.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -308,7 +308,7 @@ class BridgeOps(PadOps):
         robust_key: bool | None = True, archive: bool | None = None, compression: str | int | None = None,
         atomic: bool = False,
     ) -> Self:  # fmt: skip
-        """Write this container to a file and give a locked one whose writes reach it; see `tensorclass.memmap`.
+        """Write this container to a file, and return a locked one mapped from it; see `tensorclass.memmap`.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -328,7 +328,7 @@ class BridgeOps(PadOps):
         return_early: bool = False, share_non_tensor: bool = False, existsok: bool = True,
         robust_key: bool | None = True, atomic: bool = False,
     ) -> Self:  # fmt: skip
-        """Write this container to a file and map its tensors from there, in place; it is locked then.
+        """Write this container to a file, and map its tensors from there, in place; this locks it.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -347,7 +347,7 @@ class BridgeOps(PadOps):
         num_threads: int = 0, return_early: bool = False, share_non_tensor: bool = False,
         robust_key: bool | None = True, archive: bool | None = None,
     ) -> Self:  # fmt: skip
-        """A mapped container of this structure, filled with zeros; a file of this structure keeps its content.
+        """A mapped container of this structure, filled with zeros; an existing file of this structure keeps its values.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -386,7 +386,7 @@ class BridgeOps(PadOps):
         self, prefix: StrPath, robust_key: bool | None = True, *, allow_pickle: bool | None = None,
         mode: str | None = None,
     ) -> Self:  # fmt: skip
-        """Take over the tensors of a file, mapped; those that this container has are dropped. See `load_memmap`."""
+        """Replace the tensors of this container by tensors mapped from a file. See `load_memmap`."""
         cls = type(self)
         found: Self = _maps().load_memmap(
             prefix, out=self, robust_key=robust_key, mode=mode, allow_pickle=allow_pickle, cls=cls
@@ -394,7 +394,7 @@ class BridgeOps(PadOps):
         return found
 
     def memmap_refresh_(self, *, allow_pickle: bool | None = None) -> Self:
-        """Map the file of this container again, where another process has replaced it.
+        """Map the file of this container again, after another process has replaced it.
 
         Raises:
             StructureError: for a container that is not mapped from a file.
@@ -422,7 +422,7 @@ class BridgeOps(PadOps):
 
     @property
     def saved_path(self) -> FilePath:
-        """Where this container is stored, as `load_memmap` takes it.
+        """The path of this container, as `load_memmap` accepts it.
 
         Raises:
             AttributeError: for a container that is not mapped from a file.
@@ -440,23 +440,23 @@ class BridgeOps(PadOps):
     ) -> Any:  # fmt: skip
         """Add an entry of zeros to a mapped container, and to the folder that it is mapped from.
 
-        The folder gets one more file, and an index that is replaced as a whole; a process that has mapped the folder
-        sees the entry after `memmap_refresh_()`. The container stays locked.
+        The folder gets another file, and its index is replaced as a whole. A process that has mapped the folder sees
+        the entry after `memmap_refresh_()`. The container stays locked.
 
         Args:
-            key: of the entry; nested containers on the way are made.
+            key: of the entry; missing nested containers are created.
             shape: of the entry, batch dims first.
-            dtype: of the entry; the default dtype of torch when omitted.
+            dtype: of the entry; by default the default dtype of torch.
             robust_key: accepted for compatibility; every key round-trips.
 
         Returns:
             The entry, a `MemoryMappedTensor`.
 
         Raises:
-            StructureError: for a container that is not mapped, or is mapped from a single file, and for an entry that
-                is there; nothing is written.
-            BatchSizeError: for a shape that does not begin with the batch size.
-            OSError: names the path, also when the disk is full.
+            StructureError: for a container that is not mapped, or mapped from a single file, and for an existing entry;
+                nothing is written.
+            BatchSizeError: for a shape that doesn't begin with the batch size.
+            OSError: names the path; also if the disk is full.
 
         >>> import torch
         >>> from tensorclass import TensorDict, load
@@ -476,9 +476,9 @@ class BridgeOps(PadOps):
 
         Args:
             key: of the entry.
-            tensor: batch dims first. It is copied.
-            copy_data: False makes zeros of that shape and dtype.
-            existsok: replace an entry of the folder that this container does not have.
+            tensor: its first dims are the batch dims. It is copied.
+            copy_data: False fills the entry with zeros.
+            existsok: replace an entry of the folder that this container lacks.
             robust_key: accepted for compatibility.
         """
         return _grow().make_memmap(self, key, _grow().values_of(tensor), copy_data, existsok)
@@ -486,17 +486,17 @@ class BridgeOps(PadOps):
     def make_memmap_from_storage(
         self, key: Key, storage: Any, shape: Any, *, dtype: torch.dtype | None = None, robust_key: bool | None = True
     ) -> Any:
-        """Add what a storage holds to a mapped container, and to the folder that it is mapped from; see `make_memmap`.
+        """Add the values of a storage to a mapped container, and to its folder; see `make_memmap`.
 
         Args:
             key: of the entry.
             storage: its bytes are copied to a folder; a container in shared memory shares them.
-            shape: of the entry; it takes the whole storage.
-            dtype: of the entry; the default dtype of torch when omitted.
+            shape: of the entry; it covers the whole storage.
+            dtype: of the entry; by default the default dtype of torch.
             robust_key: accepted for compatibility.
 
         Raises:
-            StructureError: also for a storage of another length, and for one that another file backs.
+            StructureError: as for `make_memmap`; also for a storage of another length, and for one over another file.
         """
         return _grow().make_memmap(self, key, _grow().tensor_in(storage, shape, dtype), True)
 
@@ -507,20 +507,21 @@ class BridgeOps(PadOps):
         non_blocking: bool = False, inplace: bool = False, return_early: bool = False, use_buffer: bool = False,
         share_memory: bool = False, pin_memory: bool = False, metadata: bool = False,
     ) -> Self:  # fmt: skip
-        """Copy all leaves into one block of memory, or into one file, and give a locked container of views into it.
+        """Copy all leaves into one block of memory, or into one file, and return a locked container of views into it.
 
-        Pickling and sending to another process then move one block, or the name of the file. Leaves that require grad
-        are copied detached. A file is written whole or not at all; any reader of safetensors files reads it, and
+        Pickling, and sending to another process, then copy one block, or only the name of the file. Leaves that require
+        grad are detached. A file is written as a whole or not at all; any reader of safetensors files can read it, and
         `from_consolidated` opens it as the class that was written.
 
         Args:
-            filename: the file; views into it are `MemoryMappedTensor`, and writes to them reach it. A container that is
-                mapped from this very file is given back as it is.
-            num_threads: with `return_early`, more than one asks for a future.
-            device: where the block lives; that of the leaves, which must be one, when omitted. A file is on the CPU.
+            filename: the file. Views into it are `MemoryMappedTensor`, and writes to them reach it. A container that is
+                already mapped from this file is returned unchanged.
+            num_threads: with `return_early=True`, a number above 1 returns a future.
+            device: the device of the block; by default that of all leaves, which must be the same. A file is on the
+                CPU.
             non_blocking: whether copies between devices may be asynchronous.
-            inplace: take the views over instead of making a new container.
-            return_early: give a `TensorDictFuture` while a thread copies.
+            inplace: replace the leaves of this container instead of making a new one.
+            return_early: with `num_threads` above 1, return a `TensorDictFuture` while a thread copies.
             use_buffer: keep the leaves in shared memory and write the file from there: writes do not reach it.
             share_memory: put the block into shared memory; a file is shared anyway.
             pin_memory: put the block into pinned memory.
@@ -529,9 +530,9 @@ class BridgeOps(PadOps):
         Raises:
             ArgumentError: for a file on another device or in pinned memory, and for a future with `use_buffer` or
                 `non_blocking`.
-            StructureError: for leaves on several devices when no device is given.
+            StructureError: for leaves on several devices, if no device is given.
             UnsupportedOperationError: for nested or sparse leaves.
-            OSError: names the path; a file that was there is untouched.
+            OSError: names the path; an existing file is untouched.
 
         >>> import torch
         >>> from tensorclass import TensorDict, from_consolidated
@@ -566,7 +567,7 @@ class BridgeOps(PadOps):
         return found
 
     def is_consolidated(self) -> bool:
-        """Whether the leaves are views into one block, or one file, that `consolidate` has made.
+        """Whether the leaves are views into one block or one file that `consolidate` made.
 
         >>> import torch
         >>> from tensorclass import TensorDict

@@ -1,4 +1,4 @@
-"""DataLoader: its default collate stacks containers, and takes a container that `__getitems__` gathered as it is."""
+"""DataLoader support: its default collate stacks containers, and keeps a container that `__getitems__` gathered."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ C = TypeVar("C", bound=TensorCollection)
 
 
 def collate_containers(batch: Sequence[Any] | TensorCollection, *, collate_fn_map: Any = None) -> Any:
-    """Stack a list of containers by the join policies of their fields; a container is a batch already."""
+    """Stack a list of containers by the join policies of their fields; a container is already a batch."""
     return batch if isinstance(batch, TensorCollection) else stack(batch)
 
 
@@ -33,21 +33,21 @@ def collate(
     batch: Sequence[Any], *, pad_keys: Mapping[Key, float] | None = None, nested_keys: Sequence[Key] | None = None,
     mask_key: Key | None = None,
 ) -> Any:  # fmt: skip
-    """Stack a list of containers; the `collate_fn` to give a DataLoader where its default is not used.
+    """Stack a list of containers; a `collate_fn` for a DataLoader that doesn't use its default.
 
     Args:
-        batch: containers, or tuples and dicts that hold some; anything but a sequence is a batch already.
-        pad_keys: entries that are padded along their first dim, and the number that fills each.
-        nested_keys: entries that become nested tensors with the jagged layout.
-        mask_key: where the masks of the padded entries go: a container with True at values that are not padding.
+        batch: containers, or tuples and dicts of containers; anything but a sequence is already a batch.
+        pad_keys: the entries to pad along their first dim, with the padding value of each.
+        nested_keys: the entries that become nested tensors with the jagged layout.
+        mask_key: the key for the masks of padded entries: a container with True for values that are not padding.
 
     A class that declares `field(join="pad")` needs no options.
 
     Raises:
         MissingKeyError: for a sample that lacks one of the entries.
-        ArgumentError: for masks without padding, an entry in both lists, a mask key that is an entry, or padding of
-            samples with batch dims.
-        StructureError: where the other entries do not stack.
+        ArgumentError: for masks without padding, an entry in both lists, a mask key that is an entry, and for padding
+            of samples with batch dims.
+        StructureError: if other entries can't be stacked.
 
     >>> import torch
     >>> from tensorclass import TensorDict, collate
@@ -83,7 +83,7 @@ def _collated(batch: Sequence[Any], pads: dict[Path, float], nests: list[Path], 
 
 
 def _by_keys(samples: Sequence[Any], pads: dict[Path, float], nests: list[Path], mask: Path | None) -> Any:
-    """Containers stacked, but for the entries that are padded or nested."""
+    """Stack containers, with padded and nested entries."""
     if pads and any([sample._batch_size for sample in samples]):
         raise ArgumentError("collate: `pad_keys` pads samples without batch dims; call `pad_sequence` for others")
     named = [*pads, *nests]

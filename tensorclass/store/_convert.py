@@ -1,4 +1,4 @@
-"""The conversions as functions: they make untyped containers; typed classes have the class methods instead."""
+"""Conversions as functions, which make untyped containers; typed classes have class methods."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def make_tensordict(
     Args:
         input_dict: entries.
         batch_size: the leading dims that all entries share.
-        device: where the result lives.
-        auto_batch_size: find the batch size.
-        **kwargs: more entries.
+        device: the device of the result.
+        auto_batch_size: use the longest leading shape that all entries share.
+        **kwargs: further entries.
 
     Raises:
         TypeError: for an entry that is given twice.

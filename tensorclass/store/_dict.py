@@ -1,4 +1,4 @@
-"""TensorDict: the dense store. One dict from key to tensor, container, entry node or plain Python value."""
+"""TensorDict: the dense store, with one dict from key to tensor, container, entry node or plain Python value."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _CHANGED = "another thread added or removed keys during the operation; lock the 
 
 
 class TensorDictBase(Relaid):
-    """What `TensorDict` and the other untyped stores share; for `isinstance` tests.
+    """The base class of `TensorDict` and the other untyped stores, for `isinstance` tests.
 
     >>> import torch
     >>> from tensorclass import TensorDict, TensorDictBase, lazy_stack
@@ -64,7 +64,7 @@ class TensorDictBase(Relaid):
     """
 
     __slots__ = ()
-    __class_getitem__: Any = classmethod(GenericAlias)  # annotations of migrating programs: `TensorDict[str, Tensor]`
+    __class_getitem__: Any = classmethod(GenericAlias)  # for annotations: `TensorDict[str, Tensor]`
 
     __iter__ = ReadingOps._loop
 
@@ -78,7 +78,7 @@ class TensorDictBase(Relaid):
 
     @classmethod
     def _from_leaf(cls, obj: Any, device: torch.device | None) -> Any:
-        """A list becomes a tensor, or one object for each element; anything else stays what it is."""
+        """A list becomes a tensor, or one object per element; anything else is unchanged."""
         if not isinstance(obj, list):
             return obj
         tensor = torch.tensor([], device=device) if not obj else as_tensor(obj, device)
@@ -90,15 +90,15 @@ class TensorDict(TensorDictBase):
 
     Args:
         source: a mapping or container of entries; nested mappings become nested containers, tuple keys are paths.
-        batch_size: the leading dims that every entry must have; none when omitted.
-        device: imposed on every entry, now and on later writes; None lets each stay where it is.
+        batch_size: the leading dims that every entry must have; by default `[]`.
+        device: all entries are moved there, now and on later writes; None moves nothing.
         names: a name or None for each batch dim.
         non_blocking: whether copies to `device` may be asynchronous.
         lock: lock the container once it is filled.
         **kwargs: entries given by keyword instead of `source`.
 
     Raises:
-        BatchSizeError: when an entry's leading dims are not the batch size; names the key and both shapes.
+        BatchSizeError: if the leading dims of an entry differ from the batch size; names the key and both shapes.
 
     >>> import torch
     >>> from tensorclass import TensorDict
@@ -117,9 +117,9 @@ class TensorDict(TensorDictBase):
     _plain: bool
     _undo: list[Any]
     _origin: Any
-    _placed_keys: frozenset[str]  # under which tree_map has put what holds no tensor: leaves of the pytree nevertheless
+    _placed_keys: frozenset[str]  # keys at which tree_map has put values without tensors: still leaves of the pytree
     _known_write: KnownWrite  # the last kind of write at an index; absent before the first
-    _equality: bool | None  # of the result of `a == b`: True; of `a != b`: False; absent elsewhere
+    _equality: bool | None  # True in the result of `a == b`, False in that of `a != b`, else absent
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class TensorDict(TensorDictBase):
                     once = once or require_once(entries)
                     TensorDict.set(self, key, value)
         except RuntimeError:
-            if (found := as_jagged(items_of(entries))) is None:  # else one had no shape that can be read
+            if (found := as_jagged(items_of(entries))) is None:  # else the shape of one can't be read
                 raise
             for key, value in found.items():
                 TensorDict.set(self, key, value)
@@ -174,7 +174,7 @@ class TensorDict(TensorDictBase):
         new._data = data
         new._batch_size = batch_size
         new._device = device
-        new._names = names or None  # `()`, what an index of the last named dim leaves, is not kept
+        new._names = names or None  # `()`, left after an index of the last named dim, becomes None
         new._plain = plain
         new._lock = None
         return new
@@ -191,7 +191,7 @@ class TensorDict(TensorDictBase):
                 leaves.append(value)
             elif isinstance(value, (TensorCollection, Node)):
                 leaves += value._leaves(kind)
-            elif isinstance(value, Tensor):  # last: asking what is none for its class takes longer
+            elif isinstance(value, Tensor):  # last: a failing isinstance check takes longer
                 leaves += over(value)._leaves(kind) if has_rows(value, self._batch_size) else [value]
         return leaves
 
@@ -200,7 +200,7 @@ class TensorDict(TensorDictBase):
     ) -> Self:
         if not self._plain:
             return self._twin()._refill(leaves, batch_size, names, kind)
-        data = dict(zip(self._data, leaves))  # noqa: B905  # a keyword takes longer than the rest
+        data = dict(zip(self._data, leaves))  # noqa: B905  # a keyword would take longer than the rest
         if len(data) != len(leaves) or len(data) != len(self._data):
             raise StructureError(_CHANGED)
         return self._of(data, batch_size, self._device, names, True)
@@ -215,7 +215,7 @@ class TensorDict(TensorDictBase):
 
     def _open(self, leaves: list[Tensor], kind: Kind = BATCHED) -> Self:
         data = self._data.copy()
-        plain = self._plain  # after the copy: a write of something else than a tensor says so first
+        plain = self._plain  # after the copy: a write of anything but a tensor clears the flag first
         if plain:
             leaves += data.values()
         for key, value in () if plain else data.items():
@@ -313,7 +313,7 @@ class TensorDict(TensorDictBase):
     ) -> Self:
         data = self._data
         if self._plain:
-            self._data = dict(zip(data, leaves))  # noqa: B905  # takes as many as there are keys, at half the time
+            self._data = dict(zip(data, leaves))  # noqa: B905  # as many as there are keys, in half the time
         else:
             leaves = iter(leaves)
             for key, value in data.items():
@@ -360,7 +360,7 @@ class TensorDict(TensorDictBase):
 
     @classmethod
     def _join_objects(cls, key: str, values: list[Any], dim: int, how: Join) -> Any:
-        """One value for each element; a concatenation of equal values keeps the one."""
+        """One value per element; a concatenation of equal values keeps one value."""
         if stays_one(values, how):
             return values[0]
         if False not in [same_atom(value, values[0]) for value in values]:
@@ -376,13 +376,13 @@ class TensorDict(TensorDictBase):
         return value._item() if isinstance(value, Node) else value
 
     def get(self, key: Key, default: Any = UNSET, **options: Any) -> Any:
-        """The value of a key, or `default` (None when omitted) when it is absent.
+        """The value of a key, or `default` (by default None) if it is absent.
 
-        A Python object is given as `NonTensorData`, one object for each element as `NonTensorStack`; `data[key]` gives
+        A Python object is returned as `NonTensorData`, one object per element as `NonTensorStack`; `data[key]` returns
         the object itself, or a list.
 
         Raises:
-            KeyThroughLeafError: when the path goes through a leaf.
+            KeyThroughLeafError: if the path goes through a leaf.
 
         >>> from tensorclass import TensorDict
         >>> data = TensorDict(name="scan", batch_size=[])
@@ -413,7 +413,7 @@ class TensorDict(TensorDictBase):
 
     def _put_all(self, values: dict[str, Any]) -> None:
         if self._plain and not only_tensors(values):
-            self._plain = False  # before the write: who reads copies the dict first
+            self._plain = False  # before the write: readers copy the dict first
         at_once(self._data, values)
         note_write(self)
 
@@ -421,7 +421,7 @@ class TensorDict(TensorDictBase):
         self._plain = self._plain and only_tensors(entries)
         old, self._data = self._data, entries
         late = {key: value for key, value in old.items() if seen.get(key, _ABSENT) is not value}
-        self._put_all(late)  # which another thread has written since `seen` was read
+        self._put_all(late)  # entries that another thread has written since `seen` was read
 
     def _drop(self, key: str) -> None:
         try:
@@ -455,7 +455,7 @@ class TensorDict(TensorDictBase):
             if within(self, value):
                 raise StructureError(f"field `{key}`: a container can't be put inside itself; put in a `value.clone()`")
             if self._device is not None and value._device != self._device:
-                value = value._on(self._device)  # type: ignore[attr-defined]  # every container has it
+                value = value._on(self._device)  # type: ignore[attr-defined]  # all containers have it
         elif self._device is not None and any(leaf.device != self._device for leaf in value._leaves(STORAGE)):
             moved = [leaf.to(self._device) for leaf in value._leaves(STORAGE)]
             value = value._make(moved, getattr(value, "_batch_size", size), getattr(value, "_names", None), STORAGE)
@@ -464,11 +464,11 @@ class TensorDict(TensorDictBase):
         return value if self._names is None else named_like(value, self._names, key)
 
     def _check_object(self, key: str, value: Any) -> Any:
-        """A mapping becomes a container, numbers become a tensor, a list of objects one object for each element."""
+        """A mapping becomes a container, numbers become a tensor, a list of objects becomes one object per element."""
         try:
             if isinstance(value, Mapping):
                 return self._check_child(key, TensorDict(value, batch_size=self._batch_size, device=self._device))
-            tensor: Any = stacked(value)  # None for what is neither a list nor a tuple
+            tensor: Any = stacked(value)  # None unless a list or tuple
         except RecursionError:
             raise too_deep(key) from None
         if isinstance(value, (bool, int, float, complex, np.ndarray, np.generic, list, tuple)):
@@ -478,7 +478,7 @@ class TensorDict(TensorDictBase):
         return self._one_each(key, value) if isinstance(value, list) and list_to_stack() else value
 
     def _one_each(self, key: str, values: list[Any]) -> NonTensorStack[Any]:
-        """One object for each element from a list of them."""
+        """One object per element, from a list."""
         try:
             return NonTensorStack.of(values, self._batch_size or torch.Size([len(values)]))
         except BatchSizeError as error:
@@ -489,7 +489,7 @@ class TensorDict(TensorDictBase):
     # ---- objects -------------------------------------------------------------------------------------------------
 
     def _choose_entry(self, key: str, mine: Any, theirs: Any, condition: Tensor) -> None:
-        """Objects that differ become one object for each element."""
+        """Objects that differ become one object per element."""
         if isinstance(mine, (Tensor, TensorCollection, TensorEntry)):
             super()._choose_entry(key, mine, theirs, condition)
         elif not same_entry(mine, theirs):
@@ -498,7 +498,7 @@ class TensorDict(TensorDictBase):
     def _plan_object(
         self, entry: Any, value: Any, path: Path, parts: tuple[Any, ...] | None, size: torch.Size
     ) -> list[Copy]:
-        """An object shared by the batch is replaced; written at an index, it becomes one object for each element."""
+        """A shared object is replaced; written at an index, it becomes one object per element."""
         if isinstance(entry, TensorEntry):
             return super()._plan_object(entry, value, path, parts, size)
         if same_entry(entry, value):
@@ -507,10 +507,10 @@ class TensorDict(TensorDictBase):
             if isinstance(value, (Tensor, TensorCollection, Mapping)):
                 return super()._plan_object(entry, value, path, parts, size)
             stored = self._check(path[-1], value if isinstance(value, Node) else NonTensorData(value))
-            return [(Replaced(self, path[-1]), stored, path)]  # type: ignore[list-item]  # commits as entry nodes do
+            return [(Replaced(self, path[-1]), stored, path)]  # type: ignore[list-item]  # writes like an entry node
         stack = NonTensorStack.of_one(entry, self._batch_size)
         plan = stack._plan_write(value, parts, size, path)
-        return [(Replaced(self, path[-1], stack), plan, path)]  # type: ignore[list-item]  # commits as entry nodes do
+        return [(Replaced(self, path[-1], stack), plan, path)]  # type: ignore[list-item]  # writes like an entry node
 
     # ---- locking -------------------------------------------------------------------------------------------------
 
@@ -521,7 +521,7 @@ class TensorDict(TensorDictBase):
     def _refuse_frozen(self, what: str, key: str | None = None) -> None:
         if key is None and not self._plain:
             for child in children(self):
-                child._refuse_frozen(what)  # type: ignore[attr-defined]  # every store and class has it
+                child._refuse_frozen(what)  # type: ignore[attr-defined]  # all stores and classes have it
 
     def _set_lock(self, owner: object | None, held: bool = True) -> None:
         if held or self._lock is not None:
@@ -555,7 +555,7 @@ class TensorDict(TensorDictBase):
     def __reduce__(self) -> tuple[Any, ...]:
         leaves = self._leaves(STORAGE)
         block = block_of(leaves)
-        if block is not None:  # as one block, where every leaf by itself would bring the whole storage
+        if block is not None:  # as one block: each leaf alone would pickle the whole storage
             shell, shapes = hollow(self, leaves)
             return restore, (shell, block, shapes)
         return new_object, (type(self),), self.__getstate__()
@@ -567,7 +567,7 @@ class TensorDict(TensorDictBase):
 
 
 def _stilled(value: Any) -> Any:
-    """An entry node, or the rows of a nested tensor as one, that other threads do not change."""
+    """A snapshot of an entry node or nested tensor, which other threads don't change."""
     return (over(value) if isinstance(value, Tensor) else value)._still()
 
 

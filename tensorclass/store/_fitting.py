@@ -1,4 +1,4 @@
-"""How a value comes to fit its holder: its batch size, its dim names, and its place."""
+"""Fits a value to its parent container: batch size, dim names, and position."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..errors import BatchSizeError, MissingKeyError, StructureError, did_you_me
 
 
 def fits(value: TensorCollection, size: torch.Size) -> bool:
-    """Whether a nested container with fewer batch dims could take the holder's batch size."""
+    """Whether a nested container with fewer batch dims could get the batch size of its parent."""
     if len(value._batch_size) >= len(size) or value._batch_size != size[: len(value._batch_size)]:
         return False
     try:
@@ -26,7 +26,7 @@ def fits(value: TensorCollection, size: torch.Size) -> bool:
 
 
 def below(holder: Any, value: Any, size: torch.Size, names: Names) -> tuple[torch.Size, Names]:
-    """Batch size and names of a nested container whose holder gets these: its further dims stay."""
+    """Batch size and names of a nested container for those of its parent; its further dims are kept."""
     own, dims = value._batch_size, len(holder._batch_size)
     if len(own) == dims:
         return size, names
@@ -41,7 +41,7 @@ def same_tail(holder: Any, value: Any, other: Any, partner: Any) -> bool:
 
 
 def inner_names(names: Names, inner: Names, outer_dims: int, size: torch.Size) -> Names:
-    """The dim names of a nested container, from those of its holder and its own."""
+    """The dim names of a nested container, from those of its parent and its own."""
     if names is None and inner is None:
         return None
     tail: tuple[str | None, ...] = (None,) * (len(size) - len(names or ()))
@@ -53,7 +53,7 @@ def inner_names(names: Names, inner: Names, outer_dims: int, size: torch.Size) -
 
 
 def named_like(value: TensorCollection, names: tuple[str | None, ...], key: str) -> TensorCollection:
-    """A nested container with the dim names of its holder; those that it has already must agree."""
+    """A nested container with the dim names of its parent; existing names must agree."""
     mine, ndim = value.names, len(names)
     if mine[:ndim] == list(names):
         return value
@@ -69,7 +69,7 @@ def named_like(value: TensorCollection, names: tuple[str | None, ...], key: str)
 
 
 def mismatch(key: str, shape: Sequence[int], size: torch.Size) -> BatchSizeError:
-    """The error for a value whose leading dims are not the batch size."""
+    """The error for a value whose leading dims differ from the batch size."""
     return BatchSizeError(
         f"field `{key}`: the leading dims of a value are the batch size {list(size)}, got shape {list(shape)}; "
         "give it those dims (`value.expand(...)`), or make the container with another batch_size"
@@ -77,7 +77,7 @@ def mismatch(key: str, shape: Sequence[int], size: torch.Size) -> BatchSizeError
 
 
 def within(holder: TensorCollection, value: Any) -> bool:
-    """Whether a container is another or is below it."""
+    """Whether a container is identical to another, or nested in it."""
     store = store_of(value)
     parts = store._parts()
     below = children(store) if len(parts) == 1 and parts[0] is store else parts
@@ -85,7 +85,7 @@ def within(holder: TensorCollection, value: Any) -> bool:
 
 
 class Replaced:
-    """An entry that a checked write replaces: by an object, or by a stack once that is written."""
+    """An entry that a checked write replaces by an object, or by a stack after that is written."""
 
     def __init__(self, holder: Any, key: str, stack: Any | None = None) -> None:
         self.holder = holder
@@ -99,7 +99,7 @@ class Replaced:
 
 
 def missing(collection: TensorCollection, key: str) -> MissingKeyError:
-    """The error for an absent key: the nearest one, and what there is."""
+    """The error for an absent key, with the nearest key and the existing ones."""
     error = MissingKeyError(later(_absent, type(collection).__name__, key, list(collection._outline())))
     error.key = key
     return error
@@ -112,7 +112,7 @@ def _absent(name: str, key: str, keys: list[str]) -> str:
 def at_once(entries: dict[str, Any], values: dict[str, Any]) -> None:
     """Write several entries in one step for other threads.
 
-    What is replaced lives until all of it is written: the end of a tensor gives other threads a turn.
+    The replaced values are kept alive until all are written: freeing a tensor lets other threads run.
     """
     replaced = entries.copy()
     entries.update(values)

@@ -20,20 +20,20 @@ from ._dict import TensorDict
 
 C = TypeVar("C", bound=TensorCollection)
 DeviceType: TypeAlias = "torch.device | str | int"
-"""What names a device."""
+"""The types that name a device."""
 IndexType: TypeAlias = "int | slice | str | Tensor | list[Any] | tuple[Any, ...] | None"
-"""What indexes a container."""
+"""The types that index a container."""
 
 
 def expand_right(tensor: Tensor, shape: Sequence[int]) -> Tensor:
     """Broadcast a tensor to a shape, new dims on the right.
 
     Args:
-        tensor: its dims are the leading ones of `shape`, or of size one.
+        tensor: its dims equal the leading dims of `shape`, or have size one.
         shape: the shape of the result.
 
     Raises:
-        BatchSizeError: when the leading dims do not fit.
+        BatchSizeError: if the leading dims don't fit.
 
     >>> import torch
     >>> from tensorclass import expand_right
@@ -65,14 +65,14 @@ def expand_as_right(tensor: Any, dest: Any) -> Any:
 
 
 def group_by(tensordict: C, key: Key) -> tuple[Any, tuple[C, ...]]:
-    """The rows of a container in groups that share the value of an entry.
+    """Group the rows of a container by the values of an entry.
 
     Args:
-        tensordict: a container with a batch dim; its rows lie along the first.
+        tensordict: a container with a batch dim; its rows are along the first.
         key: a tensor, compared row by row, or Python objects that can be sorted.
 
     Returns:
-        The sorted values (a tensor, or a list of objects), and a container for each.
+        The sorted distinct values (a tensor, or a list of objects), and a container for each value.
 
     Raises:
         MissingKeyError: for an absent key.
@@ -107,14 +107,14 @@ def group_by(tensordict: C, key: Key) -> tuple[Any, tuple[C, ...]]:
 def merge_tensordicts(
     *tensordicts: Any, callback_exist: Callable[..., Any] | Mapping[Key, Callable[..., Any]] | None = None
 ) -> Any:
-    """A container of the first one's batch size with the entries of all; of one key, the first value wins.
+    """Merge containers: the first batch size, and the entries of all; for a common key, the first value wins.
 
     Args:
         *tensordicts: at least two containers.
-        callback_exist: called with the values of a tensor that all hold; or such a function for each key.
+        callback_exist: a function of the values of a tensor that all containers have; or such a function for each key.
 
     Raises:
-        StructureError: for fewer than two, or something that is not a container.
+        StructureError: for fewer than two arguments, and for anything but containers.
 
     >>> from tensorclass import TensorDict, merge_tensordicts
     >>> merged = merge_tensordicts(TensorDict(a=1, c=1), TensorDict(b=2, c=2), callback_exist=lambda x, y: x + y)
@@ -153,7 +153,7 @@ def fromkeys(keys: Sequence[Key], value: Any = 0) -> TensorDict:
 
 
 def _slices(source: Any, key: Key, dim: int, op: str) -> Tensor:
-    """The entry with `dim` in front and everything else in one dim."""
+    """The entry with `dim` first and all other dims flattened."""
     path = unravel_key_to_tuple(key)
     value = source._read(path)
     if not isinstance(value, Tensor):
@@ -163,11 +163,11 @@ def _slices(source: Any, key: Key, dim: int, op: str) -> Tensor:
 
 
 def isin(input: TensorCollection, reference: TensorCollection, key: Key, dim: int = 0) -> Tensor:
-    """Which elements along a batch dim have a value that the reference has too.
+    """Which elements along a batch dim have a value that also occurs in the reference.
 
     Args:
         input: the container to test.
-        reference: the container to look in, with as many batch dims.
+        reference: the container to search, with as many batch dims.
         key: the tensor to compare, slice by slice.
         dim: the batch dim.
 
@@ -192,13 +192,13 @@ def isin(input: TensorCollection, reference: TensorCollection, key: Key, dim: in
 
 @flags
 def remove_duplicates(input: TensorCollection, key: Key, dim: int = 0, *, return_indices: bool = False) -> Any:
-    """A container with one element for each value of an entry: the first that has it, sorted by that value.
+    """Keep the first element for each value of an entry, sorted by that value.
 
     Args:
         input: the container.
-        key: the tensor that says what is the same, slice by slice.
+        key: the tensor to compare, slice by slice.
         dim: the batch dim.
-        return_indices: give also the place of each element's value in the result.
+        return_indices: also return the position of each element's value in the result.
 
     >>> import torch
     >>> from tensorclass import TensorDict, remove_duplicates
@@ -225,15 +225,15 @@ def assert_close(
     Args:
         actual: the container to check.
         expected: the container with the expected values.
-        rtol: relative tolerance; by dtype as in `torch.testing.assert_close` when omitted.
-        atol: absolute tolerance; likewise.
+        rtol: relative tolerance; by default that of `torch.testing.assert_close` for the dtype.
+        atol: absolute tolerance; same default.
         equal_nan: whether nan equals nan.
         intersection: compare only keys that both have.
-        msg: the end of the message.
-        prefix: a key before those in the message.
+        msg: a text that is appended to the message.
+        prefix: a key prefix for the message.
 
     Raises:
-        TypeError: for something that is not a container.
+        TypeError: for anything but containers.
         MissingKeyError: for keys that differ.
         AssertionError: for tensors, lengths of ragged entries and objects that differ; names the key.
 
@@ -272,7 +272,7 @@ def assert_close(
 
 
 def _close(a: Any, b: Any, compare: Callable[[Tensor, Tensor], None]) -> bool:
-    """Let a comparison raise for tensors that differ, those of entry nodes too; False for other lengths or dtypes."""
+    """Let a comparison raise for different tensors, also in entry nodes; False for different lengths or dtypes."""
 
     def close(x: Tensor, y: Tensor) -> bool:
         compare(x, y)

@@ -27,18 +27,19 @@ Fill = Callable[[Path, Tensor], Any]
 
 @flags
 def pad(tensordict: C, pad_size: Sequence[int], value: float = 0.0, inplace: bool = False, safe: bool = True) -> C:
-    """A container with its batch dims padded by a constant.
+    """Pad the batch dims of a container by a constant.
 
     Args:
         tensordict: the container.
-        pad_size: elements before and after each batch dim, the first dim first; negative numbers cut off.
-        value: what the new elements hold; new elements of Python objects are None.
-        inplace: take the result over instead of making a new container.
-        safe: accepted for those who migrate: all leaves are padded before any is replaced.
+        pad_size: the numbers of new elements before and after each batch dim, the first dim first; negative numbers
+            remove elements.
+        value: the value of new elements; new Python objects are None.
+        inplace: change this container instead of making a new one.
+        safe: accepted for compatibility; all leaves are padded before any is replaced.
 
     Raises:
-        BatchSizeError: for an odd number of sizes, or more than two for each batch dim.
-        StructureError: for a value that a leaf can't hold, or declared objects, which can't be None.
+        BatchSizeError: for an odd number of sizes, and for more than two per batch dim.
+        StructureError: for a value that a leaf can't hold, and for declared objects, which can't be None.
 
     >>> import torch
     >>> from tensorclass import TensorDict, pad
@@ -57,7 +58,7 @@ def pad(tensordict: C, pad_size: Sequence[int], value: float = 0.0, inplace: boo
                 f"pad: {sizes[2 * dim : 2 * dim + 2]} cuts more than batch dim {dim} of size {size} has"
             )
     result = padded(target, sizes, lambda path, leaf: value, ())
-    return target._become(result) if inplace else result  # type: ignore[no-any-return]  # of the class of the input
+    return target._become(result) if inplace else result  # type: ignore[no-any-return]  # same class as the input
 
 
 @flags
@@ -67,7 +68,7 @@ class PadOps(PackOps):
     __slots__ = ()
 
     def pad(self, pad_size: Sequence[int], value: float = 0.0, inplace: bool = False, safe: bool = True) -> Self:
-        """A container with its batch dims padded by a constant; see `tensorclass.pad`.
+        """Pad the batch dims by a constant; see `tensorclass.pad`.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -100,7 +101,7 @@ def padded(collection: Any, sizes: list[int], fill: Fill, path: Path) -> Any:
 
 
 def _pad_ragged(rows: Any, sizes: list[int]) -> Any:
-    """New elements are empty: there is no length that all have."""
+    """Pad ragged entries with empty elements, since elements have no common length."""
     table, spans, _ = rows._parts
     return Ragged.held(rows._of(*pack(table, pad_leaf(spans, sizes, 0), True), True)) if sizes else rows
 
@@ -109,14 +110,14 @@ def pad_leaf(leaf: Tensor, sizes: list[int], value: Any) -> Tensor:
     pairs = [sizes[i : i + 2] for i in range(0, len(sizes), 2)]
     rest = [0, 0] * (leaf.ndim - len(pairs))
     wide = rest + [n for pair in reversed(pairs) for n in pair]
-    if leaf.is_complex() or leaf.dtype is torch.uint64:  # torch takes no value of theirs
+    if leaf.is_complex() or leaf.dtype is torch.uint64:  # torch can't pad these with a value
         inside = functional.pad(torch.ones_like(leaf, dtype=torch.bool), wide)
         return torch.where(inside, functional.pad(leaf, wide), leaf.new_full((), value))
     return functional.pad(leaf, wide, value=value)
 
 
 def _pad_objects(collection: Any, value: Any, sizes: list[int], path: Path, grows: bool) -> Any:
-    """Objects are None in new places; what is shared by the batch stays in a typed class."""
+    """Pad objects with None; shared objects of a typed class are kept."""
     if isinstance(value, (Unbatched, MetaData)) or (not grows and not isinstance(value, NonTensorStack)):
         return value
     if is_typed(collection):

@@ -1,4 +1,4 @@
-"""TensorDictParams: a container that is an `nn.Module`, its tensors being the parameters and buffers."""
+"""TensorDictParams: a container that is an `nn.Module`, whose tensors are parameters and buffers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import Buffer as Buffer  # public here, as the anchor has it
+from torch.nn.parameter import Buffer as Buffer  # public here, as in `tensordict`
 from torch.nn.parameter import Parameter
 from typing_extensions import Self
 
@@ -29,7 +29,7 @@ _TRAINABLE = (torch.float16, torch.float32, torch.float64)
 
 
 class Flat(MutableMapping[str, Any]):
-    """The parameters, or the buffers, of a container by dotted name: what a module expects under `_parameters`."""
+    """The parameters, or the buffers, of a container by dotted name, as a module expects under `_parameters`."""
 
     def __init__(self, store: Any, parameters: bool) -> None:
         self.store = store
@@ -55,11 +55,11 @@ class Flat(MutableMapping[str, Any]):
         return len(self._items())
 
     def items(self) -> ItemsView[str, Any]:
-        """Names and tensors, both read at once: other threads may write meanwhile."""
+        """Names and tensors, in one snapshot, since other threads may write."""
         return self._items().items()
 
     def values(self) -> ValuesView[Any]:
-        """The tensors, as `items` gives them."""
+        """The tensors, in the order of `items`."""
         return self._items().values()
 
 
@@ -94,22 +94,22 @@ def _flattened(state: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 @flags
-class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc]  # containers and modules share names
-    """A container whose tensors are the parameters and buffers of a module, for parameters kept beside a network.
+class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc]  # common names
+    """A container that is a module: its tensors are parameters and buffers. It stores parameters apart from a network.
 
-    As an attribute of a module its tensors are in `parameters()`, `state_dict()`, `to()` and all the rest, under
-    dotted names. Operations give a `TensorDict`; `clone`, `to`, `cpu`, `cuda` and deep copies give a `TensorDictParams`
-    with parameters of its own. Tensors that are written to it become parameters or buffers, as in the constructor.
+    As an attribute of a module, its tensors are part of `parameters()`, `state_dict()`, `to()` and so on, under dotted
+    names. Operations return a `TensorDict`; `clone`, `to`, `cpu`, `cuda` and deep copies return a `TensorDictParams`
+    with new parameters. Tensors that are written to it become parameters or buffers, as in the constructor.
 
     Args:
-        parameters: container or mapping; its structure is copied, its tensors are not.
-        no_convert: make buffers of all tensors that are neither parameters nor buffers. Otherwise those of float16,
-            float32 and float64 become parameters that require grad, all others buffers.
-        lock: lock the container that was given.
+        parameters: a container or mapping; its structure is copied, its tensors are not.
+        no_convert: convert all tensors that are neither parameters nor buffers to buffers. Otherwise float16, float32
+            and float64 tensors become parameters that require grad, all others buffers.
+        lock: lock the given container.
         **kwargs: entries given by keyword instead of `parameters`.
 
     Raises:
-        StructureError: for a lazy stack, whose parameters are stacked anew at each read.
+        StructureError: for a lazy stack, since its parameters are stacked at each read.
 
     >>> import torch
     >>> from torch import nn
@@ -122,12 +122,15 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
     ['target.weight', 'target.bias']
     """
 
-    # Not in the `__dict__` of the module, whose containers torch.export puts together anew.
+    # Not in the `__dict__` of the module: torch.export would rebuild containers there.
     __slots__ = ("_store",)
     _store: Any
     _hooks: list[Hook]
     _root: Any
-    """The container that hooks are called with, of one that was read from it; else None."""
+    """For a nested container that was read from another: the outer container, which hooks are called with.
+
+    Else None.
+    """
     no_convert: bool
 
     def __init__(
@@ -166,7 +169,7 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
         return Parameter(value.detach())
 
     def _convert_all(self, store: Any, made: dict[int, Tensor]) -> None:
-        """Make parameters and buffers of all tensors: one of each, wherever it is."""
+        """Convert all tensors to parameters and buffers; a tensor in several places is converted once."""
         for key, value in store._entries().items():
             if isinstance(value, TensorCollection):
                 self._convert_all(value, made)
@@ -176,11 +179,11 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
                 store._put(key, made[id(value)])
 
     def register_get_post_hook(self, hook: Hook) -> None:
-        """Call `hook(params, value)` after each read of a tensor; what it gives, unless None, is read.
+        """Call `hook(params, value)` after each read of a tensor; a result other than None replaces the value.
 
-        Reads are those by key and by attribute, nested or not, through nested containers, `values`, `items`, `to_dict`,
-        `select` and other operations over keys, pytrees, and `to_module`. Operations that compute (arithmetic, `apply`,
-        copies, indexing), the state dict, `parameters()` and `data` see the tensors themselves.
+        It runs for reads by key and by attribute, including nested ones, `values`, `items`, `to_dict`, `select` and
+        other operations on keys, pytrees, and `to_module`. Operations that compute (arithmetic, `apply`, copies,
+        indexing), the state dict, `parameters()` and `data` use the tensors themselves.
 
         >>> import torch
         >>> from tensorclass import TensorDictParams
@@ -200,7 +203,7 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
         return value
 
     def _below(self, store: Any) -> TensorDictParams:
-        """A nested container as parameters, with the hooks of this one."""
+        """A nested container as parameters, with the hooks of this container."""
         new = TensorDictParams._around(store, self.no_convert)
         new._hooks, new._root = self._hooks, self if self._root is None else self._root
         return new
@@ -262,7 +265,7 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
         plan[:] = [(holder, {k: self._adapted(v) for k, v in values.items()}) for holder, values in plan]
 
     def _adapted(self, value: Any) -> Any:
-        """A checked value with parameters and buffers for tensors; a container is copied, not changed."""
+        """A checked value with tensors converted to parameters and buffers; a container is copied, not changed."""
         if isinstance(value, TensorCollection):
             value = value._twin()
             self._convert_all(value, {})
@@ -271,7 +274,7 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
     # ---- copies --------------------------------------------------------------------------------------------------
 
     def _alike(self, store: Any) -> Self:
-        """Parameters and buffers of their own, as these are; one that is in several places stays one."""
+        """New parameters and buffers like these; one in several places is copied once."""
         made: dict[int, Tensor] = {}
         olds = self._store._leaves(STORAGE)
         for old, new in zip(olds, store._leaves(STORAGE), strict=True):
@@ -282,20 +285,20 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
         return type(self)._around(store._make(leaves, store._batch_size, store._names, STORAGE), self.no_convert)
 
     def clone(self, recurse: bool = True, **kwargs: Any) -> Self:
-        """A copy with parameters of its own or, with `recurse=False`, with these."""
+        """A copy with new parameters; with `recurse=False`, with the same parameters."""
         if not recurse:
             return type(self)._around(self._store._twin(), self.no_convert)
         return self._alike(MappingOps.clone(self._store, **kwargs))
 
     def copy(self) -> Self:
-        """A copy of the structure, with these parameters."""
+        """A copy of the structure with the same parameters."""
         return type(self)._around(self._store._twin(), self.no_convert)
 
     def __copy__(self) -> Self:
         return type(self)._around(self._store._twin(), self.no_convert)
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
-        """A copy with another device or dtype; on a module that holds this one `to` works in place."""
+        """A copy with another device or dtype. `to` of a module that holds this container works in place."""
         return self._alike(self._store.to(*args, **kwargs))
 
     def cpu(self, **kwargs: Any) -> Any:
@@ -325,7 +328,7 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
     _buffers = property(lambda self: Flat(self._store, False), lambda self, value: None)  # pyright: ignore[reportAssignmentType]  # read from the store
 
     def __getattr__(self, name: str) -> Any:
-        """A tensor or a nested container, as modules have them: what dotted names of parameters go through."""
+        """A tensor or a nested container as an attribute, for lookups of dotted parameter names."""
         value = None if name == "_store" else self._store._live().get(name)
         if isinstance(value, TensorCollection):
             return self._below(value)
@@ -346,7 +349,7 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
         MappingOps.set(self, name, Buffer(tensor))
 
     def state_dict(self, *args: Any, flatten: bool = True, **kwargs: Any) -> Any:
-        """The parameters and buffers by dotted name, as for every module.
+        """The parameters and buffers by dotted name, as for any module.
 
         Args:
             *args: as for `nn.Module.state_dict`.
@@ -364,7 +367,7 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
         return state if flatten else _nested(state)
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        """Parameters and buffers are read one after the other, so that both come from one snapshot."""
+        """Save parameters and buffers from one snapshot."""
         still = type(self)._around(self._store._twin(), self.no_convert)
         still.__dict__.update(self.__dict__)
         nn.Module._save_to_state_dict(still, destination, prefix, keep_vars)
@@ -377,11 +380,11 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
         Args:
             state_dict: tensors by dotted name, or nested mappings of them.
             strict: refuse missing and unexpected names.
-            assign: take over the tensors instead of copying their values.
-            from_flatten: whether names are dotted; found out in any case, and accepted for compatibility.
+            assign: use the tensors themselves instead of copying their values.
+            from_flatten: accepted for compatibility; whether names are dotted is detected.
 
         Returns:
-            The missing and the unexpected names, as for every module.
+            The missing and the unexpected names, as for any module.
 
         >>> import torch
         >>> from tensorclass import TensorDictParams
@@ -397,7 +400,7 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
         self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, missing_keys: list[str],
         unexpected_keys: list[str], error_msgs: list[str],
     ) -> None:  # fmt: skip
-        """Load; a module takes a dotted name for that of a submodule, which it then does not have."""
+        """Load dotted names, which `nn.Module` would treat as names of submodules."""
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, False, missing_keys, unexpected_keys, error_msgs
         )
@@ -411,7 +414,7 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
 
 
 class _Yielding:
-    """A method that makes room for an entry of its name: modules are called `head` more often than rows are read."""
+    """A method that an entry of its name hides: `head` is a common name of a submodule."""
 
     def __init__(self, name: str, method: Any) -> None:
         self.name, self.method = name, method

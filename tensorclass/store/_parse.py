@@ -1,4 +1,4 @@
-"""A printed container read back: the same keys, shapes, dtypes and batch sizes around zeros."""
+"""Parses a printed container to one of zeros with the same keys, shapes, dtypes and batch sizes."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _SPACE = re.compile(r"[\s,]*")
 
 
 def parse_tensor_dict_string(s: str) -> TensorDict:
-    """A TensorDict of zeros with the keys, shapes, dtypes, devices and batch sizes of a printed container.
+    """Make a TensorDict of zeros with the keys, shapes, dtypes, devices and batch sizes of a printed container.
 
-    For reproducing from a log; it reads the compact form and the detailed one, each with the default options.
+    Use it to reproduce a case from a log. It reads the compact and the detailed form with default options.
 
     Args:
         s: the printed form.
 
     Raises:
-        ValueError: where the text is not a printed container of tensors; shows the place.
+        ValueError: if the text is not a printed container of tensors; shows the position.
 
     >>> import torch
     >>> from tensorclass import TensorDict, parse_tensor_dict_string
@@ -50,30 +50,30 @@ def parse_tensor_dict_string(s: str) -> TensorDict:
 
 
 class Reader:
-    """A position in the text, and what can be read from there."""
+    """A parser with a position in the text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
 
     def fail(self, what: str) -> NoReturn:
-        """Raise, showing the place."""
+        """Raise an error that shows the position."""
         place = self.text[self.at : self.at + 40]
         raise ArgumentError(f"not a printed container of tensors: {what}; at character {self.at}: {place!r:.200}")
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Read a pattern if it is here."""
+        """Read a pattern at the position, if it matches."""
         found = pattern.match(self.text, self.at)
         if found:
             self.at = found.end()
         return found
 
     def need(self, pattern: re.Pattern[str], what: str) -> re.Match[str]:
-        """Read a pattern that must be here."""
+        """Read a required pattern at the position."""
         return self.match(pattern) or self.fail(f"{what} is expected")
 
     def take(self, literal: str) -> bool:
-        """Read a text if it is here."""
+        """Read a literal at the position, if it is there."""
         found = self.text.startswith(literal, self.at)
         self.at += len(literal) if found else 0
         return found
@@ -101,7 +101,7 @@ class Reader:
         return TensorDict(entries, facts["batch_size"], device=facts.get("device"), names=facts.get("names"))
 
     def attribute(self, name: str) -> Any:
-        """The value of an attribute, in the form that its name tells."""
+        """The value of an attribute, in the form for its name."""
         if name in ("batch_size", "shape"):
             return _sizes(self.need(_SIZE, "a list of sizes")[1])
         if name == "names":

@@ -1,4 +1,4 @@
-"""Operations that change keys, as checkers see them: the result of every container is untyped."""
+"""The types of operations that change keys, for checkers: the result is always untyped."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ if TYPE_CHECKING:
     from ._dict import TensorDict
 
     class Relaid(ScaleOps):
-        """What checkers know of operations that change keys: of every container the result is untyped."""
+        """The types of operations that change keys, for checkers: the result is always untyped."""
 
         def select(
             self, *keys: Key, inplace: bool = False, strict: bool = True, as_tensordict: bool = False
         ) -> TensorDict:
-            """Some of the entries."""
+            """Select entries."""
             raise NotImplementedError
 
         def exclude(self, *keys: Key, inplace: bool = False) -> TensorDict:
-            """All but some of the entries."""
+            """Exclude entries."""
             raise NotImplementedError
 
         def flatten_keys(self, separator: str = ".", inplace: bool = False, is_leaf: LeafTest = None) -> TensorDict:
-            """One level of keys."""
+            """Flatten nested keys."""
             raise NotImplementedError
 
         def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> TensorDict:
-            """Nested keys."""
+            """Nest flat keys."""
             raise NotImplementedError
 else:
     Relaid = ScaleOps

@@ -1,4 +1,4 @@
-"""Methods of containers for many workers and many ranks; the work lies in `parallel`."""
+"""Methods of containers for workers and ranks; `parallel` implements them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ._tables import TableOps
 
 @answers
 class ScaleOps(TableOps):
-    """Workers, shared memory, and exchange between ranks."""
+    """Methods for workers, shared memory, and transfers between ranks."""
 
     __slots__ = ()
 
@@ -29,36 +29,36 @@ class ScaleOps(TableOps):
         worker_threads: int = 1, index_with_generator: bool = False, pbar: bool = False,
         mp_start_method: str | None = None, engine: Any = None,
     ) -> Any:  # fmt: skip
-        """Call a function on chunks along a dim, in workers, and join what it gives.
+        """Call a function on chunks along a dim, in workers, and join the results.
 
-        Each chunk has a seed of its own, so that random numbers are the same for every engine and number of workers,
-        as long as the chunks are the same.
+        Each chunk has its own seed, so random numbers don't depend on the engine and the number of workers, as long as
+        the chunks are the same.
 
         Args:
-            fn: takes a chunk, of the class of this container; gives a container, a tensor, or None.
-            dim: the batch dim that is cut.
-            num_workers: how many; the cores of this machine when omitted. 0 calls the function in this thread.
-            out: a container to write to, of the batch size of the result. Worker processes write to it themselves
-                where it is shared or mapped.
-            chunksize: elements of a chunk; 0 gives single elements, without the dim, and stacks the results.
-            num_chunks: how many chunks; one for each worker when neither is given.
-            pool: a `multiprocessing.Pool` that is running; its generators are left unchanged.
-            generator: seeds are drawn from it; from torch's own when omitted.
-            max_tasks_per_child: replace a process after so many chunks.
+            fn: gets a chunk, of the class of this container; returns a container, a tensor, or None.
+            dim: the batch dim to split.
+            num_workers: the number of workers; by default the cores of this machine. 0 runs in this thread.
+            out: a container with the batch size of the result that the results are written to. If it is shared or
+                mapped, worker processes write to it directly.
+            chunksize: elements of a chunk; 0 passes single elements, without the dim, and stacks the results.
+            num_chunks: the number of chunks; by default one for each worker, unless `chunksize` is given.
+            pool: a running `multiprocessing.Pool`; its generators are not seeded.
+            generator: the source of seeds; by default the generator of torch.
+            max_tasks_per_child: replace a process after this many chunks.
             worker_threads: torch threads of each process.
-            index_with_generator: accepted for compatibility; chunks are always cut when they are needed.
+            index_with_generator: accepted for compatibility; chunks are always made on demand.
             pbar: show the progress.
             mp_start_method: "fork", "forkserver" or "spawn".
-            engine: "processes", "threads", "ray", "dask", or an instance; processes when omitted.
+            engine: "processes" (the default), "threads", "ray", "dask", or an instance of `Engine`.
 
         Returns:
-            The results along `dim`, or `out`; None where the function gave None for every chunk.
+            The results, joined along `dim`, or `out`; None if the function returned None for every chunk.
 
         Raises:
-            ArgumentError: for numbers that make no chunks, an unknown engine, and a function that does not pickle.
-            BatchDimError: for something that is not a batch dim.
+            ArgumentError: for numbers that define no chunks, an unknown engine, and a function that can't be pickled.
+            BatchDimError: for anything but a batch dim.
             WorkerError: for a chunk whose workers died three times.
-            Exception: what the function raised, with the elements that it was called on.
+            Exception: the exception of the function, with the elements of its chunk added.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -81,10 +81,10 @@ class ScaleOps(TableOps):
         worker_threads: int = 1, index_with_generator: bool = True, pbar: bool = False,
         mp_start_method: str | None = None, engine: Any = None,
     ) -> Iterator[Any]:  # fmt: skip
-        """As `map`, but give what the function gives chunk by chunk, in order; a few chunks are worked at ahead.
+        """As `map`, but iterate over the results of the chunks, in order; a few chunks are computed ahead.
 
         Args:
-            shuffle: make the chunks of elements in a random order, which `generator` decides.
+            shuffle: make chunks from the elements in a random order, which depends on `generator`.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -102,9 +102,9 @@ class ScaleOps(TableOps):
         return found
 
     def share_memory_(self) -> Self:
-        """Move the tensors into memory that other processes see, in place, and lock.
+        """Move the tensors to shared memory, in place, and lock the container.
 
-        A queue or pipe of `torch.multiprocessing` then moves handles. Tensors on a GPU are shared already.
+        A queue or pipe of `torch.multiprocessing` then sends only handles. Tensors on a GPU are already shared.
 
         Raises:
             UnsupportedOperationError: for a container that is mapped from a file.
@@ -137,20 +137,21 @@ class ScaleOps(TableOps):
     ) -> None:  # fmt: skip
         """Send the values to another rank, which calls `recv` on a container of the same structure.
 
-        All leaves go as one block, with a digest of the structure: dtypes, shapes, batch sizes and classes under sorted
-        paths. Where the receiver has another one, both ranks raise an error that names the first field.
+        All leaves are sent as one block, with a digest of the structure: dtypes, shapes, batch sizes and classes under
+        sorted paths. If the receiver has another structure, both ranks raise an error that names the first field that
+        differs.
 
         Args:
             dst: the rank in the default group, or a pipe with `send`.
-            group: a process group of `torch.distributed`; the default one when omitted.
+            group: a process group of `torch.distributed`; by default the default group.
             group_dst: the rank in `group`, instead of `dst`.
-            init_tag: a number that sender and receiver agree on.
+            init_tag: a number; sender and receiver must use the same.
             pseudo_rand: accepted for compatibility; a transfer has one tag.
             consolidated: accepted for compatibility; a transfer is one block.
 
         Raises:
-            StructureError: when the receiver has another structure.
-            WorkerError: when it does not answer within the time-out of the group.
+            StructureError: if the receiver has another structure.
+            WorkerError: if it doesn't answer within the timeout of the group.
         """
         return scaling().send(self, dst, group, group_dst, init_tag)  # type: ignore[no-any-return]
 
@@ -158,12 +159,12 @@ class ScaleOps(TableOps):
         self, src: Any = None, *, group: Any = None, group_src: int | None = None, init_tag: int = 0,
         pseudo_rand: bool = False, consolidated: bool = False,
     ) -> Any:  # fmt: skip
-        """Receive what another rank sends, into the tensors of this container; see `send`.
+        """Receive values from another rank into the tensors of this container; see `send`.
 
         Everything is received before the first tensor is written.
 
         Returns:
-            The tag; what a pipe gives.
+            The tag; for a pipe, the result of its `recv`.
         """
         return scaling().recv(self, src, group, group_src, init_tag)
 
@@ -171,14 +172,16 @@ class ScaleOps(TableOps):
         self, dst: int | None = None, *, group: Any = None, group_dst: int | None = None, init_tag: int = 0,
         pseudo_rand: bool = False, return_early: bool = False, consolidated: bool = False,
     ) -> Any:  # fmt: skip
-        """As `send`, but begin the transfer; `return_early` gives a list of handles, whose `wait()` ends it."""
+        """As `send`, but asynchronous; with `return_early`, returns a list of handles, whose `wait()` ends the
+        transfer.
+        """
         return scaling().isend(self, dst, group, group_dst, init_tag, return_early)
 
     def irecv(
         self, src: int | None = None, *, group: Any = None, group_src: int | None = None,
         return_premature: bool = False, init_tag: int = 0, pseudo_rand: bool = False, consolidated: bool = False,
     ) -> Any:  # fmt: skip
-        """As `recv`; `return_premature` gives a list of handles, whose `wait()` receives and writes."""
+        """As `recv`; with `return_premature`, returns a list of handles, whose `wait()` receives and writes."""
         return scaling().irecv(self, src, group, group_src, init_tag, return_premature)
 
     async def asend(self, dst: Any) -> None:
@@ -208,17 +211,19 @@ class ScaleOps(TableOps):
         return await scaling().piped(src, "arecv")(self, device=device)
 
     def broadcast(self, src: int, *, group: Any = None, device: Device = None) -> Any:
-        """Send the container of one rank to all; each rank of the group calls it, also on an empty container.
+        """Send the container of one rank to all ranks.
 
-        Python objects are pickled: use it among ranks that you trust.
+        Each rank of the group calls it; other ranks may use an empty container.
+
+        Python objects are pickled: use it only among trusted ranks.
 
         Args:
-            src: the rank that has it.
+            src: the rank of the container.
             group: a process group.
-            device: where the result lives on the others.
+            device: the device of the result on the other ranks.
 
         Returns:
-            The container of `src`: itself there, a new one elsewhere.
+            The container itself on `src`, a new container on the other ranks.
 
         >>> import torch
         >>> import torch.distributed as dist
@@ -231,7 +236,7 @@ class ScaleOps(TableOps):
         return scaling().broadcast(self, src, group, device)
 
     def scatter(self, src: int, tensordicts: Any = None, *, group: Any = None, device: Device = None) -> Any:
-        """Send each rank of the group one container of a list that `src` has; gives that of this rank.
+        """Send one container of a list on `src` to each rank of the group; returns that of this rank.
 
         >>> import torch
         >>> import torch.distributed as dist
@@ -245,7 +250,7 @@ class ScaleOps(TableOps):
         return scaling().scatter(self, src, tensordicts, group, device)
 
     def all_gather(self, *, group: Any = None) -> Any:
-        """The containers of all ranks of the group, in their order, on every rank; structures may differ.
+        """Gather the containers of all ranks of the group, in rank order, on every rank; structures may differ.
 
         >>> import torch
         >>> import torch.distributed as dist
@@ -260,20 +265,21 @@ class ScaleOps(TableOps):
     def all_reduce(
         self, op: Any = None, *, group: Any = None, async_op: bool = False, bucket_bytes: int | None = None
     ) -> Any:  # fmt: skip
-        """Reduce every tensor over all ranks of the group, in place on each of them.
+        """Reduce every tensor over all ranks of the group, in place on every rank.
 
-        Leaves meet by name, whatever the order of the keys and the strides. Nothing is written before all is reduced.
+        Leaves are matched by name; the order of keys and the strides may differ. Nothing is written before all leaves
+        are reduced.
 
         Args:
-            op: of `torch.distributed.ReduceOp`; the sum when omitted. `AVG` takes floating and complex tensors.
+            op: a `torch.distributed.ReduceOp`; by default the sum. `AVG` needs floating or complex tensors.
             group: a process group.
-            async_op: give a list of handles, whose `wait()` writes the result.
-            bucket_bytes: bytes that are reduced at once, for each dtype; 256 MB when omitted.
+            async_op: return a list of handles, whose `wait()` writes the result.
+            bucket_bytes: bytes that are reduced at a time, for each dtype; by default 256 MB.
 
         Raises:
-            StructureError: on every rank, when one has another structure; names the first field.
+            StructureError: on every rank, if one has another structure; names the first field that differs.
             UnsupportedOperationError: for a dtype that the backend can't reduce; names the field.
-            WorkerError: when a rank does not answer within the time-out of the group.
+            WorkerError: if a rank doesn't answer within the timeout of the group.
 
         >>> import torch
         >>> import torch.distributed as dist
@@ -291,7 +297,7 @@ class ScaleOps(TableOps):
         self, dst: int, op: Any = None, async_op: bool = False, return_premature: bool = False, group: Any = None, *,
         bucket_bytes: int | None = None,
     ) -> Any:  # fmt: skip
-        """Reduce every tensor over all ranks of the group, in place on rank `dst`; the others keep theirs.
+        """Reduce every tensor over all ranks of the group, in place on rank `dst`; other ranks keep their values.
 
         >>> import torch
         >>> import torch.distributed as dist
@@ -309,19 +315,19 @@ class ScaleOps(TableOps):
         """Write the containers of the other ranks into the rows of this one on rank `dst`.
 
         Returns:
-            This container on `dst`, whose first batch dim is the number of the other ranks; None elsewhere.
+            This container on `dst`, whose first batch dim is the number of other ranks; None on other ranks.
         """
         return scaling().gather_and_stack(self, dst, group)
 
     def init_remote(
         self, dst: int | None = None, group: Any = None, device: Device = None, use_broadcast: bool = False
     ) -> None:  # fmt: skip
-        """Send structure and values to a rank that knows neither, and calls `from_remote_init`.
+        """Send structure and values to a rank that calls `from_remote_init`.
 
         Args:
             dst: the rank.
             group: a process group.
-            device: accepted for compatibility; a block goes through a device that the backend takes.
+            device: accepted for compatibility; a block is sent from a device that the backend supports.
             use_broadcast: send it to all ranks of the group.
         """
         scaling().init_remote(self, dst, group, use_broadcast)
@@ -330,5 +336,5 @@ class ScaleOps(TableOps):
     def from_remote_init(
         cls, src: int, group: Any = None, device: Device = None, use_broadcast: bool = False
     ) -> Any:  # fmt: skip
-        """A new container of what another rank sends with `init_remote`."""
+        """Receive a new container that another rank sends with `init_remote`."""
         return scaling().from_remote_init(src, group, device, use_broadcast)

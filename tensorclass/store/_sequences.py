@@ -1,4 +1,4 @@
-"""Padded batches of samples that differ in length, and the samples back."""
+"""Padded batches of samples with different lengths, and the inverse."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def pad_sequence(
 
     Args:
         list_of_tensordicts: containers of one class with the same keys.
-        pad_dim: the dim of the entries, batch dims counted; a batch dim pads the batch size too.
-        padding_value: what fills all entries, or one value for each key (0 where there is none).
+        pad_dim: the dim to pad, counted over all dims of the entries; for a batch dim, the batch size is padded too.
+        padding_value: one value for all entries, or a mapping from keys to values (0 for other keys).
         out: a container that receives the result.
-        return_mask: add masks of the valid positions under "masks", or under this key.
+        return_mask: add masks of valid positions under "masks", or under the given key.
         padding_side: "right" or "left".
 
     Raises:
-        StructureError: for no containers, or for keys that differ.
-        ValueError: for another side, or a negative dim that means a batch dim of some entries only.
+        StructureError: for no containers, and for different keys.
+        ValueError: for an invalid side, and for a negative dim that is a batch dim of only some entries.
         IndexError: for an entry without the dim.
 
     >>> import torch
@@ -74,8 +74,8 @@ def pad_sequence(
         masks = _masks(tables, result, pad_dim, at, longest, padding_side)
         result.set(key, masks)
     if out is None:
-        return result  # type: ignore[no-any-return]  # of the class of the inputs
-    return out.update(result)  # type: ignore[attr-defined,no-any-return]  # every container has it
+        return result  # type: ignore[no-any-return]  # same class as the inputs
+    return out.update(result)  # type: ignore[attr-defined,no-any-return]  # all containers have it
 
 
 def _sided(count: int, side: str) -> list[int]:
@@ -120,7 +120,7 @@ def _length(leaf: Tensor, dim: int, path: Path) -> int:
 
 
 def _batch_dim(item: Any, table: Mapping[Path, Tensor], dim: int) -> int | None:
-    """The batch dim that `dim` means for every entry; None where it means an event dim of all."""
+    """The batch dim that `dim` is for every entry; None if it is an event dim of all."""
     dims = {dim % leaf.ndim for leaf in table.values()} or {dim}
     inside = {at for at in dims if at < item.ndim}
     if inside and len(dims) > 1:
@@ -148,7 +148,7 @@ def _padded_events(
 def _masks(
     tables: list[dict[Path, Tensor]], result: Any, dim: int, at: int | None, longest: dict[Path, int], side: str
 ) -> TensorDict:
-    """For each entry where its values are valid: over the batch, with the padded dim last where it is an event dim."""
+    """For each entry, a mask of its valid values: over the batch, followed by the padded dim if it is an event dim."""
     masks = TensorDict(batch_size=result.batch_size)
     for path, total in longest.items():
         counts = torch.tensor([table[path].shape[dim] for table in tables])
@@ -165,15 +165,15 @@ def _masks(
 
 
 def unpad_sequence(padded: Any, mask: Any = None, *, pad_dim: int = 0) -> Any:
-    """The samples of a padded batch in their own lengths, as a lazy stack; the inverse of `pad_sequence`.
+    """Remove the padding of samples, as a lazy stack; the inverse of `pad_sequence`.
 
     Args:
-        padded: the batch, samples along its first dim.
-        mask: the masks of `pad_sequence`, or one bool tensor [samples, longest]; the entry "masks" when omitted.
-        pad_dim: the dim that was padded, counted in a sample.
+        padded: the batch, with samples along its first dim.
+        mask: the masks of `pad_sequence`, or one bool tensor `[samples, longest]`; by default the entry "masks".
+        pad_dim: the padded dim, counted in a sample.
 
     Raises:
-        ValueError: without masks, for a mask of another shape, or for valid positions with a gap.
+        ValueError: without masks, for a mask of another shape, and for gaps between valid positions.
         MissingKeyError: for an entry without a mask.
 
     >>> import torch

@@ -1,4 +1,4 @@
-"""Methods of containers for the tables and files of others; the work lies in `io`."""
+"""Methods of containers for tables and files of other libraries; `io` implements them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ._bridges import BridgeOps, StrPath, tables
 
 @answers
 class TableOps(BridgeOps):
-    """Tables, frames, text and live stores: written and read."""
+    """Methods that read and write tables, frames, text and live stores."""
 
     __slots__ = ()
 
     def to_arrow(self) -> Any:
-        """A `pyarrow.Table` with a row for each element; see `tensorclass.to_arrow`.
+        """Convert to a `pyarrow.Table` with a row for each element; see `tensorclass.to_arrow`.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -27,12 +27,12 @@ class TableOps(BridgeOps):
         return tables().to_arrow(self)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """This batch for whatever reads Arrow: `pyarrow.table(batch)`, `polars.DataFrame(batch)`, duckdb."""
+        """Export for Arrow readers: `pyarrow.table(batch)`, `polars.DataFrame(batch)`, duckdb."""
         return tables().to_arrow(self).__arrow_c_stream__(requested_schema)
 
     @classmethod
     def from_arrow(cls, table: Any, **options: Any) -> Self:
-        """A batch with a row for each row of an Arrow table, a polars frame, ...; see `tensorclass.from_arrow`.
+        """Convert an Arrow table, a polars frame, ... to a batch; see `tensorclass.from_arrow`.
 
         >>> import pyarrow as pa
         >>> from torch import Tensor
@@ -46,13 +46,15 @@ class TableOps(BridgeOps):
         return tables().read("arrow", cls, table, **options)  # type: ignore[no-any-return]  # of this class
 
     def to_pandas(self, *, separator: str | None = None) -> Any:
-        """A pandas frame with a row for each element; event dims and ragged fields are arrays in columns of objects.
+        """Convert to a pandas frame with a row for each element.
+
+        Event dims and ragged fields are arrays in object columns.
 
         Args:
-            separator: joins the names of nested entries; "." for a typed class.
+            separator: the string that joins the names of nested entries; "." for a typed class.
 
         Raises:
-            SchemaError: where an untyped container nests, without `separator`.
+            SchemaError: for a nested untyped container without `separator`.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -64,7 +66,7 @@ class TableOps(BridgeOps):
 
     @classmethod
     def from_pandas(cls, dataframe: Any, **options: Any) -> Self:
-        """A batch with a row for each row of a pandas frame; see `tensorclass.from_pandas`.
+        """Convert a pandas frame to a batch; see `tensorclass.from_pandas`.
 
         >>> import pandas
         >>> from tensorclass import TensorDict
@@ -74,7 +76,7 @@ class TableOps(BridgeOps):
         return tables().read("pandas", cls, dataframe, **options)  # type: ignore[no-any-return]  # of this class
 
     def to_polars(self) -> Any:
-        """A polars frame with a row for each element; `from_arrow` reads one.
+        """Convert to a polars frame with a row for each element; `from_arrow` reads one.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -84,7 +86,7 @@ class TableOps(BridgeOps):
         return tables().to_polars(self)
 
     def to_hf(self) -> Any:
-        """A Hugging Face dataset with a row for each element; event dims are lists of fixed length.
+        """Convert to a Hugging Face dataset with a row for each element; event dims are fixed-size lists.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -95,7 +97,7 @@ class TableOps(BridgeOps):
 
     @classmethod
     def from_hf(cls, dataset: Any, **options: Any) -> Self:
-        """A batch with a row for each row of a Hugging Face dataset; see `tensorclass.from_hf`.
+        """Convert a Hugging Face dataset to a batch; see `tensorclass.from_hf`.
 
         >>> import datasets
         >>> from tensorclass import TensorDict
@@ -108,12 +110,12 @@ class TableOps(BridgeOps):
         """Write a CSV file with a line for each element; event dims and ragged fields are JSON lists in a cell.
 
         Args:
-            path: the file, which appears whole or not at all.
-            separator: joins the names of nested entries; "." for a typed class.
-            delimiter: divides the cells.
+            path: the file. It appears as a whole or not at all.
+            separator: the string that joins the names of nested entries; "." for a typed class.
+            delimiter: the character between cells.
 
         Raises:
-            SchemaError: where an untyped container nests, without `separator`.
+            SchemaError: for a nested untyped container without `separator`.
 
         >>> import torch
         >>> from pathlib import Path
@@ -126,7 +128,7 @@ class TableOps(BridgeOps):
 
     @classmethod
     def from_csv(cls, path: StrPath, **options: Any) -> Self:
-        """A batch with a row for each line of a CSV file; see `tensorclass.from_csv`.
+        """Read a CSV file as a batch; see `tensorclass.from_csv`.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -140,9 +142,9 @@ class TableOps(BridgeOps):
         """Write a JSON file with an object for each element.
 
         Args:
-            path: the file, which appears whole or not at all.
-            separator: joins the names of nested entries; they are nested objects without it.
-            lines: one object on each line, in place of a list.
+            path: the file. It appears as a whole or not at all.
+            separator: the string that joins the names of nested entries; without it, objects are nested.
+            lines: one object on each line, instead of a list.
 
         Raises:
             UnsupportedOperationError: for values that JSON can't hold; names the field.
@@ -159,7 +161,7 @@ class TableOps(BridgeOps):
 
     @classmethod
     def from_json(cls, *args: Any, **kwargs: Any) -> Self:
-        """A batch with a row for each object of a JSON file; takes what `tensorclass.from_json` takes.
+        """Read a JSON file as a batch; the arguments are those of `tensorclass.from_json`.
 
         >>> from pathlib import Path
         >>> from tensorclass import TensorDict
@@ -174,9 +176,9 @@ class TableOps(BridgeOps):
         """Write a Parquet file with a row for each element, with the class in its metadata.
 
         Args:
-            path: the file, which appears whole or not at all.
-            separator: joins the names of nested entries; they are structs without it.
-            kwargs: as `pyarrow.parquet.ParquetWriter` takes them, and `row_group_size`.
+            path: the file. It appears as a whole or not at all.
+            separator: the string that joins the names of nested entries; without it, structs are nested.
+            kwargs: options of `pyarrow.parquet.ParquetWriter`, and `row_group_size`.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -188,7 +190,7 @@ class TableOps(BridgeOps):
 
     @classmethod
     def from_parquet(cls, path: StrPath, **options: Any) -> Self:
-        """A batch with a row for each row of a Parquet file; see `tensorclass.from_parquet`.
+        """Read a Parquet file as a batch; see `tensorclass.from_parquet`.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -206,25 +208,25 @@ class TableOps(BridgeOps):
         """Write the elements as samples of a MosaicML dataset, which `streaming.StreamingDataset` reads.
 
         Args:
-            columns: the MDS encoding of each column; by default what its values are.
-            out: where to write, as `streaming.MDSWriter` takes it.
+            columns: the MDS encoding of each column; by default it is inferred from the values.
+            out: the target, as for `streaming.MDSWriter`.
             keep_local: keep the local copy of an upload.
-            compression: as `MDSWriter` takes it.
-            hashes: as `MDSWriter` takes them.
+            compression: as for `MDSWriter`.
+            hashes: as for `MDSWriter`.
             size_limit: the size of a shard.
-            writer: a `MDSWriter`, in place of `out`; it stays open.
-            finish_writer: finish a writer that was given.
-            kwargs: as `MDSWriter` takes them.
+            writer: a `MDSWriter`, instead of `out`; it stays open.
+            finish_writer: finish the given `writer`.
+            kwargs: options of `MDSWriter`.
         """
         shard = {"keep_local": keep_local, "compression": compression, "hashes": hashes, "size_limit": size_limit}
         tables().to_mds([self], out, columns, writer, finish_writer, **({} if writer is not None else shard), **kwargs)
 
     def to_h5(self, filename: StrPath, **kwargs: Any) -> Any:
-        """Write an HDF5 file, in place of one that is there, and give a `PersistentTensorDict` over it.
+        """Write an HDF5 file, replacing an existing one, and return a `PersistentTensorDict` over it.
 
         Args:
             filename: the file.
-            kwargs: as `h5py.Group.create_dataset` takes them: `compression="gzip"`.
+            kwargs: options of `h5py.Group.create_dataset`, such as `compression="gzip"`.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -236,7 +238,7 @@ class TableOps(BridgeOps):
 
     @classmethod
     def from_h5(cls, filename: StrPath, **options: Any) -> Any:
-        """Open an HDF5 file as a `PersistentTensorDict`; a typed class reads it into memory, and checks it.
+        """Open an HDF5 file as a `PersistentTensorDict`. A typed class reads it into memory, and checks it.
 
         See `tensorclass.from_h5`.
 
@@ -249,12 +251,12 @@ class TableOps(BridgeOps):
         return tables().typed(cls, tables().from_h5(filename, **options))
 
     def to_zarr(self, filename: Any, *, allow_pickle: bool | None = None, **kwargs: Any) -> Any:
-        """Write a zarr group, in place of one that is there, and give a `PersistentTensorDict` over it.
+        """Write a zarr group, replacing an existing one, and return a `PersistentTensorDict` over it.
 
         Args:
             filename: the folder, or a store of zarr.
             allow_pickle: nothing is pickled; accepted for compatibility.
-            kwargs: as `zarr.Group.create_array` takes them; `chunks` are those of the leading dims.
+            kwargs: options of `zarr.Group.create_array`; `chunks` applies to the leading dims.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -265,7 +267,7 @@ class TableOps(BridgeOps):
 
     @classmethod
     def from_zarr(cls, filename: Any, **options: Any) -> Any:
-        """Open a zarr group as `from_h5` opens a file; see `tensorclass.from_zarr`.
+        """Open a zarr group as a container, like `from_h5`; see `tensorclass.from_zarr`.
 
         >>> import torch
         >>> from tensorclass import TensorDict

@@ -1,6 +1,6 @@
-"""TypedTensorDict: a TensorDict whose keys are declared as annotations, as those of a `TypedDict` are.
+"""TypedTensorDict: a TensorDict with keys declared as annotations, like a `TypedDict`.
 
-It stays a mapping (`state["eta"]`, `**state`) to which undeclared keys may be added; a tensorclass is closed.
+It is a mapping (`state["eta"]`, `**state`), and undeclared keys may be added; a typed class is closed.
 """
 
 from __future__ import annotations
@@ -41,21 +41,20 @@ _OWN = frozenset({"batch_size", "device", "names", "non_blocking", "lock"})
 class TypedTensorDict(TensorDict):
     """A TensorDict with declared keys: attribute access, a checked constructor, inheritance.
 
-    Annotate the fields in a subclass, with dtypes and shapes as in a tensorclass, or as bare tensors.
-    `NotRequired[...]` marks a field that may be absent; a default is what reading an absent field gives. Class
-    keywords: `frozen=True` locks each instance that the constructor makes, `shadow=True` allows fields named like
-    methods.
+    Annotate the fields in a subclass, with dtypes and shapes as in a typed class, or as plain tensors.
+    `NotRequired[...]` marks a field that may be absent; reading an absent field returns its default. Class keywords:
+    `frozen=True` locks every new instance, `shadow=True` allows fields with names of methods.
 
     Args:
         batch_size: the leading dims that every entry must have; inferred from the first field that declares its shape.
-        device: imposed on every entry.
+        device: all entries are moved there.
         names: a name or None for each batch dim.
         non_blocking: whether copies to `device` may be asynchronous.
         lock: lock the instance.
         **fields: the value of each field.
 
     Raises:
-        SchemaError: for missing, unknown and wrong fields, all in one message.
+        SchemaError: for missing, unknown and wrong fields; lists all of them.
 
     >>> import torch
     >>> from torch import Tensor
@@ -97,7 +96,7 @@ class TypedTensorDict(TensorDict):
 
     def __init_subclass__(cls, frozen: bool | None = None, shadow: bool | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls._dense = TensorDict  # some of the entries may not be what is declared
+        cls._dense = TensorDict  # a part of the entries may not fit the declaration
         cls._frozen = cls._frozen if frozen is None else frozen
         cls._shadow = cls._shadow if shadow is None else shadow
         own = {name: _read(annotation) for name, annotation in own_annotations(cls).items() if _is_field(annotation)}
@@ -122,7 +121,7 @@ class TypedTensorDict(TensorDict):
             setattr(cls, name, _property(name))
 
     def __class_getitem__(cls, options: str | tuple[str, ...]) -> type[Self]:
-        """A base with options: `TypedTensorDict["frozen"]`."""
+        """A base class with options: `TypedTensorDict["frozen"]`."""
         given = (options,) if isinstance(options, str) else options
         for option in given:
             if option not in _OPTIONS:
@@ -146,7 +145,7 @@ class TypedTensorDict(TensorDict):
 
     @classmethod
     def _schema(cls) -> Schema:
-        """What the class declares, once all names in it are known."""
+        """The schema of the class, after all names in it are defined."""
         fields = cls._fields
         if fields is None:
             raise ArgumentError(f"{cls.__name__} declares no fields")
@@ -156,11 +155,11 @@ class TypedTensorDict(TensorDict):
 
     @classmethod
     def from_tensordict(cls, tensordict: TensorCollection, check: bool = True) -> Self:
-        """An instance around the tensors of a TensorDict, checked unless `check=False`; undeclared keys are kept.
+        """Wrap the tensors of a TensorDict; checked unless `check=False`. Undeclared keys are kept.
 
         Raises:
             SchemaError: for missing and wrong fields.
-            UnsupportedOperationError: for a container of another kind; a tensorclass wraps any.
+            UnsupportedOperationError: for a container of another kind; a typed class can wrap any.
 
         >>> import torch
         >>> from torch import Tensor
@@ -188,7 +187,7 @@ class TypedTensorDict(TensorDict):
         return self._check_beside(key, value, {name: entry for name, entry in self._data.items() if name != key})
 
     def _check_all(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Each beside the entries that stay, and beside those before it."""
+        """Check each value with the entries that stay, and with the values before it."""
         seen = {name: entry for name, entry in self._data.items() if name not in values}
         checked: dict[str, Any] = {}
         for key, value in values.items():
@@ -244,7 +243,7 @@ def _read(annotation: Any) -> tuple[Any, bool]:
 
 
 def _schema_of(cls: type[TypedTensorDict], localns: Mapping[str, Any]) -> Schema:
-    """The schema of the declared fields, those of bases included."""
+    """The schema of the declared fields, including those of bases."""
     annotations = {name: _or_none(inner) if free else inner for name, (inner, free) in cls._declared.items()}
     defaults = dict.fromkeys(name for name, (_, free) in cls._declared.items() if free)
     body = {"__annotations__": annotations, "__module__": cls.__module__, **defaults, **cls.__field_defaults__}
@@ -252,7 +251,7 @@ def _schema_of(cls: type[TypedTensorDict], localns: Mapping[str, Any]) -> Schema
 
 
 def _or_none(annotation: Any) -> Any:
-    return f"({annotation}) | None" if isinstance(annotation, str) else Optional[annotation]  # noqa: UP045  # `|` refuses annotations that are no types
+    return f"({annotation}) | None" if isinstance(annotation, str) else Optional[annotation]  # noqa: UP045  # `|` accepts only types
 
 
 def _property(name: str) -> property:

@@ -1,1 +1,1 @@
-"""Entries that follow the batch without being containers: objects, ragged tensors, tensors of the whole batch."""
+"""Entry nodes, which are neither tensors nor containers: objects, ragged tensors, tensors that the batch shares."""

@@ -1,4 +1,4 @@
-"""In-place writes of ragged entries: lengths that share a dim name agree afterwards, or nothing is written."""
+"""In-place writes of ragged entries: lengths with the same dim name must agree afterwards, or nothing is written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._ragged import RaggedTensor
 
 
 def shares_lengths(schema: Schema) -> bool:
-    """Whether the length of a ragged field has a name that another field has too."""
+    """Whether the named length of a ragged field also occurs in another field."""
     specs = [spec for spec in schema if spec.dims is not None]
     first = [
         spec.dims.tokens[0].text
@@ -27,7 +27,7 @@ def shares_lengths(schema: Schema) -> bool:
 def require_agreement(
     name: str, schema: Schema, entries: Mapping[str, Any], size: torch.Size, prefix: Sequence[str] = ()
 ) -> None:
-    """Refuse entries whose dims of one name differ; `prefix` is where they are, for messages.
+    """Refuse entries whose dims of the same name differ; `prefix` is their path, for messages.
 
     Raises:
         SchemaError: names the element, both fields and both lengths.
@@ -42,7 +42,7 @@ def require_planned(
     name: str, schema: Schema, entries: Mapping[str, Any], size: torch.Size, plan: Sequence[tuple[Any, Any, Any]],
     prefix: Sequence[str] = (),
 ) -> None:  # fmt: skip
-    """Refuse a plan of in-place writes that would leave lengths which do not agree."""
+    """Refuse a plan of in-place writes after which lengths would not agree."""
     after = {id(entry): entry._after(source) for entry, source, _ in plan if isinstance(entry, RaggedTensor)}
     if after:
         state = {key: after.get(id(value), value) for key, value in entries.items()}

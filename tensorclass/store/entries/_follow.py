@@ -1,4 +1,4 @@
-"""What follows the batch without being a container: the shape operations of a tensor of the batch shape."""
+"""Shape operations of entry nodes, as operations on a tensor of the batch shape."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Pieces(Protocol):
 
 
 def on_batch(name: str, doc: str) -> Any:
-    """A method that is the tensor's method of the same name, on the tensor that stands for the batch."""
+    """A method that applies the tensor method of the same name to the tensor of the batch shape."""
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         found = getattr(self._stands_for(), name)(*args, **kwargs)
@@ -45,7 +45,7 @@ def on_batch(name: str, doc: str) -> Any:
 
 @flags
 class Follower:
-    """Shape operations of entry nodes, each the same operation on a tensor that stands for the batch."""
+    """Shape operations of entry nodes; each is the same operation on a tensor of the batch shape."""
 
     __slots__ = ()
     _holds_object: ClassVar[bool]
@@ -64,7 +64,7 @@ class Follower:
         """The node for what an operation made of that tensor."""
         raise NotImplementedError
 
-    # ---- what it is ----------------------------------------------------------------------------------------------
+    # ---- properties ----------------------------------------------------------------------------------------------
 
     @property
     def batch_size(self) -> torch.Size:

@@ -1,4 +1,4 @@
-"""A table of objects that grows at its end without a copy, for stacks that are written an element at a time."""
+"""A table of objects that grows without copies, for stacks that are written one element at a time."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import torch
 from ...core._forks import forked
 
 _GROWING = forked(Lock())
-_SMALL = 64  # objects that are copied sooner than shared
+_SMALL = 64  # tables up to this size are copied
 
 
 class Grown(Sequence[Any]):
-    """The first `count` objects of a list that longer tables share; like a tuple, it never changes itself."""
+    """The first `count` objects of a list that longer tables share; immutable, like a tuple."""
 
     __slots__ = ("_count", "_items")
 
@@ -44,7 +44,7 @@ class Grown(Sequence[Any]):
 
 
 def grown(table: Sequence[Any], values: Sequence[Any]) -> Sequence[Any]:
-    """A table and further objects behind it; of those that share a list, the longest grows in place."""
+    """A table with further objects appended; if tables share a list, the longest one grows in place."""
     if len(table) < _SMALL or torch.compiler.is_compiling():
         return (*table, *values)
     if isinstance(table, Grown):

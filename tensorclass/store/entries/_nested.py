@@ -1,7 +1,7 @@
-"""Nested tensors of torch as entries: for an operation, each is a `RaggedTensor` over the same memory.
+"""Nested tensors of torch as entries: in an operation, each becomes a `RaggedTensor` over the same memory.
 
-Torch's jagged layout has few operations. Operations with numbers, batch dims and masks act on the rows, and
-the result is a nested tensor again where torch has one.
+Torch's jagged layout supports few operations. Operations with numbers, batch dims and masks run on the rows, and the
+result becomes a nested tensor again if torch supports it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ._rows import Held, Rows
 
 
 class NestedRows(Rows):
-    """The rows of a nested tensor, whose elements keep their lengths."""
+    """The rows of a nested tensor; the lengths of its elements can't change."""
 
     __slots__ = ("source",)
 
@@ -28,7 +28,7 @@ class NestedRows(Rows):
         self.source: Any = source
 
     def fixed(self, same: bool) -> str:
-        """Elements of other lengths need another nested tensor."""
+        """The error text: elements of other lengths need a new nested tensor."""
         if not same:
             return (
                 "is a nested tensor of torch, whose elements keep their lengths: set the entry, or hold the elements "
@@ -37,7 +37,8 @@ class NestedRows(Rows):
         return super().fixed(same)
 
     def twin(self, held: Held, base: tuple[Rows, Held] | None) -> Rows:
-        """Rows of the same lengths have the same offsets, by which torch knows that two nested tensors fit."""
+        """Rows with the same lengths, and the same offsets object, by which torch recognizes matching nested tensors.
+        """
         same = held[0].device == self.held[0].device and torch.equal(held[1], self.held[1])
         if not same:
             return Rows(held, base)
@@ -47,7 +48,7 @@ class NestedRows(Rows):
 
 
 class NestedEntry(RaggedTensor):
-    """A `RaggedTensor` that is held as a nested tensor, and read as one."""
+    """A `RaggedTensor` that is stored and read as a nested tensor."""
 
     __slots__ = ()
 
@@ -60,7 +61,7 @@ class NestedEntry(RaggedTensor):
         return nested
 
     def _plan_write(self, value: Any, parts: Any, size: torch.Size, path: Path) -> Any:
-        if isinstance(value, Tensor) and value.is_nested:  # dims of size one lie between the first and the rows
+        if isinstance(value, Tensor) and value.is_nested:  # dims of size one are between the first dim and the rows
             extra = value.ndim - 2 - len(self.event_shape)
             rows = [row.reshape(row.shape[extra:]) for row in value.unbind()] if extra > 0 else []
             made: Any = NestedEntry._read(rows, None) if rows else None
@@ -73,7 +74,7 @@ class NestedEntry(RaggedTensor):
 
 
 def is_jagged(value: object) -> TypeGuard[Tensor]:
-    """Whether a value is a nested tensor of rows one after another."""
+    """Whether a value is a nested tensor of consecutive rows."""
     if type(value) is Tensor or not isinstance(value, Tensor) or not value.is_nested:
         return False
     plain: Any = value
@@ -81,33 +82,33 @@ def is_jagged(value: object) -> TypeGuard[Tensor]:
 
 
 def has_rows(value: object, size: torch.Size) -> TypeGuard[Tensor]:
-    """Whether an entry of a container of this batch size is a nested tensor with a row for each element."""
+    """Whether an entry of a container with this batch size is a nested tensor with one component per element."""
     return len(size) == 1 and is_jagged(value)
 
 
 def only_tensors(entries: Mapping[str, Any]) -> bool:
-    """Whether entries are tensors without rules of their own."""
+    """Whether all entries are plain tensors, without special rules."""
     return all([type(v) is Tensor or (isinstance(v, Tensor) and not is_jagged(v)) for v in entries.values()])
 
 
 def over(value: Any) -> NestedEntry:
-    """The rows of a nested tensor, in its memory."""
+    """The rows of a nested tensor, over its memory."""
     offsets = value.offsets()
-    lengths = value._lengths  # with holes between the rows
+    lengths = value._lengths  # set if there are holes between the rows
     spans = torch.stack([offsets[:-1], offsets.diff() if lengths is None else lengths], -1).to(torch.int64)
     rows = NestedRows((value.values(), spans, lengths is None), None, value)
     return NestedEntry._at_rows(rows, rows.numbers, None)
 
 
 def held(value: Any) -> Any:
-    """What a container holds for rows that an operation gave: a nested tensor where torch has one of that memory."""
+    """The stored value for rows that an operation returned: a nested tensor, if torch can make one over that memory."""
     if type(value) is not NestedEntry:
         return value
     if not value.ndim:
         return value.item()
     rows = value._rows
     whole = value._at is rows.numbers
-    if value.ndim > 1 or not (whole or not value._lent(value._packed()[0])):  # a view of rows apart in memory
+    if value.ndim > 1 or not (whole or not value._lent(value._packed()[0])):  # a view of rows that are not contiguous
         return value
     return rows.source if whole and isinstance(rows, NestedRows) else value.to_nested()
 

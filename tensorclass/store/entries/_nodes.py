@@ -1,8 +1,9 @@
-"""Entry nodes: what is neither a tensor nor a container, yet follows the batch or stays out of its way.
+"""Entry nodes: entries that are neither tensors nor containers; they follow the batch dims, or don't have them.
 
 `NonTensorStack` is one idea: an int64 tensor with the batch shape numbers the elements, and every shape or index
-operation on the objects is the same operation on the numbers. Where torch makes a view of them, the result is a view:
-it shares `Slots` with its source, and a write to either is in both. Where torch copies them, the objects are its own.
+operation on the objects is the same operation on the numbers. If torch makes a view of the numbers, the result is a
+view: it shares `Slots` with its source, and writes to either are visible in both. If torch copies them, the result is
+independent.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from ._follow import Follower
 from ._slots import Slots, UsedAsObject, check_nesting, compact, is_view, tabulate
 
 T = TypeVar("T")
-_functorch = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs leave it out
+_functorch = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]  # missing in torch's stubs
 
 
 class Node(Entry):
-    """An entry with a rule of its own; one that holds tensors is a `TensorEntry` too."""
+    """An entry with its own rules; one that holds tensors is also a `TensorEntry`."""
 
     __slots__ = ("__weakref__",)
     """Whether the entry holds Python objects."""
@@ -48,27 +49,27 @@ class Node(Entry):
         raise NotImplementedError
 
     def _still(self) -> Self:
-        """The node as it is now, for an operation: other threads may write to this one meanwhile."""
+        """A snapshot of the node for an operation, since other threads may write to it."""
         return self
 
     def _shown(self) -> Any:
-        """What a reader of the entry gets."""
+        """The value that a reader of the entry gets."""
         return self
 
     def _stored(self, key: str, size: torch.Size) -> Any:
-        """What a container of this batch size stores for the node."""
+        """The value that a container of this batch size stores for the node."""
         return self
 
     def _item(self) -> Any:
-        """What a read by key of an untyped container gives."""
+        """The value that a read by key from an untyped container returns."""
         return self._shown()
 
     def _describe(self, outer: torch.Size) -> str:
-        """The entry in a container's printed form."""
+        """The entry in the printed form of a container."""
         raise NotImplementedError
 
     def _same_node(self, other: Any, test: Callable[[Tensor, Tensor], bool]) -> bool:
-        """Whether another node of this class holds the same; `test` says so of two tensors."""
+        """Whether another node of this class is equal; `test` compares two tensors."""
         raise NotImplementedError
 
     @classmethod
@@ -77,15 +78,15 @@ class Node(Entry):
         raise NotImplementedError
 
     def _choose(self, other: Any, condition: Tensor, key: str) -> Self:
-        """A node whose elements are this one's where a condition over the batch holds, the other's elsewhere."""
+        """A node with the elements of this one where a condition over the batch is True, else of the other."""
         raise NotImplementedError
 
     def _plan_write(self, value: Any, parts: Any, size: torch.Size, path: Path) -> Any:
-        """Check an in-place write of elements; what it gives goes to `_commit`."""
+        """Check an in-place write of elements; returns the plan for `_commit`."""
         raise NotImplementedError
 
     def _commit(self, plan: Any) -> None:
-        """Carry out a write that `_plan_write` has checked."""
+        """Execute a write that `_plan_write` has checked."""
         raise NotImplementedError
 
 
@@ -93,8 +94,8 @@ class Node(Entry):
 class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
     """One Python object for each element of the batch.
 
-    A typed class gives it for a `PerElement` field, `TensorDict.get` for such an entry; `data["names"]` of a
-    `TensorDict` gives the objects as a list.
+    Reading a `PerElement` field returns one, as does `TensorDict.get` for such an entry; `data["names"]` of a
+    `TensorDict` returns the objects as a list.
 
     Args:
         *values: the objects, or nested lists of them for several batch dims.
@@ -111,13 +112,13 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
     __slots__ = ("_copy", "_free", "_from", "_seen")
     _holds_object = True
     _free: bool
-    """Whether no container holds it, so that it may grow; absent where one does."""
+    """True if no container holds it, so that it may grow; absent otherwise."""
     _from: tuple[Slots, Tensor | None]
-    """What it shares with its views, and the numbers of its elements there; None for all of them."""
+    """The slots that it shares with its views, and the numbers of its elements there; None for all of them."""
     _seen: tuple[Sequence[T], Tensor] | None
-    """What the slots held when an operation began; None outside of operations."""
+    """The contents of the slots when an operation began; None outside operations."""
     _copy: Tensor | None
-    """The index that an operation was given as a leaf."""
+    """The index that an operation got as a leaf."""
 
     def __init__(self, *values: Any) -> None:
         table, index = tabulate([unwrap(value) for value in values])
@@ -140,7 +141,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
 
     @classmethod
     def of(cls, values: Any, batch_size: torch.Size) -> NonTensorStack[Any]:
-        """Objects from nested lists of the batch shape, or one object repeated over it."""
+        """A stack from nested lists of the batch shape, or of one object repeated over it."""
         if isinstance(values, NonTensorStack):
             return values
         if isinstance(values, (list, tuple)) and batch_size:
@@ -154,7 +155,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
 
     @classmethod
     def of_one(cls, value: Any, batch_size: torch.Size) -> NonTensorStack[Any]:
-        """One object repeated over the batch; a stack stays what it is."""
+        """A stack of one object repeated over the batch; a stack is returned unchanged."""
         if isinstance(value, NonTensorStack):
             return value
         shown = value._shown() if isinstance(value, Node) and value._holds_object else value
@@ -177,7 +178,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
 
     @property
     def _held(self) -> tuple[Sequence[T], Tensor]:
-        """The objects, and where each element's is among them."""
+        """The objects, and the index of each element's object."""
         slots, numbers = self._from
         table, places = self._seen or slots.held
         return table, slots.find(places, numbers)
@@ -196,21 +197,21 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
 
     @property
     def shape(self) -> torch.Size:
-        """The batch shape: one object for each element."""
+        """The batch shape: one object per element."""
         slots, numbers = self._from
         return (slots.held[1] if numbers is None else numbers).shape
 
     @property
     def device(self) -> torch.device:
-        """Where the index lives; the objects themselves are on no device."""
+        """The device of the index; objects have no device."""
         return self._index.device
 
     @property
     def data(self) -> T:
-        """The object that all elements have.
+        """The object that all elements share.
 
         Raises:
-            ValueError: where they differ; read those with `tolist()`.
+            ValueError: if the objects differ; read them with `tolist()`.
         """
         table, index = self._held
         values: list[T] = [table[i] for i in dict.fromkeys(index.reshape(-1).tolist())]
@@ -229,7 +230,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         return node
 
     def _moved(self, new: Tensor) -> Self:
-        """The elements of these numbers: a view where the numbers are one."""
+        """The elements with these numbers; a view if the numbers are a view."""
         slots, numbers = self._from
         if is_view(new, slots.numbers() if numbers is None else numbers):
             return self._at(slots, new)
@@ -243,11 +244,11 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
     # ---- as a list -----------------------------------------------------------------------------------------------
 
     def insert(self, index: int, value: Any) -> None:
-        """Put an object in before a position of the first dim; with more dims, nested lists or a stack of them.
+        """Insert an object before a position of the first dim; with more dims, nested lists or a stack of them.
 
         Raises:
-            StructureError: for the stack of a container, whose batch size says how many objects there are.
-            BatchSizeError: for a value of another shape than the elements.
+            StructureError: for the stack of a container, whose batch size fixes the number of objects.
+            BatchSizeError: for a value whose shape differs from that of the elements.
 
         >>> from tensorclass import NonTensorStack
         >>> names = NonTensorStack("a", "c")
@@ -270,11 +271,11 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         self._from = Slots((*table, *row._table), torch.cat([places[:index], new, places[index:]])), None
 
     def append(self, value: Any) -> None:
-        """Put an object in at the end; see `insert`."""
+        """Append an object; see `insert`."""
         self.insert(len(self) if self.shape else 0, value)
 
     def extend(self, values: Iterable[Any]) -> None:
-        """Put several objects in at the end, all of them or none; see `insert`."""
+        """Append several objects, all or none; see `insert`."""
         grown = self.clone()
         grown._free = getattr(self, "_free", False)
         for value in values:
@@ -286,13 +287,13 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         return cls._join_nodes([cls.of_one(node, node.shape) for node in nodes], dim, how, "").clone()
 
     def _item(self) -> Any:
-        """The objects as a list that writes back; the object itself without batch dims."""
+        """The objects as a list that writes back to the stack; without batch dims, the object itself."""
         table, index = self._held
         index = _readable(table, index)
         return _linked(self, table, index, ()) if index.ndim else table[int(index)]
 
     def maybe_to_stack(self) -> Self:
-        """This stack; what `NonTensorData` becomes one with."""
+        """Return this stack; `NonTensorData` has the same method, which makes a stack."""
         return self
 
     def _leaves(self, kind: Kind) -> list[Tensor]:
@@ -325,7 +326,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         nodes = [node._still() for node in nodes]
         first: Any = nodes[0]
         if all([node._from[0] is first._from[0] and node._seen is first._seen for node in nodes]):
-            joined = how.torch_fn([node._leaves(BATCHED)[0] for node in nodes], dim)  # the objects stay where they are
+            joined = how.torch_fn([node._leaves(BATCHED)[0] for node in nodes], dim)  # the objects are not moved
             return first._make([joined], joined.shape, None, BATCHED)  # type: ignore[no-any-return]  # of this class
         held = [node._held for node in nodes]
         if all([own is held[0][0] for own, _ in held]):
@@ -369,10 +370,10 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         return iter([self[i] for i in range(len(self))]) if self.ndim > 1 else iter(self.tolist())
 
     def item(self) -> T:
-        """The object of a stack of one element.
+        """The object of a stack with one element.
 
         Raises:
-            ValueError: when the stack has another number of elements.
+            ValueError: if the stack has another number of elements.
         """
         table, index = self._held
         if index.numel() != 1:
@@ -380,7 +381,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         return table[int(index.reshape(()))]
 
     def tolist(self) -> list[Any]:
-        """The objects as nested lists of the batch shape; the object itself for a stack without dims."""
+        """The objects as nested lists of the batch shape; without batch dims, the object itself."""
         table, index = self._held
         found: list[Any] = _look_up(_readable(table, index).tolist(), table)
         return found
@@ -397,7 +398,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         if other.shape != index.shape:
             raise BatchSizeError(f"==: batch shapes differ: {list(other.shape)} and {list(index.shape)}")
         found, places = other._held
-        if not is_plain(index):  # vmap can't look at the elements, but looks results up
+        if not is_plain(index):  # under vmap the elements are unknown, but results can be looked up
             known = [[same_object(mine, theirs) for theirs in found] for mine in table]
             return torch.tensor(known, dtype=torch.bool, device=index.device)[index, places.to(index.device)]
         pairs = list(zip(index.reshape(-1).tolist(), places.reshape(-1).tolist(), strict=True))
@@ -405,7 +406,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         return torch.tensor([same[pair] for pair in pairs], dtype=torch.bool, device=index.device).reshape(index.shape)
 
     def __ne__(self, other: object) -> Any:
-        """Element by element as a bool tensor."""
+        """Compare element by element; returns a bool tensor."""
         return ~(self == other)
 
     __hash__ = object.__hash__
@@ -419,7 +420,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
 
 @trusted
 class Unbatched(Node, TensorEntry):
-    """A tensor without batch dims, shared by all elements: skipped by shape and index operations."""
+    """A tensor without batch dims that all elements share; shape and index operations skip it."""
 
     __slots__ = ("tensor",)
     tensor: Tensor
@@ -433,7 +434,7 @@ class Unbatched(Node, TensorEntry):
 
     @property
     def device(self) -> torch.device:
-        """The tensor's device."""
+        """The device of the tensor."""
         return self.tensor.device
 
     def _shown(self) -> Tensor:
@@ -491,7 +492,7 @@ class Unbatched(Node, TensorEntry):
 
 
 class _Link:
-    """A place in a stack of objects that a list of them writes to."""
+    """A position in a stack of objects, to which a linked list writes."""
 
     def __init__(self, node: NonTensorStack[Any], at: tuple[int, ...]) -> None:
         self.node = node
@@ -506,7 +507,7 @@ class _Link:
 
 
 def _linked(node: NonTensorStack[Any], table: Sequence[Any], index: Tensor, at: tuple[int, ...]) -> LinkedList:
-    """The objects below a place as lists that write back."""
+    """The objects below a position as lists that write back."""
     if index.ndim == 1:
         items: list[Any] = [table[i] for i in index.tolist()]
     else:
@@ -515,10 +516,10 @@ def _linked(node: NonTensorStack[Any], table: Sequence[Any], index: Tensor, at: 
 
 
 def _readable(table: Sequence[Any], index: Tensor) -> Tensor:
-    """The index of a stack; inside of `torch.vmap`, the one that all mapped elements share.
+    """The index of a stack; inside `torch.vmap`, the one that all mapped elements share.
 
     Raises:
-        UnsupportedOperationError: when the objects of the mapped elements differ.
+        UnsupportedOperationError: if the objects of the mapped elements differ.
     """
     while not is_plain(index) and _functorch.is_batchedtensor(index):
         rows = _functorch.get_unwrapped(index).movedim(_functorch.maybe_get_bdim(index), 0)
@@ -533,7 +534,7 @@ def _readable(table: Sequence[Any], index: Tensor) -> Tensor:
 
 
 def unwrap(value: Any) -> Any:
-    """The objects in an entry node, as nested lists of its batch shape; anything else as it is."""
+    """The objects of an entry node, as nested lists of its batch shape; anything else unchanged."""
     return value.tolist() if isinstance(value, Node) and value._holds_object else value
 
 
@@ -575,7 +576,7 @@ pytree.register_pytree_node(
     NonTensorStack,
     _flatten_stack,
     _unflatten_stack,
-    flatten_with_keys_fn=lambda node: ([(pytree.GetAttrKey("index"), node._index)], node._table),  # pyright: ignore[reportArgumentType]  # the context is ours
+    flatten_with_keys_fn=lambda node: ([(pytree.GetAttrKey("index"), node._index)], node._table),  # pyright: ignore[reportArgumentType]  # our own context
     serialized_type_name="tensorclass.NonTensorStack",
     to_dumpable_context=lambda table: dumped(table, "a field of objects of elements"),
     from_dumpable_context=restored,
@@ -584,6 +585,6 @@ pytree.register_pytree_node(
     Unbatched,
     _flatten_unbatched,
     _unflatten_unbatched,
-    flatten_with_keys_fn=lambda node: ([(pytree.GetAttrKey("tensor"), node.tensor)], None),  # pyright: ignore[reportArgumentType]  # the context is ours
+    flatten_with_keys_fn=lambda node: ([(pytree.GetAttrKey("tensor"), node.tensor)], None),  # pyright: ignore[reportArgumentType]  # our own context
     serialized_type_name="tensorclass.Unbatched",
 )

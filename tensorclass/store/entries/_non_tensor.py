@@ -1,7 +1,7 @@
-"""Python objects as entries: one value for the batch, under the names that the original has for it.
+"""Python objects as entries: one value for the batch, under the names of `tensordict`.
 
-A `TensorDict` stores `"scan"` as it is. What is here wraps such a value: `NonTensorData` says that it is an object
-although it looks like a tensor, a number or a mapping, `MetaData` that it belongs to the batch as a whole.
+A `TensorDict` stores `"scan"` as it is. These classes wrap such a value: `NonTensorData` marks a tensor, number or
+mapping as an object, `MetaData` marks an object of the batch as a whole.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CONVERTED = (Mapping, bool, int, float, complex, np.ndarray, np.generic, list, 
 
 
 class NonTensorDataBase(Follower, Node, Generic[T]):
-    """What `NonTensorData` and `MetaData` share; for `isinstance` tests.
+    """The base class of `NonTensorData` and `MetaData`, for `isinstance` tests.
 
     >>> from tensorclass import MetaData, NonTensorData, NonTensorDataBase
     >>> [isinstance(cls("scan"), NonTensorDataBase) for cls in (NonTensorData, MetaData)]
@@ -61,7 +61,7 @@ class NonTensorDataBase(Follower, Node, Generic[T]):
         self._names = check_names(names, len(self._size))
 
     def _bound(self, size: torch.Size, device: torch.device | None, names: Names) -> Self:
-        """The same value for another batch; a holder keeps the one without a batch and gives out one with its own."""
+        """The same value for another batch; a container stores one without a batch, and returns one with its own."""
         new = object.__new__(type(self))
         new.data, new._size, new._device, new._names = self.data, size, device, names
         return new
@@ -114,7 +114,7 @@ class NonTensorDataBase(Follower, Node, Generic[T]):
 
     @property
     def device(self) -> torch.device | None:
-        """The device of the batch; the object itself is on none."""
+        """The device of the batch; the object itself has none."""
         return self._device
 
     @property
@@ -123,11 +123,11 @@ class NonTensorDataBase(Follower, Node, Generic[T]):
         return [None] * len(self._size) if self._names is None else list(self._names)
 
     def tolist(self) -> list[Any]:
-        """The value as nested lists of the batch shape; the value itself without batch dims."""
+        """The value as nested lists of the batch shape; without batch dims, the value itself."""
         return NonTensorStack.of_one(self, self._size).tolist()
 
     def maybe_to_stack(self) -> NonTensorStack[T]:
-        """One value for each element of the batch.
+        """A stack with one value per element of the batch.
 
         >>> from tensorclass import NonTensorData
         >>> NonTensorData("a", batch_size=[2]).maybe_to_stack()
@@ -144,7 +144,7 @@ class NonTensorDataBase(Follower, Node, Generic[T]):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the value."""
-        return self.data(*args, **kwargs)  # type: ignore[operator]  # whoever calls it knows that it is a function
+        return self.data(*args, **kwargs)  # type: ignore[operator]  # the caller knows that it is a function
 
     # ---- comparing -----------------------------------------------------------------------------------------------
 
@@ -159,7 +159,7 @@ class NonTensorDataBase(Follower, Node, Generic[T]):
         return other.data
 
     def __eq__(self, other: object) -> Any:
-        """A bool tensor of the batch shape, against another entry or one object."""
+        """Compare with another entry or one object; returns a bool tensor of the batch shape."""
         if isinstance(other, NonTensorStack):
             return other == self.maybe_to_stack()
         return self._fill(same_object(self.data, self._theirs(other, "==")))
@@ -207,14 +207,14 @@ class NonTensorDataBase(Follower, Node, Generic[T]):
 
 @trusted
 class NonTensorData(NonTensorDataBase[T]):
-    """One Python object that every element of the batch has.
+    """One Python object that all elements of the batch share.
 
-    Stacking gives a `NonTensorStack` with one value for each element; indexing and reshaping keep the one value.
-    `td["name"] = "scan"` needs no wrapper; a number, a list, a mapping or a tensor that is to stay an object does.
+    Stacking returns a `NonTensorStack` with one value per element; indexing and reshaping keep the single value.
+    `td["name"] = "scan"` needs no wrapper; a number, a list, a mapping or a tensor needs one to be stored as an object.
 
     Args:
         data: the object.
-        batch_size: the batch that it belongs to; that of the holder once it is an entry.
+        batch_size: the batch size that it belongs to; as an entry, that of its container.
         device: the device of the batch.
         names: a name or None for each batch dim.
 
@@ -238,18 +238,18 @@ class NonTensorData(NonTensorDataBase[T]):
 
 @trusted
 class MetaData(NonTensorDataBase[T]):
-    """One Python object that belongs to the batch as a whole, and stays one when batches that hold it are joined.
+    """One Python object that belongs to the batch as a whole; joining batches keeps a single object.
 
-    `MetaData[cls]` makes a class that holds instances of `cls` only.
+    `MetaData[cls]` is a class that accepts only instances of `cls`.
 
     Args:
         data: the object.
-        batch_size: the batch that it belongs to; that of the holder once it is an entry.
+        batch_size: the batch size that it belongs to; as an entry, that of its container.
         device: the device of the batch.
         names: a name or None for each batch dim.
 
     Raises:
-        TypeError: by `MetaData[cls]`, for an object of another class.
+        TypeError: for an object of another class, by `MetaData[cls]`.
 
     >>> from tensorclass import MetaData, TensorDict
     >>> config = {"lr": 0.1}
@@ -280,13 +280,13 @@ class MetaData(NonTensorDataBase[T]):
 
 @trusted
 class UnbatchedTensor(Tensor):
-    """A tensor entry without batch dims: shape, index and join operations of its holder leave it as it is.
+    """A tensor entry without batch dims: shape, index and join operations of its container don't change it.
 
-    Arithmetic, moves and copies of the holder reach it. Joined containers must hold the same values.
+    Arithmetic, moves and copies of the container include it. Joined containers must have equal values.
 
     Args:
-        data: tensor or array of any shape.
-        batch_size: the batch of the holder; accepted for those who migrate, the shape does not depend on it.
+        data: a tensor or array of any shape.
+        batch_size: the batch size of the container; accepted for compatibility, the shape doesn't depend on it.
 
     >>> import torch
     >>> from tensorclass import TensorDict, UnbatchedTensor
@@ -297,7 +297,7 @@ class UnbatchedTensor(Tensor):
 
     def __new__(cls, data: Any, batch_size: Sequence[int] | None = None) -> Self:
         tensor = data if isinstance(data, Tensor) else torch.as_tensor(data)
-        new = tensor.as_subclass(cls)  # pyright: ignore[reportArgumentType]  # torch's stub names its own type variable
+        new = tensor.as_subclass(cls)  # pyright: ignore[reportArgumentType]  # torch's stub uses another type variable
         new._outer = as_batch_size(batch_size)
         return new
 
@@ -305,20 +305,20 @@ class UnbatchedTensor(Tensor):
 
     @property
     def batch_size(self) -> torch.Size:
-        """The batch size that was given; the shape does not depend on it."""
+        """The given batch size; the shape doesn't depend on it."""
         return getattr(self, "_outer", torch.Size([]))
 
     def copy(self) -> Self:
         """Another object around the same memory."""
         return type(self)(self.as_subclass(Tensor), self.batch_size)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:  # torch's own needs a `new_empty` of this class
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:  # the method of torch needs a `new_empty` of this class
         plain = deepcopy(self.detach().as_subclass(Tensor), memo)
         memo[id(self)] = new = type(self)(plain, self.batch_size)
         new.requires_grad_(self.requires_grad)
         return new
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]  # torch leaves it untyped
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]  # untyped in torch
         return f"UnbatchedTensor({self.as_subclass(Tensor)!r})"
 
 
@@ -339,19 +339,19 @@ View.object_type = NonTensorData
 
 @flags
 class NonTensorOps(Container):
-    """Reading and writing entries as Python objects."""
+    """Methods that read and write entries as Python objects."""
 
     __slots__ = ()
 
     def set_non_tensor(self, key: Key, value: Any) -> Self:
-        """Write a Python object as it is, also where another of its type would become a tensor or a container.
+        """Write a Python object unchanged, even if its type would otherwise become a tensor or a container.
 
         Args:
-            key: where to write; nested containers on the way are made.
+            key: the key to write; missing nested containers are created.
             value: the object.
 
         Raises:
-            LockedError: when the container is locked.
+            LockedError: if the container is locked.
 
         >>> from tensorclass import TensorDict
         >>> data = TensorDict(batch_size=[2]).set_non_tensor(("config", "steps"), [1, 2, 3])
@@ -363,10 +363,10 @@ class NonTensorOps(Container):
         return MappingOps.set(self, path, value if is_typed(holder) else NonTensorData(value))  # pyright: ignore[reportReturnType]  # mypy takes it for Self as it is
 
     def get_non_tensor(self, key: Key, default: Any = UNSET) -> Any:
-        """The Python object of an entry, a list of them where there is one for each element; a tensor as it is.
+        """The Python object of an entry; a list for one object per element; a tensor is returned unchanged.
 
         Raises:
-            MissingKeyError: when the key is absent and there is no default.
+            MissingKeyError: if the key is absent and there is no default.
 
         >>> from tensorclass import TensorDict
         >>> TensorDict(tags=["a", "b"], batch_size=[2]).get_non_tensor("tags")
@@ -384,7 +384,7 @@ class NonTensorOps(Container):
         """Whether an entry holds Python objects.
 
         Raises:
-            MissingKeyError: when the key is absent.
+            MissingKeyError: if the key is absent.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -396,10 +396,10 @@ class NonTensorOps(Container):
         return not isinstance(value, (Tensor, TensorCollection, Unbatched))
 
     def non_tensor_items(self, include_nested: bool = False) -> tuple[tuple[Any, Any], ...]:
-        """The entries that hold Python objects, as pairs of key and `NonTensorData` or `NonTensorStack`.
+        """The entries with Python objects, as pairs of key and `NonTensorData` or `NonTensorStack`.
 
         Args:
-            include_nested: those of nested containers as well, under nested keys.
+            include_nested: include those of nested containers, under nested keys.
 
         >>> from tensorclass import TensorDict
         >>> [key for key, _ in TensorDict(s="a", deep={"t": "b"}).non_tensor_items(include_nested=True)]
@@ -416,7 +416,7 @@ class NonTensorOps(Container):
 
 
 def presented(holder: TensorCollection, value: Any) -> Any:
-    """An entry as `get` gives it: a Python object in a `NonTensorData` with the batch size of its holder."""
+    """An entry as `get` returns it: a Python object in a `NonTensorData` with the batch size of its container."""
     if isinstance(value, (Tensor, TensorCollection, NonTensorStack)):
         return value
     if has_lengths(value):
@@ -428,13 +428,13 @@ def presented(holder: TensorCollection, value: Any) -> Any:
 
 
 def same_entry(a: Any, b: Any) -> bool:
-    """Whether two entries are the same Python object or equal ones."""
+    """Whether two entries are identical or equal Python objects."""
     mine, theirs = (value.data if isinstance(value, NonTensorDataBase) else value for value in (a, b))
     return type(theirs) is type(mine) and same_object(mine, theirs)
 
 
 def stays_one(values: Sequence[Any], how: Join) -> bool:
-    """Whether one value stands for those of several containers in their join."""
+    """Whether the join of several containers keeps one value."""
     if how.new_dim and not capture_non_tensor_stack():
         return False
     return all(same_object(value, values[0]) for value in values)
