@@ -172,16 +172,14 @@ class ScaleOps(TableOps):
         self, dst: int | None = None, *, group: Any = None, group_dst: int | None = None, init_tag: int = 0,
         pseudo_rand: bool = False, return_early: bool = False, consolidated: bool = False,
     ) -> Any:  # fmt: skip
-        """As `send`, but asynchronous; with `return_early`, returns a list of handles, whose `wait()` ends the
-        transfer.
-        """
+        """As `send`, but asynchronous; `return_early` returns a list of handles, whose `wait()` ends the transfer."""
         return scaling().isend(self, dst, group, group_dst, init_tag, return_early)
 
     def irecv(
         self, src: int | None = None, *, group: Any = None, group_src: int | None = None,
         return_premature: bool = False, init_tag: int = 0, pseudo_rand: bool = False, consolidated: bool = False,
     ) -> Any:  # fmt: skip
-        """As `recv`; with `return_premature`, returns a list of handles, whose `wait()` receives and writes."""
+        """As `recv`; `return_premature` returns a list of handles, whose `wait()` receives and writes."""
         return scaling().irecv(self, src, group, group_src, init_tag, return_premature)
 
     async def asend(self, dst: Any) -> None:

@@ -37,8 +37,7 @@ class NestedRows(Rows):
         return super().fixed(same)
 
     def twin(self, held: Held, base: tuple[Rows, Held] | None) -> Rows:
-        """Rows with the same lengths, and the same offsets object, by which torch recognizes matching nested tensors.
-        """
+        """Rows with the same lengths and the same offsets object, by which torch recognizes matching nested tensors."""
         same = held[0].device == self.held[0].device and torch.equal(held[1], self.held[1])
         if not same:
             return Rows(held, base)

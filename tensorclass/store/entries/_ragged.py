@@ -1,9 +1,9 @@
-"""`RaggedTensor`: one tensor for each element of the batch, each of its own length.
+"""`RaggedTensor`: one tensor for each element of the batch, of different lengths.
 
-The rows of all elements are in one table, with a span for each element: where it begins and how long it is. An int64
-tensor with the batch shape numbers the elements: a batch operation on the entry is the same operation on the numbers.
-Where torch makes a view of the numbers, the result is a view: it shares table and spans, and a write to either is in
-both. Where torch copies the numbers, the elements are copied.
+The rows of all elements are in one table, with a span for each element: its begin and its length. An int64 tensor with
+the batch shape numbers the elements: a batch operation on the entry is the same operation on the numbers. If torch
+makes a view of the numbers, the result is a view: it shares table and spans, and writes to either are visible in both.
+If torch copies the numbers, the elements are copied.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ Elements: TypeAlias = "Sequence[Tensor] | Sequence[Sequence[Tensor]] | Sequence[
 
 @answers
 class RaggedTensor(RaggedOps, Node, TensorEntry):
-    """One tensor for each element of the batch: shape `[t, *event]`, where `t` differs from element to element.
+    """One tensor for each element of the batch, with shape `[t, *event]`; `t` may differ between elements.
 
     Args:
-        tensors: the elements as a list, nested lists for several batch dims; or a nested tensor of torch, whose first
-            event dim may vary; or, with `lengths`, their rows one after another: `[total, *event]`.
-        lengths: how many rows each element has: integers `[*batch]` that add up to the total. The rows are not copied.
+        tensors: a list of elements, or nested lists for several batch dims; or a nested tensor of torch, whose first
+            event dim may vary; or, with `lengths`, the concatenated rows `[total, *event]`.
+        lengths: the number of rows of each element: integers `[*batch]` that add up to the total. The rows are not
+            copied.
 
     Raises:
-        StructureError: for elements that differ in dtype, device or in the dims behind the first, and for lengths that
-            do not add up.
+        StructureError: for elements that differ in dtype, device or event shape, and for lengths that don't add up.
         BatchSizeError: for nested lists without a regular shape.
 
     >>> import torch
@@ -68,13 +68,13 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
     __ragged_tensor__: ClassVar[bool] = True
     _has_lengths = True
     _rows: Rows
-    """What this one and all views of the same elements hold."""
+    """The rows that this tensor and all its views share."""
     _at: Tensor
-    """The number of each element among those of the rows: `[*batch]`."""
+    """The number of each element in `_rows`: `[*batch]`."""
     _seen: Held | None
-    """What the rows held when an operation began; None outside of operations."""
+    """The contents of the rows when an operation began; None outside operations."""
     _copy: tuple[Tensor, Tensor] | None
-    """The leaves that an operation was given, a copy where rows are apart in memory; None outside of operations."""
+    """The leaves that an operation got, a copy if rows are not contiguous in memory; None outside operations."""
 
     def __init__(
         self, tensors: Elements | RaggedTensor | Tensor, lengths: Tensor | Sequence[int] | Sequence[Any] | None = None
@@ -84,7 +84,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         made = self._read(rows, None) if lengths is None else self._of(rows, counted(rows, lengths), True)
         self._rows, self._at, self._seen, self._copy = made._rows, made._at, None, None
 
-    if TYPE_CHECKING:  # what checkers know of a field that is declared `Float32[RaggedTensor, "t d"]`
+    if TYPE_CHECKING:  # the types of a field `Float32[RaggedTensor, "t d"]` for checkers
 
         @overload
         def __get__(self, instance: None, owner: type) -> Self: ...
@@ -98,12 +98,12 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
 
     @classmethod
     def of(cls, values: Any, batch_size: Sequence[int], like: Tensor | None = None) -> RaggedTensor:
-        """Tensors from nested lists of the batch shape; a `RaggedTensor` stays what it is.
+        """Elements from nested lists of the batch shape; a `RaggedTensor` is returned unchanged.
 
         Args:
             values: the tensors.
             batch_size: the shape of the nesting; a single tensor is an element without batch dims.
-            like: an empty tensor `[0, *event]` whose dtype and event shape a batch without elements takes.
+            like: an empty tensor `[0, *event]` that gives the dtype and event shape of a batch without elements.
 
         >>> import torch
         >>> from tensorclass import RaggedTensor
@@ -126,7 +126,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
 
     @classmethod
     def _of(cls, table: Tensor, spans: Tensor, packed: bool = False) -> Self:
-        """Elements with rows of their own: a table, spans `[*batch, 2]`, and whether the table is those in order."""
+        """Elements with new rows: a table, spans `[*batch, 2]`, and whether the table is exactly the spans in order."""
         rows = Rows((table, spans, packed))
         return cls._at_rows(rows, rows.numbers, None)
 
@@ -138,7 +138,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
 
     @classmethod
     def _of_state(cls, values: Any, lengths: Any, path: Path) -> Self:
-        """Elements from what a state dict has of them."""
+        """Elements from the tensors in a state dict."""
         try:
             return cls._of(values, counted(values, lengths), True)
         except StructureError as error:
@@ -149,7 +149,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
 
     @property
     def _parts(self) -> Held:
-        """The table, the spans `[*batch, 2]` of the elements, and whether the table is exactly these in order."""
+        """The table, the spans `[*batch, 2]` of the elements, and whether the table is exactly the spans in order."""
         table, spans, packed = self._seen or self._rows.held
         if self._at is self._rows.numbers:
             return table, spans, packed
@@ -157,14 +157,14 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
 
     @classmethod
     def unpad(cls, padded: Tensor, lengths: Tensor | Sequence[int]) -> RaggedTensor:
-        """The elements of a padded tensor, without a copy.
+        """Make elements from a padded tensor, without a copy.
 
         Args:
             padded: `[*batch, max, *event]`.
-            lengths: `[*batch]`, integer: how much of each row counts.
+            lengths: `[*batch]`, integer: the valid length of each element.
 
         Raises:
-            BatchSizeError: when the shape of `lengths` is not how `padded` begins.
+            BatchSizeError: if the shape of `padded` doesn't begin with that of `lengths`.
             ValueError: for a length below 0 or above `max`.
 
         >>> import torch
@@ -174,7 +174,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         """
         return cls._of(*padded_rows(padded, lengths))
 
-    # ---- what it is ----------------------------------------------------------------------------------------------
+    # ---- properties ----------------------------------------------------------------------------------------------
 
     def _packed(self) -> tuple[Tensor, Tensor]:
         table, spans, packed = self._parts
@@ -182,7 +182,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
 
     @property
     def values(self) -> Tensor:
-        """The tensors of all elements one after another, in batch order: `[total, *event]`."""
+        """The concatenated rows of all elements, in batch order: `[total, *event]`."""
         return self._packed()[0]
 
     @property
@@ -199,12 +199,12 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
 
     @property
     def shape(self) -> torch.Size:
-        """The batch shape: one tensor for each element."""
+        """The batch shape: one tensor per element."""
         return self._at.shape
 
     @property
     def event_shape(self) -> torch.Size:
-        """The dims behind the one that varies, which all elements share."""
+        """The shape of a row, which all elements share."""
         return self._parts[0].shape[1:]
 
     @property
@@ -221,7 +221,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
 
     @property
     def device(self) -> torch.device:
-        """Where the elements live.
+        """The device of the elements.
 
         >>> import torch
         >>> from tensorclass import RaggedTensor
@@ -238,17 +238,17 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
     @overload
     def pad(self, value: complex = 0, *, return_mask: Literal[True]) -> tuple[Tensor, Tensor]: ...
     def pad(self, value: complex = 0, *, return_mask: bool = False) -> Tensor | tuple[Tensor, Tensor]:
-        """The elements as one tensor, each filled up to the longest.
+        """Pad the elements to the longest one, in one tensor.
 
         Args:
-            value: what follows the end of an element.
-            return_mask: give also `mask`, which is True where an element has a row.
+            value: the value of the padding.
+            return_mask: also return `mask`, which is True where an element has a row.
 
         Returns:
             `[*batch, max, *event]`; `max` is 0 without elements. With `return_mask` also bool `[*batch, max]`.
 
         Raises:
-            StructureError: when the dtype can't hold the value.
+            StructureError: if the dtype can't hold the value.
 
         >>> import torch
         >>> from tensorclass import RaggedTensor
@@ -266,7 +266,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         return (result, inside) if return_mask else result
 
     def pack(self) -> RaggedTensor:
-        """The same elements over a table that holds nothing else, in batch order.
+        """The same elements over a table with only their rows, in batch order.
 
         >>> import torch
         >>> from tensorclass import RaggedTensor
@@ -276,10 +276,10 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         return self._of(*self._packed(), True)
 
     def to_nested(self) -> Tensor:
-        """A nested tensor of torch in the jagged layout; it shares memory with the elements.
+        """Convert to a nested tensor of torch in the jagged layout, which shares memory with the elements.
 
         Raises:
-            StructureError: when there is not exactly one batch dim.
+            StructureError: unless there is exactly one batch dim.
 
         >>> import torch
         >>> from tensorclass import RaggedTensor
@@ -297,7 +297,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         """The tensor `[t, *event]` of one element.
 
         Raises:
-            ValueError: when there is another number of elements.
+            ValueError: unless there is exactly one element.
 
         >>> import torch
         >>> from tensorclass import RaggedTensor
@@ -312,7 +312,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         return table[start : start + length]
 
     def tolist(self) -> list[Any]:
-        """The tensors as nested lists of the batch shape; the tensor itself without batch dims.
+        """The tensors as nested lists of the batch shape; without batch dims, the tensor itself.
 
         >>> import torch
         >>> from tensorclass import RaggedTensor
@@ -345,14 +345,14 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
 
     def __reduce__(self) -> tuple[Any, ...]:
         table, spans = self._packed()
-        if table.untyped_storage().nbytes() > table.nbytes:  # a slice: pickled with all that it is a slice of
+        if table.untyped_storage().nbytes() > table.nbytes:  # a slice: pickle would include its whole storage
             table = table.clone()
         return _restore, (table, spans)
 
     # ---- comparison ----------------------------------------------------------------------------------------------
 
     def __eq__(self, other: object) -> Any:
-        """For each element whether the two tensors are equal: bool `[*batch]`; for each row, beside a number."""
+        """Whether the two tensors of each element are equal: bool `[*batch]`. Compared with a number: for each row."""
         if not isinstance(other, RaggedTensor):
             return self._pointwise(operator.eq, other)
         if other.shape != self.shape:
@@ -381,7 +381,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         return [table, spans] if kind == STORAGE else [table]
 
     def _over_values(self, over: Tensor, size: torch.Size) -> Tensor:
-        """A tensor that broadcasts to the batch size of the holder, as one that broadcasts over the values."""
+        """Expand a tensor that broadcasts to the batch size of the container, so that it broadcasts over the values."""
         table, spans, _ = self._parts
         lengths = spans[..., 1]
         each = over_events(over.expand(size), lengths.ndim - len(size)).expand(lengths.shape).reshape(-1)
@@ -389,7 +389,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
 
     def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
         table, spans, packed = self._parts
-        if kind != BATCHED and leaves and leaves[0] is (self._copy or self._parts)[0]:  # they stay where they are
+        if kind != BATCHED and leaves and leaves[0] is (self._copy or self._parts)[0]:  # the values did not move
             return self._at_rows(self._rows, self._at, None)
         if kind == STORAGE:
             rows = self._rows.twin((leaves[0], leaves[1], True), None)
@@ -399,7 +399,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
             if is_view(at, self._at):
                 return self._at_rows(self._rows, at, None)
             picked = (self._seen or self._rows.held)[1].reshape(-1, 2)[at]
-            if not is_plain(at) or torch.compiler.is_compiling():  # the lengths are not known: all rows are copied
+            if not is_plain(at) or torch.compiler.is_compiling():  # the lengths are unknown: copy all rows
                 return self._of(table.clone(), picked)
             return self._of(*pack(table, picked, True), True)
         if not leaves:
@@ -407,7 +407,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         new = leaves[0]
         alike = not spans.is_meta and is_plain(new) and is_plain(table) and same_storage(new, table)
         base = (self._rows, self._seen or self._rows.held) if alike else None
-        if base and not packed and len(new) == len(table):  # the whole table: the elements are where they were
+        if base and not packed and len(new) == len(table):  # the whole table: the spans did not change
             rows = self._rows.twin((new, base[1][1], base[1][2]), base)
             return self._at_rows(rows, rows.numbers if self._at is self._rows.numbers else self._at, None)
         count = len(table) if packed or spans.is_meta else int(spans[..., 1].sum())
@@ -435,7 +435,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
             joined = how.torch_fn([node._at for node in nodes], dim)
             return first._make([joined], joined.shape, None, BATCHED)  # type: ignore[no-any-return]  # of this class
         parts = [node._packed() for node in nodes]
-        # Without elements the event shape is a guess, and any will do.
+        # Without elements the event shape is a guess, so any table will do.
         tables = [table for table, spans in parts if spans.numel()] or [parts[0][0]]
         for table in tables:
             if table.shape[1:] != tables[0].shape[1:] or table.device != tables[0].device:
@@ -495,7 +495,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         return value._make([leaf.clone() for leaf in value._leaves(STORAGE)], size, None, STORAGE), at
 
     def _after(self, plan: Any) -> Self:
-        """What has the lengths that a planned write leaves."""
+        """Elements with the lengths that a planned write leaves."""
         value, at = plan
         table, spans, _ = self._rows.held
         flat = spans.reshape(-1, 2).clone()
@@ -507,11 +507,11 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         self._rows.put(at, *value._packed())
 
     def _lent(self, leaf: Tensor) -> bool:
-        """Whether a `VALUES` leaf is a copy, as the rows are apart in memory."""
+        """Whether a `VALUES` leaf is a copy, since the rows are not contiguous in memory."""
         return not same_storage(leaf, self._parts[0])
 
     def _fixed(self, expanded: bool = True, same: bool = True) -> str:
-        """Why elements of the same lengths, or of others, can't be written; empty when they can."""
+        """The reason why elements with the same lengths, or with others, can't be written; empty if they can."""
         return (unwritable(self._at, False) if expanded else "") or self._rows.fixed(same)
 
     def _take_back(self, leaf: Tensor) -> None:
@@ -519,7 +519,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         write_rows(table, spans, leaf)
 
     def _settle(self, leaf: Tensor) -> None:
-        """Hold a `VALUES` leaf of one's own, which says of itself whether it requires grad."""
+        """Replace the rows by a `VALUES` leaf, with its own `requires_grad`."""
         table, spans = self._packed()
         if leaf is not table:
             self._rows = Rows((leaf, spans, True))

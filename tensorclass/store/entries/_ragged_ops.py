@@ -1,4 +1,4 @@
-"""What ragged elements do with their rows: masks and offsets, reductions, arithmetic."""
+"""Operations of ragged tensors on their rows: masks and offsets, reductions, arithmetic."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def _binary(function: Callable[[Any, Any], Tensor], swapped: bool = False) -> Ca
 
 
 def mask_of(lengths: Tensor) -> Tensor:
-    """Bool `[*batch, max]`: which places of the padded form hold a row."""
+    """A mask `[*batch, max]`, bool: which positions of the padded form hold a row."""
     longest = int(lengths.max()) if lengths.numel() else 0
     return torch.arange(longest, device=lengths.device) < lengths.unsqueeze(-1)
 
 
 @answers
 class RaggedOps(Follower, Pointing):
-    """Methods of `RaggedTensor` over its rows, which are one after another in `values`."""
+    """Methods of `RaggedTensor` for its rows, which are concatenated in `values`."""
 
     __slots__ = ()
     __array_ufunc__: ClassVar[None] = None  # numpy scalars on the left leave the operation to the ragged tensor
@@ -65,7 +65,7 @@ class RaggedOps(Follower, Pointing):
 
     @property
     def offsets(self) -> Tensor:
-        """Where each element begins in `values`, and where the last one ends: int64 `[elements + 1]`.
+        """The begin of each element in `values`, and the end of the last: int64 `[elements + 1]`.
 
         >>> import torch
         >>> from tensorclass import RaggedTensor
@@ -77,7 +77,7 @@ class RaggedOps(Follower, Pointing):
 
     @property
     def mask(self) -> Tensor:
-        """Which places of `pad()` hold a row: bool `[*batch, max]`.
+        """Which positions of `pad()` hold a row: bool `[*batch, max]`.
 
         >>> import torch
         >>> from tensorclass import RaggedTensor
@@ -89,7 +89,7 @@ class RaggedOps(Follower, Pointing):
 
     @property
     def segment_ids(self) -> Tensor:
-        """The number of the element that each row of `values` belongs to, in batch order: int64 `[total]`.
+        """The element number of each row of `values`, in batch order: int64 `[total]`.
 
         >>> import torch
         >>> from tensorclass import RaggedTensor
@@ -102,10 +102,10 @@ class RaggedOps(Follower, Pointing):
     # ---- functions of the rows -----------------------------------------------------------------------------------
 
     def apply(self, function: Callable[[Tensor], Tensor]) -> Self:
-        """What a function makes of the rows of all elements, with the same lengths.
+        """Apply a function to the rows of all elements; the lengths don't change.
 
         Args:
-            function: is called once, with `values`; gives a tensor `[total, ...]`.
+            function: called once, with `values`; returns a tensor `[total, ...]`.
 
         Raises:
             StructureError: for a result with another number of rows.
@@ -126,14 +126,14 @@ class RaggedOps(Follower, Pointing):
         return self._of(found, spans, True)
 
     def filter(self, keep: Tensor | Sequence[bool] | RaggedOps | Callable[[Tensor], Tensor]) -> Self:
-        """The elements with some of their rows; index with a mask to keep some of the elements.
+        """Keep some of the rows of the elements. To keep some of the elements, index with a mask.
 
         Args:
-            keep: bool `[total]`, one for each row of `values`; a ragged one, as `labels == 0` gives; or a function
-                that makes it of `values`.
+            keep: bool `[total]`, one for each row of `values`; a ragged mask, such as `labels == 0`; or a function of
+                `values` that returns a mask.
 
         Raises:
-            StructureError: for something that is not such a mask.
+            StructureError: for anything but such a mask.
 
         >>> import torch
         >>> from tensorclass import RaggedTensor
@@ -158,7 +158,7 @@ class RaggedOps(Follower, Pointing):
     # ---- reductions: one result for each element -----------------------------------------------------------------
 
     def sum(self) -> Tensor:
-        """The sum of the rows of each element, 0 without rows: `[*batch, *event]`. Integers and bools give int64.
+        """The sum of the rows of each element, `[*batch, *event]`; 0 without rows. Integers and bools give int64.
 
         >>> import torch
         >>> from tensorclass import RaggedTensor
@@ -172,7 +172,7 @@ class RaggedOps(Follower, Pointing):
         return found.reshape((*self.shape, *values.shape[1:]))
 
     def mean(self) -> Tensor:
-        """The mean of the rows of each element, nan without rows: `[*batch, *event]`.
+        """The mean of the rows of each element, `[*batch, *event]`; nan without rows.
 
         Raises:
             TypeError: for integers; convert them first: `ragged.apply(Tensor.float)`.
@@ -186,10 +186,10 @@ class RaggedOps(Follower, Pointing):
         )
 
     def max(self, *, initial: complex | None = None) -> Tensor:
-        """The largest row of each element, one by one in the event dims: `[*batch, *event]`; nan wins.
+        """The maximum over the rows of each element, `[*batch, *event]`; nan wins.
 
         Args:
-            initial: what an element without rows gives.
+            initial: the result for an element without rows.
 
         Raises:
             ValueError: for an element without rows, unless `initial` is given; names it.
@@ -202,7 +202,7 @@ class RaggedOps(Follower, Pointing):
         return self._extreme("amax", initial)
 
     def min(self, *, initial: complex | None = None) -> Tensor:
-        """The smallest row of each element; as `max` otherwise."""
+        """The minimum over the rows of each element; see `max`."""
         return self._extreme("amin", initial)
 
     def _extreme(self, how: Literal["amax", "amin"], initial: complex | None) -> Tensor:
@@ -245,7 +245,7 @@ class RaggedOps(Follower, Pointing):
                 "element gives the rows `values[x.segment_ids]`"
             )
         elif not isinstance(other, (*SCALARS, Tensor)):
-            return NotImplemented  # type: ignore[no-any-return]  # what Python expects of an operator
+            return NotImplemented  # type: ignore[no-any-return]  # the protocol of operators
         return self._of(function(right, table) if swapped else function(table, right), spans, True)
 
     def _require_aligned(self, other: RaggedOps, op: str) -> None:
@@ -286,7 +286,7 @@ class RaggedOps(Follower, Pointing):
 
 
 def over(index: Tensor, values: Tensor) -> Tensor:
-    """An index of rows, for each number of the rows."""
+    """Expand an index of rows to every number of the rows."""
     return index.reshape(-1, *[1] * (values.ndim - 1)).expand_as(values)
 
 

@@ -1,4 +1,4 @@
-"""The rows of ragged elements: from lists and padded tensors to one table with spans, and the table put in order."""
+"""The rows of ragged elements: made from lists and padded tensors as one table with spans; packing of the table."""
 
 from __future__ import annotations
 
@@ -22,11 +22,14 @@ _PUTS: Final = forked(threading.Lock())
 
 
 class Rows:
-    """What ragged elements and all views of them share; it is replaced at once, as other threads may read."""
+    """The state that ragged elements share with all their views.
+
+    It is replaced in one step, since other threads may read.
+    """
 
     __slots__ = ("base", "held", "numbers")
     base: tuple[Rows, Held] | None
-    """Of rows over the memory of others, as `detach` gives them: the others, and what those held then."""
+    """For rows over the memory of others, as after `detach`: the others, and their contents at that time."""
 
     def __init__(self, held: Held, base: tuple[Rows, Held] | None = None) -> None:
         self.held, self.base = held, base
@@ -34,12 +37,12 @@ class Rows:
         self.numbers = torch.arange(size.numel(), device=held[1].device).reshape(size)
 
     def twin(self, held: Held, base: tuple[Rows, Held] | None) -> Rows:
-        """Rows of the same number of elements."""
+        """Rows for the same number of elements."""
         return Rows(held, base)
 
     def put(self, at: Tensor, new: Tensor, spans: Tensor) -> None:
-        """Give the elements of these numbers other values: in place where their lengths stay."""
-        with _PUTS:  # the table is read and replaced: of two threads that write other elements one would be lost
+        """Replace the values of the elements with these numbers; in place if the lengths don't change."""
+        with _PUTS:  # read and replace the table under a lock: else one of two concurrent writes would be lost
             table, old, _ = self.held
             flat, wide = old.reshape(-1, 2), spans.to(old.device).expand(*at.shape, 2)
             if not old.is_meta and torch.equal(flat[at][..., 1], wide[..., 1]):
@@ -52,7 +55,7 @@ class Rows:
             self.held = (*pack(table, changed.reshape(old.shape)), True)
 
     def fixed(self, same: bool) -> str:
-        """Why elements of the same lengths, or of others, can't be written; empty when they can."""
+        """The reason why elements with the same lengths, or with others, can't be written; empty if they can."""
         rows = self
         while rows.base is not None:
             rows, then = rows.base
@@ -72,7 +75,7 @@ class Rows:
 
 
 def nesting(values: Any) -> torch.Size:
-    """The shape of nested lists, read off the first entry of each level."""
+    """The shape of nested lists, from the first entry of each level."""
     shape: list[int] = []
     while isinstance(values, (list, tuple)):
         shape.append(len(values))
@@ -84,7 +87,7 @@ def leaves_of(values: Any, size: torch.Size, path: str = "") -> list[Tensor]:
     """The tensors in nested lists of a shape, in order.
 
     Raises:
-        BatchSizeError: when the lists do not have the shape.
+        BatchSizeError: if the lists don't have the shape.
         StructureError: for an entry that is not a tensor with a dim.
     """
     if not size:
@@ -117,10 +120,10 @@ def _shown(value: Any) -> str:
 
 
 def table_of(elements: Sequence[Tensor], like: Tensor | None) -> Tensor:
-    """The elements one after another.
+    """Concatenate the elements.
 
     Raises:
-        StructureError: when they differ in more than their length; names the first that does.
+        StructureError: if they differ in more than their length; names the first that does.
     """
     if not elements:
         return torch.empty(0) if like is None else like[:0]
@@ -139,16 +142,16 @@ def _facts(element: Tensor) -> str:
 
 
 def spans_of(lengths: Tensor) -> Tensor:
-    """Starts and lengths `[*batch, 2]` of elements that are one after another."""
+    """Starts and lengths `[*batch, 2]` of consecutive elements."""
     flat = lengths.reshape(-1)
     return torch.stack([flat.cumsum(0) - flat, flat], -1).reshape(*lengths.shape, 2)
 
 
 def counted(values: Any, lengths: Any) -> Tensor:
-    """The spans of elements whose rows are one after another, by their lengths.
+    """The spans of consecutive elements with given lengths.
 
     Raises:
-        StructureError: for lengths that are not counts, or do not add up to the rows.
+        StructureError: for lengths that are not counts, or don't add up to the number of rows.
     """
     counts = (
         torch.as_tensor(lengths) if not isinstance(values, Tensor) else torch.as_tensor(lengths, device=values.device)
@@ -165,10 +168,10 @@ def counted(values: Any, lengths: Any) -> Tensor:
 
 
 def padded_rows(padded: Tensor, lengths: Tensor | Sequence[int]) -> tuple[Tensor, Tensor]:
-    """A padded tensor as a table, and the spans of what counts.
+    """A padded tensor as a table, and the spans of its valid rows.
 
     Raises:
-        BatchSizeError: when the shape of `lengths` is not how `padded` begins.
+        BatchSizeError: if the shape of `padded` doesn't begin with that of `lengths`.
         ValueError: for lengths that are not integers, or outside the padded dim.
     """
     counts = torch.as_tensor(lengths, device=padded.device)
@@ -191,18 +194,18 @@ def padded_rows(padded: Tensor, lengths: Tensor | Sequence[int]) -> tuple[Tensor
 
 
 def holds(dtype: torch.dtype, value: complex) -> bool:
-    """Whether a dtype can hold a number; a floating one may round it."""
+    """Whether a dtype can hold a number; a floating dtype may round it."""
     if not isinstance(value, SCALARS):
         raise ArgumentError(f"a number is expected, got {value!r:.60} of type {type(value).__name__}")
     try:
         number = torch.tensor(value, dtype=dtype)
-    except (RuntimeError, OverflowError):  # too large, or complex where the dtype is real
+    except (RuntimeError, OverflowError):  # too large, or complex for a real dtype
         return False
     return rank(value) <= rank(number) or bool(number.item() == value)
 
 
 def pack(table: Tensor, spans: Tensor, copy: bool = False) -> tuple[Tensor, Tensor]:
-    """A table that holds the spans in their order and nothing else; a view where they lie like that, unless `copy`."""
+    """A table with only the rows of the spans, in order; a view if possible, unless `copy`."""
     if spans.is_meta:
         return table, spans
     starts, lengths = spans.reshape(-1, 2).unbind(1)
@@ -214,7 +217,7 @@ def pack(table: Tensor, spans: Tensor, copy: bool = False) -> tuple[Tensor, Tens
 
 
 def rows_of(spans: Tensor) -> Tensor:
-    """The numbers of all rows of the spans, one span after another."""
+    """The row numbers of all spans, concatenated."""
     starts, lengths = spans.reshape(-1, 2).unbind(1)
     total = int(lengths.sum())
     shift = torch.repeat_interleave(starts - (lengths.cumsum(0) - lengths), lengths, output_size=total)

@@ -1,4 +1,5 @@
-"""What objects of elements share with their views: a table of objects, and where each element's is in it."""
+"""The state that per-element objects share with their views: a table of objects, and the index of each element in it.
+"""
 
 from __future__ import annotations
 
@@ -21,28 +22,28 @@ _functorch = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue] 
 
 
 def _alone() -> AbstractContextManager[Any]:
-    """Other threads wait; traced code has no others."""
+    """A lock for other threads; none in traced code."""
     return nullcontext() if torch.compiler.is_compiling() else _WRITING
 
 
 class Pointing:
-    """Says where the values are when an attribute is asked for that an entry lacks."""
+    """Raises an error that shows how to reach the values, for an attribute that an entry lacks."""
 
     __slots__ = ()
     _instead: ClassVar[str]
 
     def _absent(self, name: str) -> Any:
-        if name[0] == "_" or hasattr(type(self), name):  # a protocol asks, or one of our own has failed: say so again
+        if name[0] == "_" or hasattr(type(self), name):  # a protocol check, or one of our own properties raised: re-raise
             return object.__getattribute__(self, name)
         error = f"a {type(self).__name__} has no attribute `{name}`; {self._instead}"
         raise AttributeError(error, name=name, obj=self)
 
-    if not TYPE_CHECKING:  # checkers report what is not there
+    if not TYPE_CHECKING:  # checkers report missing attributes
         __getattr__ = _absent
 
 
 class UsedAsObject(Pointing):
-    """A stack without dims prints, counts and is true as its one object."""
+    """A stack without dims is printed, compared and converted like its only object."""
 
     __slots__ = ()
 
@@ -60,22 +61,24 @@ class UsedAsObject(Pointing):
 
 
 class Slots:
-    """A place for each element of a stack, that all its views write to; held as one, as other threads may read."""
+    """A place for each element of a stack, which all its views write to; replaced in one step, since other threads may
+    read.
+    """
 
     __slots__ = ("_made", "held")
     held: tuple[Sequence[Any], Tensor]
-    """Table and places, which are replaced together."""
+    """Table and indices, which are replaced together."""
 
     def __init__(self, table: Sequence[Any], places: Tensor, numbers: Tensor | None = None) -> None:
         mapped = not isinstance(places, Tensor) or (not is_plain(places) and _functorch.is_batchedtensor(places))
-        numbers = places if mapped else numbers  # vmap maps over these, and makes no views of them
+        numbers = places if mapped else numbers  # vmap maps over these without making views
         self.held, self._made = (table, places), numbers
 
     def numbers(self) -> Tensor:
-        """The number of each element: made once it is asked for."""
+        """The number of each element, made on demand."""
         made = self._made
         if made is None:
-            with _alone():  # views share these numbers, whichever thread asks first
+            with _alone():  # views share these numbers, so make them once
                 if self._made is None:
                     places = self.held[1]
                     self._made = torch.arange(places.numel(), device=places.device).reshape(places.shape)
@@ -83,13 +86,13 @@ class Slots:
         return made
 
     def find(self, places: Tensor, numbers: Tensor | None) -> Tensor:
-        """Where the elements of some numbers are in the table."""
+        """The positions in the table of elements with these numbers."""
         if numbers is None or numbers is self._made:
             return places
         return numbers if places is self._made else places.reshape(-1)[numbers]
 
     def write(self, numbers: Tensor | None, parts: Any, objects: Sequence[Any], index: Tensor) -> None:
-        """Let elements have other objects; what views in other threads write meanwhile is not lost."""
+        """Replace the objects of elements; concurrent writes through views in other threads are not lost."""
         with _alone():
             table, places = self.held
             changed, at, new = places.clone(), parts, index.to(places.device) + len(table)
@@ -100,7 +103,7 @@ class Slots:
 
 
 def is_view(new: Tensor, old: Tensor) -> bool:
-    """Whether the result of an operation shares memory with its input; also of tensors that have no memory to show."""
+    """Whether the result of an operation shares memory with its input; also for tensors without readable memory."""
     base = new._base
     if base is not None:
         return base is old or base is old._base
@@ -122,7 +125,7 @@ def tabulate(values: list[Any]) -> tuple[tuple[Any, ...], Tensor]:
     shape: list[int] = []
     level: Any = values
     while isinstance(level, list):
-        if len(shape) == 64:  # the most dims that torch knows: a list that holds itself
+        if len(shape) == 64:  # the most dims of torch: a list that contains itself
             raise too_deep("")
         shape.append(len(level))
         level = level[0] if level else None

@@ -1,1 +1,1 @@
-"""Lazy stacks: containers kept apart along one dim, which answer as one."""
+"""Lazy stacks: containers that are kept separate along one dim, and behave as one."""

@@ -1,7 +1,7 @@
-"""What a lazy stack is: its members, the dim along which they are, and the primitives of a container over them."""
+"""The base of lazy stacks: their members, the stack dim, and the primitives of a container."""
 
-# Operations call each other past the instance: pyright takes what they return for the mixin, mypy for Self as it is.
-# pyright: reportIncompatibleVariableOverride=false
+# Operations call each other through the class: pyright infers the mixin as their result, mypy infers Self. pyright:
+# reportIncompatibleVariableOverride=false
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ Hook: TypeAlias = "Callable[[Any], Any] | None"
 
 
 class LazyBase(TensorDictBase):
-    """The primitives. Leaves are those of the members, one member after the other; batch leaves are stacked."""
+    """The primitives. The leaves are those of the members, one member after the other; for batch operations, the stack
+    itself.
+    """
 
     __slots__ = (
         "__weakref__", "_dim_name", "_equality", "_joiner", "_lock", "_members", "_origin", "_template", "_undo",
@@ -41,7 +43,7 @@ class LazyBase(TensorDictBase):
     """An empty container of the members' batch size, for a stack without members."""
     _dim_name: str | None
     _joiner: type[Any]
-    """Who says what becomes of Python objects that are read together: a typed class that wraps the stack."""
+    """The class that joins Python objects when they are read: a typed class around the stack, else its own."""
     _lock: Owners | None
     _undo: list[Any]
     _origin: Any
@@ -78,7 +80,7 @@ class LazyBase(TensorDictBase):
         return self._new(members, self.stack_dim, self._dim_name, self._template)
 
     def _restack(self, members: Sequence[Any], dim: int, dim_name: str | None = None) -> Any:
-        """A lazy stack of containers; of instances of one class, an instance of it over a lazy stack."""
+        """A lazy stack of containers; for instances of one typed class, an instance of it over a lazy stack."""
         cls = type(members[0])
         if cls._layered and all([type(member) is cls for member in members]):
             return cls._wrap(self._of([member._store for member in members], dim, dim_name)._joined_by(cls))
@@ -88,11 +90,11 @@ class LazyBase(TensorDictBase):
         self._joiner = cls
         return self
 
-    # ---- what follows from the members ---------------------------------------------------------------------------
+    # ---- derived from the members --------------------------------------------------------------------------------
 
     @property
     def tensordicts(self) -> list[Any]:
-        """The members, in a new list: use `append`, `insert` and `extend` to add some."""
+        """The members, in a new list. To add members, use `append`, `insert` and `extend`."""
         return list(self._members)
 
     @property
@@ -144,7 +146,7 @@ class LazyBase(TensorDictBase):
         return self._batch_size[0] if self.stack_dim else len(self._members)
 
     def _resize(self, size: torch.Size, path: tuple[str, ...]) -> None:
-        """The members take the size, all or none; the stack dim keeps its length."""
+        """Resize the members, all or none; the stack dim keeps its length."""
         self._check_size(size, path)
         for member in self._members:
             member._resize(self._inner_size(size), path)
@@ -159,7 +161,7 @@ class LazyBase(TensorDictBase):
         return torch.Size((*size[: self.stack_dim], *size[self.stack_dim + 1 :]))
 
     def _member(self, index: Any) -> Any:
-        """The member at an int, where members are along the first dim; None for any other index."""
+        """The member at an int, if the stack dim is the first; None for any other index."""
         members = self._members
         if self.stack_dim == 0 and -len(members) <= index < len(members):
             return members[index]
@@ -168,14 +170,14 @@ class LazyBase(TensorDictBase):
     # ---- leaves --------------------------------------------------------------------------------------------------
 
     def _leaves(self, kind: Kind = BATCHED) -> list[Any]:
-        """Of the operations on batch dims it is a leaf itself: it has the methods of a tensor for them."""
+        """For operations on batch dims, the stack itself is the leaf: it has the methods of a tensor for them."""
         if kind == BATCHED:
             return [self]
         return [leaf for member in self._members for leaf in member._leaves(kind)]
 
     def _open(self, leaves: list[Any], kind: Kind = BATCHED) -> Any:
         if kind == BATCHED:
-            still = self._with(self._members)  # other threads may add members meanwhile
+            still = self._with(self._members)  # a snapshot: other threads may add members
             leaves.append(still)
             return Place()
         return self._with([member._open(leaves, kind) for member in list(self._members)])
@@ -183,10 +185,12 @@ class LazyBase(TensorDictBase):
     def _beside(
         self, other: Any, mine: list[Tensor], theirs: list[Tensor], write: Write = "", whole: bool = True
     ) -> Self | None:
-        """Of a stack along the same dim, member by member; their leaves lack the dim that an index may be over."""
+        """For stacks along the same dim, pair member by member; not for an index, since leaves of members lack the
+        stack dim.
+        """
         if write == "index" or type(other) is not type(self) or other.stack_dim != self.stack_dim:
             return None
-        members, others = list(self._members), list(other._members)  # other threads may add members meanwhile
+        members, others = list(self._members), list(other._members)  # a snapshot: other threads may add members
         twins: list[Any] = []
         for member, there in zip(members, others, strict=False):
             twins.append(member._beside(there, mine, theirs, write, whole) if type(there) is type(member) else None)
@@ -213,7 +217,7 @@ class LazyBase(TensorDictBase):
 
     def _solid(self) -> Any:
         """The dense container of the same entries."""
-        stack = self._with(self._members)  # other threads may add members meanwhile
+        stack = self._with(self._members)  # a snapshot: other threads may add members
         stack._require_dense()
         data: dict[str, Any] = {}
         for key in entries.common_keys(stack._members):
@@ -222,7 +226,7 @@ class LazyBase(TensorDictBase):
         return TensorDict._from_entries(data, stack._batch_size, stack._device, stack._names)
 
     def _require_dense(self) -> None:
-        """Refuse what no dense container can hold: sizes that differ, keys that only some members have."""
+        """Refuse a stack that can't be dense: different sizes, or keys that only some members have."""
         size = self._batch_size
         if -1 in size:
             sizes = [list(member._batch_size) for member in self._members]
@@ -261,7 +265,7 @@ class LazyBase(TensorDictBase):
     def _outline(self) -> dict[str, Any]:
         if not self._members:
             return {}
-        members = list(self._members)  # other threads may write meanwhile
+        members = list(self._members)  # a snapshot: other threads may write to it
         first = members[0]._outline().copy()
         found = {key: first[key] for key in entries.shared_keys([first, *[m._outline() for m in members[1:]]])}
         for key, value in found.items():
@@ -272,7 +276,7 @@ class LazyBase(TensorDictBase):
         return found
 
     def _shapes(self) -> dict[str, Any]:
-        """Dtypes and shapes of tensors, which `repr` prints without stacking them."""
+        """Dtypes and shapes of tensors for `repr`, without stacking."""
         return entries.shapes(self)
 
     def _repr_extras(self) -> list[tuple[str, Any]]:
@@ -303,13 +307,13 @@ class LazyBase(TensorDictBase):
     # ---- locking, copying ----------------------------------------------------------------------------------------
 
     def _require_unlocked(self, what: str, key: str | None = None) -> None:
-        """Structural writes reach the members, so these are asked as well."""
+        """Structural writes reach the members, so check these as well."""
         super()._require_unlocked(what, key)
         for member in self._members:
             member._require_unlocked(what, key)
 
     def _set_lock(self, owner: object | None, held: bool = True) -> None:
-        own = held or self._lock is not None  # else members that are locked one by one are what the user unlocks
+        own = held or self._lock is not None  # else the user has locked, and unlocks, the members one by one
         if own:
             self._lock = changed(self, owner, held)
         if held or (self._lock is None and (own or owner is None)):
@@ -321,7 +325,7 @@ class LazyBase(TensorDictBase):
             member._refuse_frozen(what)
 
     def _owners(self) -> Owners | None:
-        """Its own, or none in particular when every member is locked: what is read from a locked stack is."""
+        """Its owners; or an empty set if every member is locked, since then values read from the stack are locked."""
         if self._lock is None and self._members and None not in [m._owners() for m in self._members]:
             return ()
         return self._lock
@@ -350,7 +354,7 @@ class LazyBase(TensorDictBase):
 
 
 class Place(TensorCollection):
-    """Replaces a lazy stack in a twin, until an operation on batch dims has given what comes there."""
+    """A placeholder for a lazy stack in a twin, until an operation on batch dims returns its result."""
 
     __slots__ = ("_batch_size", "_names")
 
@@ -362,7 +366,7 @@ class Place(TensorCollection):
         return self
 
     def _refill(self, leaves: Iterable[Any], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Any:
-        """What the operation gave, as a container that nobody else has, with the dim names of its holder."""
+        """The result of the operation, as a container without other references, with the dim names of its parent."""
         new = next(iter(leaves))._twin()  # it may be a member
         own = new._names
         if names is not None or own is not None:
@@ -375,7 +379,7 @@ class Place(TensorCollection):
 
 
 def fixed_size(size: Sequence[int], own: torch.Size) -> BatchSizeError:
-    """The error for a batch size that the members do not give."""
+    """The error for a batch size that doesn't follow from the members."""
     return BatchSizeError(
         f"lazy stack: batch size {list(size)} is not what its members give, which is {list(own)}; the stack dim has "
         "the number of members, the other dims are theirs; make a new stack, or `densify` first"
@@ -401,7 +405,7 @@ def check_members(members: Sequence[Any], strict_shape: bool) -> int:
 
 
 def require_alike(first: Any, member: Any, position: int, strict_shape: bool) -> None:
-    """Refuse a member that can't be beside the first."""
+    """Refuse a member that can't be stacked with the first."""
     size, other = first._batch_size, member._batch_size
     if len(size) != len(other) or (strict_shape and size != other):
         rule = "the same batch size" if strict_shape else "as many batch dims"
@@ -418,7 +422,7 @@ def require_alike(first: Any, member: Any, position: int, strict_shape: bool) ->
 def empty_template(
     batch_size: Sequence[int] | int | None, device: Device, names: Sequence[str | None] | None
 ) -> TensorDict:
-    """What a stack without members remembers of those to come."""
+    """The template that a stack without members has for its first member."""
     size = as_batch_size(batch_size)
     return TensorDict._of({}, size, as_device(device), check_names(names, len(size)), True)
 

@@ -1,4 +1,4 @@
-"""Entries of a lazy stack: the keys that all members have, and values that are stacked when they are read."""
+"""The entries of a lazy stack: the keys that all members have, with values that are stacked when they are read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .._fitting import missing
 
 
 class Entries(Mapping[str, Any]):
-    """The entries of a lazy stack, to be read; the keys are a snapshot, a value is stacked when it is read."""
+    """A read-only mapping of the entries of a lazy stack. Keys are a snapshot; a value is stacked when it is read."""
 
     __slots__ = ("_known", "_stack")
 
@@ -30,7 +30,7 @@ class Entries(Mapping[str, Any]):
 
     @property
     def _keys(self) -> dict[str, None]:
-        """Found when they are asked for: to read one entry takes no look at the others."""
+        """The keys, computed on demand, so that reading one entry doesn't look at the others."""
         if self._known is None:
             self._known = dict.fromkeys(common_keys(self._stack._members))
         return self._known
@@ -59,7 +59,7 @@ class Entries(Mapping[str, Any]):
 
 
 class Snapshot(Entries, MutableMapping[str, Any]):
-    """The same, to be kept and changed by whoever asked for it; the stack does not change."""
+    """A copy of the entries that the caller may keep and change; the stack doesn't change."""
 
     __slots__ = ("_replaced",)
 
@@ -80,7 +80,7 @@ class Snapshot(Entries, MutableMapping[str, Any]):
 
 
 class Uneven(Entry):
-    """An entry as it prints where no tensor shows it: -1 is where members differ."""
+    """The printed form of an entry that can't be stacked: -1 for sizes in which members differ."""
 
     __slots__ = ("dtype", "shape")
 
@@ -109,7 +109,7 @@ def shared_keys(tables: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def exclusive_keys(members: Sequence[Any]) -> dict[str, list[int]]:
-    """The keys that only some members have, each with the positions of those."""
+    """The keys that only some members have, each with the positions of these members."""
     common = set(common_keys(members))
     found: dict[str, list[int]] = {}
     for position, member in enumerate(members):
@@ -120,10 +120,10 @@ def exclusive_keys(members: Sequence[Any]) -> dict[str, list[int]]:
 
 
 def values_of(stack: Any, key: str) -> list[Any]:
-    """What each member stores under a key.
+    """The stored value of each member under a key.
 
     Raises:
-        MissingKeyError: when a member lacks it; names those that have it.
+        MissingKeyError: if a member lacks it; names the members that have it.
     """
     try:
         return [member._live()[key] for member in stack._members]
@@ -148,20 +148,20 @@ def _lacking(stack: Any, key: str) -> str:
 
 
 def read(stack: Any, key: str) -> Any:
-    """The entry as the stack shows it: stacked tensors, a lazy stack of containers, joined objects."""
+    """The value of an entry: stacked tensors, a lazy stack of containers, or joined objects."""
     if not stack._members:
         raise missing(stack, key)
     value = combine(stack, key, values_of(stack, key))
     if stack.hook_out is None:
         return value
     if isinstance(value, TensorCollection) and value._stacked:
-        value.hook_out = stack.hook_out  # type: ignore[attr-defined]  # of a lazy stack, which was made for this read
+        value.hook_out = stack.hook_out  # type: ignore[attr-defined]  # a lazy stack that was made for this read
         return value
     return stack.hook_out(value)
 
 
 def combine(stack: Any, key: str, values: Sequence[Any]) -> Any:
-    """One value for the stack from one for each member."""
+    """Combine the values of the members into one."""
     first = values[0]
     if all([isinstance(value, Tensor) for value in values]):
         rows = [Ragged.over(value) for value in values] if first.is_nested else []
@@ -188,7 +188,7 @@ def _is_one(joiner: Any, key: str) -> bool:
 
 
 def _shared(key: str, values: Sequence[Any]) -> Any:
-    """One object for members of different sizes: there is no one shape for an object of each element."""
+    """One object for members of different sizes, since per-element objects would have no regular shape."""
     first = values[0]
     if not isinstance(first, TensorEntry) and all([same_object(value, first) for value in values]):
         return first
@@ -206,7 +206,7 @@ def _stack_tensors(values: Sequence[Any], dim: int, key: str) -> Tensor:
 
 
 def uneven(key: str, values: Sequence[Any]) -> StructureError:
-    """The error for an entry whose tensors do not stack: names the first that differs, and the ways to read it."""
+    """The error for an entry whose tensors can't be stacked: names the first that differs, and ways to read it."""
     shapes = [list(value.shape) for value in values]
     at = next((i for i, shape in enumerate(shapes) if shape != shapes[0]), None)
     if at is None:
@@ -232,7 +232,7 @@ def _kinds(key: str, values: Sequence[Any]) -> StructureError:
 
 
 def common_size(sizes: Sequence[torch.Size]) -> tuple[int, ...]:
-    """The size that all share, -1 where they differ."""
+    """The common size, with -1 where sizes differ."""
     first = sizes[0]
     if sizes.count(first) == len(sizes):
         return tuple(first)
@@ -240,7 +240,7 @@ def common_size(sizes: Sequence[torch.Size]) -> tuple[int, ...]:
 
 
 def shape_of(stack: Any, key: str) -> torch.Size | None:
-    """The shape of a tensor entry, -1 where members differ; None for other entries and for different ranks."""
+    """The shape of a tensor entry, with -1 where members differ; None for other entries and for different ranks."""
     shapes = [_shape(member, key) for member in stack._members]
     ranks = {None if shape is None else len(shape) for shape in shapes}
     if len(ranks) != 1 or None in ranks:
@@ -257,7 +257,7 @@ def _shape(member: Any, key: str) -> torch.Size | None:
 
 
 def shapes(stack: Any) -> dict[str, Any]:
-    """The words of a print for tensors that can be described without stacking them."""
+    """The descriptions of tensors for `repr`, without stacking."""
     values = {key: value for key, value in stack._outline().items() if isinstance(value, Tensor)}
     found = [(key, value.dtype, shape_of(stack, key)) for key, value in values.items()]
     return {key: Uneven(dtype, shape) for key, dtype, shape in found if shape is not None}

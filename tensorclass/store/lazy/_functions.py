@@ -1,4 +1,4 @@
-"""Functions that make lazy stacks, or dense ones where that is possible."""
+"""Functions that make lazy stacks, or dense ones if possible."""
 
 # Operations call each other past the instance: pyright takes what they return for the mixin, mypy for Self as it is.
 # pyright: reportAttributeAccessIssue=false
@@ -30,24 +30,25 @@ def lazy_stack(
 ) -> Any:  # fmt: skip
     """Stack containers without copying: the result keeps them, and stacks an entry when it is read.
 
-    Instances of one typed class give an instance of that class over a lazy stack. Tensors are stacked at once.
+    For instances of one typed class, the result is an instance of that class over a lazy stack. Tensors are stacked at
+    once.
 
     Args:
         input: containers with the same number of batch dims; keys, event shapes and sizes may differ. Or tensors.
-        dim: where the new dim goes among the batch dims.
+        dim: the position of the new dim among the batch dims.
         device: move the members to a device.
         out: a container that receives the values.
         stack_dim_name: the name of the new dim.
         strict_shape: refuse different batch sizes.
-        as_list: give tensors back as a list; for tensors only, like all that follow.
+        as_list: return tensors as a list; this and the next options apply only to tensors.
         as_padded_tensor: pad tensors of different shapes.
         as_nested_tensor: nest tensors of different shapes.
         padding_side: "right" or "left".
         layout: of the nested tensor.
-        padding_value: what fills the padding.
+        padding_value: the value of the padding.
 
     Raises:
-        StructureError: for no items, or items of several classes.
+        StructureError: for no items, and for items of several classes.
 
     >>> import torch
     >>> from tensorclass import TensorDict, lazy_stack
@@ -107,11 +108,11 @@ def _tensors(
 
 @flags
 def maybe_dense_stack(input: Sequence[Any], dim: int = 0, out: Any = None, strict: bool = False) -> Any:
-    """Stack densely where keys and shapes agree, else lazily.
+    """Stack densely if keys and shapes agree, else lazily.
 
     Args:
         input: containers with the same number of batch dims.
-        dim: where the new dim goes.
+        dim: the position of the new dim.
         out: a container that receives the values.
         strict: with `out`, require the same keys.
 
@@ -133,11 +134,11 @@ def maybe_dense_stack(input: Sequence[Any], dim: int = 0, out: Any = None, stric
 
 
 def dense_stack_tds(td_list: Any, dim: int | None = None) -> Any:
-    """The members of a lazy stack, or a list of containers, stacked densely where that is possible.
+    """Stack the members of a lazy stack, or a list of containers, densely if possible.
 
     Args:
-        td_list: a lazy stack, or containers; a dense container is given back as it is.
-        dim: where the new dim goes; for a list it has to be given.
+        td_list: a lazy stack, or containers; a dense container is returned unchanged.
+        dim: the position of the new dim; required for a list.
 
     Raises:
         ValueError: for a list without `dim`.
@@ -161,7 +162,7 @@ def dense_stack_tds(td_list: Any, dim: int | None = None) -> Any:
 def value_as(
     collection: Any, path: Path, form: tuple[bool, bool, bool], side: str, layout: Any, value: float
 ) -> Any:  # fmt: skip
-    """An entry as a list, a padded or a nested tensor: of a lazy stack from its members, else from its rows."""
+    """An entry as a list, a padded or a nested tensor: from the members of a lazy stack, else from the rows."""
     if sum(form) > 1:
         raise ArgumentError("get: give one of as_list, as_padded_tensor and as_nested_tensor")
     holder = collection._read(path[:-1])

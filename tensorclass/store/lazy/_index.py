@@ -1,4 +1,4 @@
-"""Indexing a lazy stack: which members an index picks, how each of them is indexed, where the stack dim ends up."""
+"""Indexing a lazy stack: the selected members, the index into each, and the new position of the stack dim."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ _ALL = slice(None)
 
 @dataclass(frozen=True)
 class Pick:
-    """What an index asks for.
+    """A parsed index.
 
     Args:
         parts: the whole index, one part for each batch dim and None for each new one; masks as positions.
-        at: where among them the stack dim is indexed.
-        rows: the members: a position, positions, or a tensor of them; None where elements are picked one by one.
+        at: the position of the part that indexes the stack dim.
+        rows: the selected members: a position, positions, or a tensor of them; None if elements are selected one by
+            one.
         rest: the index into each member.
         dim: the stack dim of the result.
         name: the name of that dim.
@@ -42,7 +43,7 @@ class Pick:
 
 
 class Back:
-    """A write to a stacked copy, which then goes back to the members."""
+    """A write to a stacked copy, which is then copied back to the members."""
 
     __slots__ = ("dense", "parts", "stack")
 
@@ -62,7 +63,7 @@ class LazyIndex(LazyWrites):
     __slots__ = ()
 
     def _pick(self, index: Any) -> Pick | None:
-        """What an index asks for; None where only a stacked tensor can say."""
+        """Parse an index; None if only a stacked tensor can evaluate it."""
         parts = self._index_parts(index)
         if parts is None:
             return None
@@ -108,7 +109,7 @@ class LazyIndex(LazyWrites):
         return (*parts, *[_ALL] * (len(size) - dim))
 
     def _smallest(self, size: torch.Size) -> torch.Size:
-        """The batch size with the smallest member's where members differ: what an index may reach in each."""
+        """The batch size, with the minimum over members where they differ: the range that is valid in every member."""
         if -1 not in size:
             return size
         least = [min(column) for column in zip(*[_smallest_of(m) for m in self._members], strict=True)]
@@ -137,8 +138,8 @@ class LazyIndex(LazyWrites):
             return self._none_of(pick)
         self._check_rows(rows)
         views = [_at(self._members[row], pick.rest) for row in rows]
-        whole, nested = _is_whole(pick.rest), self._members[0]._stacked  # whose elements may be its members
-        copies = isinstance(pick.rows, Tensor)  # as torch does; an index tensor in the rest has copied already
+        whole, nested = _is_whole(pick.rest), self._members[0]._stacked  # its elements may be its members
+        copies = isinstance(pick.rows, Tensor)  # as in torch; an index tensor in `rest` has already copied
         members = (
             [MappingOps.clone(m) for m in views]
             if copies
@@ -153,7 +154,7 @@ class LazyIndex(LazyWrites):
         return self._index((*[_ALL] * dim, index))
 
     def _by_bool(self, index: Any) -> Any:
-        """A bool makes a dim of size one or zero: what stands in for it is a new dim, and a tensor that indexes it."""
+        """Replace a bool, which makes a dim of size one or zero, by a new dim and a tensor that indexes it."""
         parts = index if isinstance(index, tuple) else (index,)
         flags = [isinstance(p, bool) or (isinstance(p, Tensor) and p.dtype is torch.bool and not p.ndim) for p in parts]
         if flags.count(True) > 1 or any(
@@ -172,14 +173,14 @@ class LazyIndex(LazyWrites):
                 raise BatchIndexError(f"index {row} is out of range for the stack dim, which has {count} members")
 
     def _none_of(self, pick: Pick) -> Any:
-        """No member at all: a dense container without elements, which still knows keys, dtypes and event shapes."""
+        """The result without members: a dense container without elements, which keeps keys, dtypes and event shapes."""
         part = pick.parts[pick.at]
         none = slice(0, 0) if isinstance(part, slice) else part
         parts = (*pick.parts[: pick.at], none, *pick.parts[pick.at + 1 :])
         return self._new([_alike(self._members[0])], self.stack_dim, self._dim_name)._solid()._index(parts)
 
     def _by_element(self, parts: tuple[Any, ...]) -> Any:
-        """Tensors that index the stack dim together with others: one element for each of their positions."""
+        """Evaluate tensors that index the stack dim together with others: one element for each of their positions."""
         tensors = [part for part in parts if isinstance(part, Tensor)]
         shape = torch.broadcast_shapes(*[tensor.shape for tensor in tensors])
         if 0 in shape or 0 in self._batch_size:
@@ -189,7 +190,7 @@ class LazyIndex(LazyWrites):
         for row in zip(*columns, strict=True):
             positions = iter(row)
             view = self._index(tuple([next(positions) if isinstance(p, Tensor) else p for p in parts]))
-            found.append(MappingOps.clone(view))  # as torch does
+            found.append(MappingOps.clone(view))  # as in torch
         first = next(i for i, part in enumerate(parts) if isinstance(part, Tensor))
         return self._nest(found, shape, 0 if _separated(parts) else _kept(parts[:first]))
 
@@ -235,16 +236,16 @@ class LazyIndex(LazyWrites):
         return [(AtMember(member, rest), member._plan(source, prefix, rest, size, wanted), prefix)]  # type: ignore[list-item]  # commits as a node does
 
     def _plan_back(self, index: Any, source: Any, prefix: Path, wanted: list[Path] | None) -> list[Copy]:
-        """Write to a stacked copy first, then copy it back: for an index that no single member can answer."""
+        """Write to a stacked copy first, then copy it back, for an index that can't be split by members."""
         dense = self._solid()
         parts = normalise(index, dense._batch_size)
         plan = dense._plan(source, prefix, parts, indexed(dense._batch_size, parts), wanted)
-        LazyWrites._plan(self, dense, prefix, None, None, None)  # whether the members take it: refused here or never
+        LazyWrites._plan(self, dense, prefix, None, None, None)  # check that the members accept it, before anything is written
         return [(Back(self, dense, parts), plan, prefix)]  # type: ignore[list-item]  # commits as a node does
 
 
 def indexed(size: torch.Size, parts: tuple[Any, ...]) -> torch.Size | None:
-    """The batch size after an index; None when the size is not known."""
+    """The batch size after an index; None if it is unknown."""
     if -1 in size:
         return None
     return torch.empty((*size, 0)).expand(*size, 0)[parts].shape[:-1] if parts else size
@@ -256,12 +257,12 @@ def _smallest_of(member: Any) -> torch.Size:
 
 
 def _at(member: Any, rest: tuple[Any, ...]) -> Any:
-    """A member at an index; the member itself where the index asks for all of it."""
+    """A member at an index; the member itself if the index selects all of it."""
     return member if _is_whole(rest) else member._index(rest)
 
 
 def _alike(member: Any) -> Any:
-    """A container of the same size in which the members of every stack are as its first: it tells keys and shapes."""
+    """A container of the same size, with all members of every stack like the first, to find keys and shapes."""
     store = store_of(member)
     if store._stacked:
         return store._with([_alike(inner) for inner in store._members[:1]] * len(store._members))
@@ -274,7 +275,7 @@ def _alike(member: Any) -> Any:
 
 
 def _forward(part: slice) -> slice:
-    """A slice over the members, which runs forward as over a tensor's dim."""
+    """A slice over the members with a positive step, as for tensors."""
     if part.step is not None and part.step < 1:
         raise ArgumentError(
             f"lazy stack: a slice has a step of at least one, got {part}; reverse the order with `flip`"
@@ -291,12 +292,12 @@ def _has_tensor(parts: tuple[Any, ...]) -> bool:
 
 
 def _kept(parts: Sequence[Any]) -> int:
-    """How many dims of the result come from these parts, tensors aside."""
+    """The number of dims of the result from these parts, without tensors."""
     return sum([part is None or isinstance(part, slice) for part in parts])
 
 
 def _position_of(parts: Sequence[Any], dim: int) -> int:
-    """Which part indexes a dim: None indexes nothing."""
+    """The part that indexes a dim; parts that are None index no dim."""
     seen = -1
     for position, part in enumerate(parts):
         seen += part is not None
@@ -306,7 +307,7 @@ def _position_of(parts: Sequence[Any], dim: int) -> int:
 
 
 def _separated(parts: Sequence[Any]) -> bool:
-    """Whether dims are between index tensors, so that what they pick comes first in the result."""
+    """Whether other dims are between index tensors, so that the indexed dims come first in the result."""
     where = [i for i, part in enumerate(parts) if isinstance(part, Tensor)]
     between = parts[where[0] : where[-1]] if where else ()
     return any([part is None or isinstance(part, slice) for part in between])

@@ -1,4 +1,4 @@
-"""The lazy mode of old versions of the original library, for programs that switch it off."""
+"""The lazy mode of old versions of `tensordict`, for programs that turn it off."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from ...errors import UnsupportedOperationError
 
 
 @flags
-class set_lazy_legacy(Mode):  # called like a function, and known under this name
-    """Whether shape operations give deferred views; they never do here, so only False is accepted.
+class set_lazy_legacy(Mode):  # lower case: used like a function
+    """Accepted for compatibility: shape operations never return deferred views, so only False is allowed.
 
     Args:
         mode: False.
@@ -36,10 +36,10 @@ class set_lazy_legacy(Mode):  # called like a function, and known under this nam
 
 @flags
 def lazy_legacy(allow_none: bool = False) -> bool | None:
-    """Whether the lazy mode of old versions is on: never.
+    """Whether the lazy mode of old versions is on: always False, or None.
 
     Args:
-        allow_none: give None where the mode was not set.
+        allow_none: return None if the mode was not set.
 
     >>> from tensorclass import lazy_legacy
     >>> lazy_legacy()

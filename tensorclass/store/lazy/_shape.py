@@ -1,4 +1,4 @@
-"""Shapes of a lazy stack: what the members can do one by one stays lazy, the rest works on the stacked copy."""
+"""Shape operations of a lazy stack: operations on single members stay lazy, the others use a stacked copy."""
 
 # Operations call each other past the instance: pyright takes what they return for the mixin, mypy for Self as it is.
 # pyright: reportArgumentType=false
@@ -26,12 +26,12 @@ from ...ops._writable import expanded
 from .._dict import TensorDict
 from ._index import LazyIndex
 
-_RAGGED = 1_000_003  # stands in for a size that differs from member to member, where a rule is asked with real sizes
+_RAGGED = 1_000_003  # replaces a size in which members differ, for rules that need numbers
 
 
 @flags
 class LazyShapes(LazyIndex):
-    """Cutting, reordering and reshaping."""
+    """Methods that split, reorder and reshape."""
 
     __slots__ = ()
 
@@ -39,23 +39,23 @@ class LazyShapes(LazyIndex):
         return getattr(self, name)(*args, **kwargs)
 
     def _each_member(self, fn: Callable[[Any], Any]) -> Any:
-        """A stack like this one of what becomes of each member, or of those to come."""
+        """A stack like this one with a function applied to each member, or to the template."""
         template = self._template if self._members else fn(self._template)
         return self._new([fn(member) for member in self._members], self.stack_dim, self._dim_name, template)
 
     def _model(self) -> TensorDict:
-        """An empty container whose batch dims have distinct sizes: what an operation does to it says where dims go."""
+        """An empty container whose batch dims have distinct sizes, to find out where an operation moves dims."""
         ndim = len(self._batch_size)
         return TensorDict._of({}, torch.Size(range(2, ndim + 2)), None, self._names, True)
 
     def _inner(self, dim: int) -> int:
-        """A batch dim of the stack, which is not the stack dim, as a dim of the members."""
+        """Convert a batch dim of the stack, other than the stack dim, to a dim of the members."""
         return dim - (dim > self.stack_dim)
 
     # ---- cutting -------------------------------------------------------------------------------------------------
 
     def unbind(self, dim: int | str = 0) -> Any:
-        """The members along the stack dim, themselves; along another dim lazy stacks of views."""
+        """Along the stack dim, the members themselves; along another dim, lazy stacks of views."""
         at = self._dim(dim, "unbind")
         if at == self.stack_dim:
             return tuple(self._members)
@@ -99,17 +99,17 @@ class LazyShapes(LazyIndex):
         return self._index(tuple(parts))
 
     def split(self, split_size: int | Sequence[int], dim: int | str = 0) -> Any:
-        """Cut a batch dim into pieces of a size, or of given sizes; lazy stacks around the same tensors."""
+        """Split a batch dim into pieces of a size, or of given sizes; lazy stacks around the same tensors."""
         return self._pieces("split", split_size, dim)
 
-    split_with_sizes = split  # as a leaf of its holder is asked
+    split_with_sizes = split  # called on leaves of containers
 
     def tensor_split(self, indices_or_sections: Any, dim: int | str = 0) -> Any:
-        """Cut a batch dim at given positions, or into a number of nearly equal pieces; stays lazy."""
+        """Split a batch dim at given positions, or into a number of nearly equal pieces; stays lazy."""
         return self._pieces("tensor_split", indices_or_sections, dim)
 
     def chunk(self, chunks: int, dim: int | str = 0) -> Any:
-        """Cut a batch dim into at most a number of equal pieces; stays lazy."""
+        """Split a batch dim into at most `chunks` equal pieces; stays lazy."""
         return self._pieces("chunk", chunks, dim)
 
     # ---- reordering ----------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ class LazyShapes(LazyIndex):
 
     @RESHAPED
     def squeeze(self, dim: int | str | tuple[int, ...] | None = None) -> Any:
-        """Drop a batch dim of size one, or all of them; stays lazy unless the stack dim is dropped."""
+        """Remove a batch dim of size one, or all of them; stays lazy unless the stack dim is removed."""
         size = self._batch_size
         given = range(len(size)) if dim is None else dim if isinstance(dim, tuple) else (dim,)
         dims = [self._dim(d, "squeeze") for d in given]
@@ -171,7 +171,7 @@ class LazyShapes(LazyIndex):
         if at != self.stack_dim:
             return self._each_member(lambda m: ShapeOps.narrow(m, self._inner(at), start, length))
         size = TensorDict._of({}, torch.Size([len(self._members)]), None, None, True)
-        ShapeOps.narrow(size, 0, start, length)  # refuses what reaches too far
+        ShapeOps.narrow(size, 0, start, length)  # refuses an invalid range
         first = as_int(start) % max(len(self._members), 1) if as_int(start) < 0 else as_int(start)
         return self._rows([*range(first, first + as_int(length))])
 
@@ -189,13 +189,13 @@ class LazyShapes(LazyIndex):
         members = [ShapeOps.expand(member, inner) for member in self._members]
         if not members:
             return self._new(members, dim, self._dim_name, ShapeOps.expand(self._template, inner))
-        if len(members) != new[dim]:  # of one member: its tensors are expanded, which refuse to be written
+        if len(members) != new[dim]:  # one member: its tensors are expanded, and can't be written
             return ShapeOps.expand(ShapeOps.unsqueeze(members[0], dim), new)
         return self._new(members, dim, self._dim_name)
 
     @RESHAPED
     def reshape(self, *shape: Sizes, size: Sizes | None = None, inplace: bool = False) -> Any:
-        """Another batch shape with the same elements; stays lazy where the stack dim stays a dim of its own."""
+        """Reshape the batch dims; stays lazy if the stack dim remains a separate dim."""
         result = self._reshaped_to(given_sizes(shape if size is None else one_of(shape, size)), "reshape")
         return self._become(result) if inplace else result
 
@@ -219,7 +219,7 @@ class LazyShapes(LazyIndex):
         kept = len(size) - size.index(-1) if ragged else 0
         head = shape[: len(shape) - kept]
         fits = -1 in head or torch.Size(head).numel() == size[: len(size) - kept].numel()
-        if kept and fits and tuple(shape[len(head) :]) == size[-kept:]:  # else the -1 asks for a size, as of a tensor
+        if kept and fits and tuple(shape[len(head) :]) == size[-kept:]:  # else the -1 is inferred, as for tensors
             return self._reshaped_head(head, size[:-kept], op)
         total = sum([_numel(member) for member in self._members])
         new = infer_shape(shape, total, op=op)
@@ -239,7 +239,7 @@ class LazyShapes(LazyIndex):
         return self._nest(found, new, 0) if new else found[0]
 
     def _apart(self, found: list[Any], op: str) -> list[Any]:
-        """Elements that share no memory with each other: where members are expanded, copies, as torch gives."""
+        """Elements that don't share memory with each other; copies if members are expanded, as in torch."""
         if not any([expanded(leaf) for leaf in self._leaves(VALUES)]):
             return found
         if op == "view":
@@ -249,14 +249,14 @@ class LazyShapes(LazyIndex):
         return [ApplyOps.clone(part) for part in found]
 
     def _reshaped_head(self, shape: list[int], size: torch.Size, op: str) -> Any:
-        """Another shape of the dims before the first whose size differs from member to member."""
+        """Reshape the dims before the first dim in which members differ."""
         found = [self._index(row) for row in product(*map(range, size))]
         new = infer_shape(shape, len(found), op=op)
         found = self._apart([_own(part) for part in found], op)
         return self._nest(found, new, 0) if new else found[0]
 
     def _dense_or_none(self) -> Any:
-        """The dense container of the same entries, where there is one."""
+        """The dense container of the same entries; None if there is none."""
         try:
             return self._solid()
         except (StructureError, BatchSizeError):
@@ -266,7 +266,7 @@ class LazyShapes(LazyIndex):
     def flatten(
         self, start_dim: int | str | None = None, end_dim: int | str | None = None, *, inplace: bool = False
     ) -> Any:  # fmt: skip
-        """Merge a range of batch dims into one; a lazy stack of elements where members differ in size."""
+        """Merge a range of batch dims into one; a lazy stack of elements if members differ in size."""
         if inplace:
             self._become(self)
         first = self._dim(0 if start_dim is None else start_dim, "flatten")
@@ -282,7 +282,7 @@ class LazyShapes(LazyIndex):
 
     @RESHAPED
     def unflatten(self, dim: int | str, unflattened_size: Sequence[int], *, inplace: bool = False) -> Any:
-        """Split one batch dim into several; stays lazy where it is not the stack dim."""
+        """Split one batch dim into several; stays lazy if it is not the stack dim."""
         if inplace:
             self._become(self)
         at = self._dim(dim, "unflatten")
@@ -300,7 +300,7 @@ class LazyShapes(LazyIndex):
         return TensorDict._of({}, self._batch_size, None, None, True)
 
     def _fresh_members(self, size: Any, make: Callable[..., Any], device: Any) -> Any:
-        """New leaves of another batch size are dense; of the same size they are each member's own."""
+        """Make new leaves: dense for another batch size, member by member for the same size."""
         if as_batch_size(size) == self._batch_size and len(self._members):
             return self._with([member._fresh(member._batch_size, make, device) for member in self._members])
         return self._solid()._fresh(size, make, device)
@@ -312,7 +312,7 @@ class LazyShapes(LazyIndex):
         return ShapeOps.contiguous(self._solid(), canonical=canonical)
 
     def is_contiguous(self) -> bool:
-        """Never: the entries of the members lie apart."""
+        """Always False: the entries of members are separate tensors."""
         return False
 
     # ---- functions of the leaves ---------------------------------------------------------------------------------
@@ -354,7 +354,7 @@ class LazyShapes(LazyIndex):
         return self._each_member(lambda member: getattr(member, name)(*args))
 
     def empty(self, recurse: bool = False, *, batch_size: Any = None, device: Any = UNSET, names: Any = UNSET) -> Any:
-        """A lazy stack of empty members; of another batch size a dense container."""
+        """A lazy stack of empty members; for another batch size, a dense container."""
         if batch_size is None and names is UNSET:
             return self._with([TensorDict.empty(m, recurse, device=device) for m in self._members])
         where = self._device if device is UNSET else as_device(device)
@@ -363,7 +363,7 @@ class LazyShapes(LazyIndex):
 
 
 def _own(part: Any) -> Any:
-    """An element of a stack as a container that nobody else has; it may be a member itself."""
+    """An element of a stack as a new container, even if it is a member."""
     return part._twin()
 
 
@@ -388,7 +388,8 @@ def _numel(member: Any) -> int:
 
 
 def _ends(op: str, argument: Any, count: int) -> list[int] | None:
-    """Where pieces end, for plain arguments; None leaves all others, and errors, to a tensor of positions."""
+    """The ends of pieces for plain arguments; None for other arguments and errors, which a tensor of positions handles.
+    """
     if op == "split" and type(argument) is list:
         plain = all([type(n) is int and n > 0 for n in argument]) and sum(argument) == count
         return list(accumulate(argument)) if plain else None
@@ -413,7 +414,7 @@ def _dropped(member: Any, dims: list[int]) -> Any:
 
 
 def _flipped(model: TensorDict, dims: Any) -> list[int]:
-    """Which dims a flip reverses; a container whose rows are numbered says so, errors included."""
+    """The dims that a flip reverses, found with a container of numbered rows, which also raises the errors."""
     TensorDict.flip(model, dims)
     dims = as_int(dims)
     given = (dims,) if isinstance(dims, int) else tuple(dims)

@@ -35,25 +35,26 @@ from ._tensors import as_nested, densified
 @flags
 @trusted
 class LazyStackedTensorDict(LazyShapes):
-    """A stack of containers that keeps them as they are, and stacks an entry when it is read.
+    """A stack that keeps its containers unchanged, and stacks an entry when it is read.
 
-    Members may have different keys, event shapes and batch sizes: `keys()` are those that all have, and -1 is
-    for a size that differs. Writes to the stack are cut and written to the members.
+    Members may have different keys, event shapes and batch sizes: `keys()` are those that all members have, and -1
+    marks a size in which members differ. Writes to the stack are split and written to the members.
 
     Args:
         *tensordicts: the members, each with the same number of batch dims and the same device.
-        stack_dim: where the dim of the members is among the batch dims of the stack.
-        hook_out: called with what is read, by key or view, also below nested stacks; gives what the reader gets.
-        hook_in: called with what is written, gives what is cut.
-        batch_size: the batch size of the members to come, when there are none; else that of the stack, checked.
-        device: the device of the members to come, when there are none.
-        names: the dim names of the members to come, when there are none; else those of the stack.
+        stack_dim: the position of the stack dim among the batch dims of the stack.
+        hook_out: called with each value that is read, by key or view, also in nested stacks; returns the value for the
+            reader.
+        hook_in: called with each value that is written; returns the value to split.
+        batch_size: without members, the batch size of later members; else the expected batch size of the stack.
+        device: without members, the device of later members.
+        names: without members, the dim names of later members; else those of the stack.
         stack_dim_name: the name of the stack dim.
         strict_shape: refuse members of different batch sizes.
 
     Raises:
         TypeError: for a member that is not a container.
-        BatchSizeError: for members with another number of batch dims.
+        BatchSizeError: for members with different numbers of batch dims.
         StructureError: for members on different devices.
 
     >>> import torch
@@ -90,13 +91,13 @@ class LazyStackedTensorDict(LazyShapes):
     # ---- as a list -----------------------------------------------------------------------------------------------
 
     def append(self, tensordict: Any) -> None:
-        """Add a member at the end, as it is; the first one takes over the dim names of the empty stack.
+        """Append a member, unchanged; the first member gets the dim names of the empty stack.
 
         Raises:
-            TypeError: for something that is not a container.
-            BatchSizeError: for a batch size that the others do not have, unless theirs differ there already.
+            TypeError: for anything but a container.
+            BatchSizeError: for a batch size that differs from that of the other members, unless these differ already.
             StructureError: for another device.
-            LockedError: when the stack is locked.
+            LockedError: if the stack is locked.
 
         >>> import torch
         >>> from tensorclass import LazyStackedTensorDict, TensorDict
@@ -108,14 +109,14 @@ class LazyStackedTensorDict(LazyShapes):
         LazyStackedTensorDict.insert(self, len(self._members), tensordict)
 
     def insert(self, index: int, tensordict: Any) -> None:
-        """Add a member before a position, as `list.insert` does; arguments and errors as for `append`."""
+        """Insert a member before a position, like `list.insert`; errors as for `append`."""
         TensorCollection._require_unlocked(self, "insert a member")
         self._require_member(tensordict)
         self._name_members([tensordict])
         self._members.insert(index, tensordict)
 
     def extend(self, tensordict: Iterable[Any] | TensorCollection) -> None:
-        """Add several members at the end, all or none; a container is unbound along the stack dim."""
+        """Append several members, all or none; a container is unbound along the stack dim."""
         TensorCollection._require_unlocked(self, "add members")
         given = JoinOps.unbind(tensordict, self.stack_dim) if isinstance(tensordict, JoinOps) else list(tensordict)  # type: ignore[arg-type]  # no container
         for member in given:
@@ -124,7 +125,7 @@ class LazyStackedTensorDict(LazyShapes):
         self._members += given
 
     def _name_members(self, members: Iterable[Any]) -> None:
-        """The first members take over the dim names that a stack without members has."""
+        """Give the first members the dim names of the empty stack."""
         names = None if self._members else self._template._names
         for member in members if names else ():
             member._names = member._names or names
@@ -146,7 +147,7 @@ class LazyStackedTensorDict(LazyShapes):
     # ---- reading -------------------------------------------------------------------------------------------------
 
     def _each_value(self, path: tuple[str, ...], deep: bool) -> list[Any]:
-        """The entry of each member; of a member that is a lazy stack, the list of its members'."""
+        """The entry of each member; for a member that is a lazy stack, the list for its members."""
         values: list[Any] = []
         for member in self._members:
             store = store_of(member)
@@ -155,15 +156,15 @@ class LazyStackedTensorDict(LazyShapes):
         return values
 
     def get_nestedtensor(self, key: Key, default: Any = ..., *, layout: Any = None) -> Any:
-        """An entry as a nested tensor, `torch.strided` unless another layout is given.
+        """An entry as a nested tensor, by default with the layout `torch.strided`.
 
         Args:
             key: the entry.
-            default: a tensor is used for the members that lack the entry; anything else is given as it is.
+            default: a tensor replaces the entry for members that lack it; any other value is returned instead.
             layout: `torch.strided` or `torch.jagged`.
 
         Raises:
-            UnsupportedOperationError: when the stack dim is not the first: tensors nest along their first dim only.
+            UnsupportedOperationError: if the stack dim is not the first, since tensors nest only along their first dim.
 
         >>> import torch
         >>> from tensorclass import TensorDict, lazy_stack
@@ -188,7 +189,7 @@ class LazyStackedTensorDict(LazyShapes):
         return as_nested(values, torch.strided if layout is None else layout, _shown(key))
 
     def get_item_shape(self, key: Key) -> torch.Size:
-        """The shape of an entry, -1 where members differ; nothing is stacked.
+        """The shape of an entry, with -1 where members differ; nothing is stacked.
 
         >>> import torch
         >>> from tensorclass import TensorDict, lazy_stack
@@ -209,22 +210,23 @@ class LazyStackedTensorDict(LazyShapes):
     def valid_keys(
         self, include_nested: bool = False, leaves_only: bool = False, is_leaf: LeafTest = None
     ) -> KeysView:  # fmt: skip
-        """The keys that every member has: what `keys` gives."""
+        """The keys that every member has; the same as `keys`."""
         return MappingOps.keys(self, include_nested, leaves_only, is_leaf)
 
     def densify(self, layout: Any = torch.strided) -> Any:
-        """A dense container: entries that stack become tensors, others nested tensors along the stack dim."""
+        """Make the stack dense: entries become tensors if they can be stacked, else nested tensors along the stack dim.
+        """
         return densified(self, layout)
 
     def to_lazystack(self, dim: int = 0) -> Any:
-        """A lazy stack along a dim; this one when it is along that dim already."""
+        """A lazy stack along a dim; this stack if it is already along that dim."""
         at = self._dim(dim, "to_lazystack")
         return self if at == self.stack_dim else self._new(JoinOps.unbind(self, at), at)
 
     # ---- keys ----------------------------------------------------------------------------------------------------
 
     def _members_by(self, fn: Callable[[Any], Any], inplace: bool) -> Any:
-        """Rearrange the keys of every member: first all are tried, so that none is changed when one refuses."""
+        """Rearrange the keys of every member. All are tried first, so that no member changes if one refuses."""
         members = [fn(member) for member in self._members]
         if not inplace:
             return self._with(members)
@@ -232,21 +234,21 @@ class LazyStackedTensorDict(LazyShapes):
         return self
 
     def select(self, *keys: Key, inplace: bool = False, strict: bool = True, as_tensordict: bool = False) -> Any:
-        """Some of the entries of every member; stays lazy. With `strict=False` absent keys are skipped."""
+        """Select entries of every member; stays lazy. With `strict=False`, absent keys are skipped."""
         return self._members_by(lambda m: KeyOps.select(m, *keys, strict=strict), inplace)
 
     def exclude(self, *keys: Key, inplace: bool = False) -> Any:
-        """All but some of the entries of every member; stays lazy."""
+        """Exclude entries of every member; stays lazy."""
         return self._members_by(lambda m: KeyOps.exclude(m, *keys), inplace)
 
     @FLATTENED_KEYS
     def flatten_keys(self, separator: str = ".", inplace: bool = False, is_leaf: LeafTest = None) -> Any:
-        """One level of keys in every member; stays lazy."""
+        """Flatten the keys of every member; stays lazy."""
         return self._members_by(lambda m: KeyOps.flatten_keys(m, separator, is_leaf=is_leaf), inplace)
 
     @UNFLATTENED_KEYS
     def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> Any:
-        """Nested keys in every member; stays lazy."""
+        """Nest the flat keys of every member; stays lazy."""
         return self._members_by(lambda m: KeyOps.unflatten_keys(m, separator), inplace)
 
     def split_keys(
@@ -266,7 +268,7 @@ class LazyStackedTensorDict(LazyShapes):
     def separates(
         self, *keys: Key, default: Any = UNSET, strict: bool = True, filter_empty: bool = True
     ) -> Any:  # fmt: skip
-        """Take entries out of every member, in place, and give them as another lazy stack."""
+        """Remove entries from every member, in place, and return them as another lazy stack."""
         twins = [member._twin() for member in self._members]
         taken = [KeyOps.separates(m, *keys, default=default, strict=strict, filter_empty=filter_empty) for m in twins]
         self._adopt_members(twins)
@@ -278,7 +280,7 @@ class LazyStackedTensorDict(LazyShapes):
             member._adopt(new)
 
     def rename_keys(self, mapping: Mapping[Key, Key], *, strict: bool = True) -> Any:
-        """Other keys in every member; stays lazy."""
+        """Rename keys of every member; stays lazy."""
         return self._members_by(lambda m: KeyOps.rename_keys(m, mapping, strict=strict), False)
 
     def rename_key_(self, old_key: Key, new_key: Key, safe: bool = False) -> Self:
@@ -301,7 +303,7 @@ class LazyStackedTensorDict(LazyShapes):
         return self
 
     def filter_non_tensor_data(self) -> Any:
-        """Only the tensors of every member; stays lazy."""
+        """Keep only the tensors of every member; stays lazy."""
         return self._members_by(KeyOps.filter_non_tensor_data, False)
 
     def filter_empty_(self) -> Self:
@@ -323,7 +325,7 @@ class LazyStackedTensorDict(LazyShapes):
         return self._new([arranged(m, o) for m, o in zip(self._members, cut, strict=True)], dim)
 
     def _broadcast_members(self, value: Tensor) -> list[Tensor | None]:
-        """Cut along the stack dim, and over each member what it is there."""
+        """Unbind a value along the stack dim, and broadcast each part over its member."""
         count, dim = len(self._members), self.stack_dim
         wide = value.reshape((1,) * (len(self._batch_size) - value.ndim) + value.shape)
         cut = wide.unbind(dim) if wide.shape[dim] == count else [wide.select(dim, 0)] * count
@@ -333,7 +335,7 @@ class LazyStackedTensorDict(LazyShapes):
 
     @classmethod
     def _join(cls, items: Sequence[Any], dim: int, size: torch.Size, names: Names, how: Join) -> Any:
-        """Lazy stacks along one dim join member by member; others stack as members of a new one."""
+        """Join lazy stacks along one dim member by member; others become members of a new stack."""
         first = items[0]
         at, count = first.stack_dim, len(first._members)
         alike = all([item.stack_dim == at for item in items])
@@ -356,7 +358,7 @@ class LazyStackedTensorDict(LazyShapes):
         return first._new([MappingOps.clone(item) for item in items], dim)
 
     def _join_row(self, row: Sequence[Any], dim: int, new_dim: bool) -> Any:
-        """Members that join each other, by the policies of the typed class over the stack if there is one."""
+        """Join members, by the policies of the typed class around the stack, if there is one."""
         join = JoinOps.stack if new_dim else JoinOps.cat
         cls: Any = self._joiner
         if not cls._layered:
@@ -373,7 +375,7 @@ def _shown(key: Key) -> str:
 
 
 _VMAP = "_process_batched_inputs"
-"""The function of torch that flattens what `vmap` maps over."""
+"""The function of torch that flattens the inputs of `vmap`."""
 
 
 def _is_for_vmap() -> bool:
@@ -387,11 +389,11 @@ def _is_for_vmap() -> bool:
 
 
 def _flatten(stack: LazyStackedTensorDict) -> tuple[list[Any], Any]:
-    # Stacked entries have the stack dim, those of members don't; a stack without tensors is what vmap makes of a spec.
+    # Stacked entries have the stack dim, those of members don't. vmap makes a stack without tensors from a spec.
     if _is_for_vmap() and any([member._leaves(STORAGE) for member in stack._members]):
         try:
             dense = stack._solid()
-        except (StructureError, BatchSizeError):  # members that differ can be passed along, unmapped
+        except (StructureError, BatchSizeError):  # members that differ can be passed through, unmapped
             return list(stack._members), _context(stack)
         children, context = pytree.SUPPORTED_NODES[TensorDict].flatten_fn(dense)
         return children, _Stacked(stack, dense._leaves(STORAGE), context)
@@ -399,7 +401,7 @@ def _flatten(stack: LazyStackedTensorDict) -> tuple[list[Any], Any]:
 
 
 class _Stacked:
-    """The context of a stack whose entries `vmap` was given: what it does not map over is the stack again."""
+    """The context of a stack whose entries `vmap` got; if it doesn't map over them, they become the stack again."""
 
     def __init__(self, stack: LazyStackedTensorDict, leaves: list[Tensor], inner: Any) -> None:
         self.stack, self.leaves, self.inner = stack, leaves, inner
@@ -416,8 +418,8 @@ def _context(stack: LazyStackedTensorDict) -> tuple[Any, ...]:
 
 
 def _mapped(stack: LazyStackedTensorDict) -> bool:
-    """Whether leaves are mapped over by functorch already."""
-    if torch._C._functorch.peek_interpreter_stack() is None:  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs leave it out
+    """Whether functorch already maps over the leaves."""
+    if torch._C._functorch.peek_interpreter_stack() is None:  # pyright: ignore[reportAttributeAccessIssue]  # missing in torch's stubs
         return False
     is_batched = torch._C._functorch.is_batchedtensor  # pyright: ignore[reportAttributeAccessIssue]  # as above
     return any([is_batched(leaf) for leaf in stack._leaves(STORAGE)])
@@ -428,7 +430,7 @@ def _unflatten(children: Iterable[Any], context: Any) -> Any:
         return context.put_together(children)
     cls, dim, ndim, name, was_mapped = context
     members = list(children)
-    if members and isinstance(members[0], TensorCollection):  # vmap gives and takes dims in front
+    if members and isinstance(members[0], TensorCollection):  # vmap adds and removes leading dims
         dim = max(0, dim + members[0].ndim - ndim)
     new = cls._of(members, dim, name)
     if not was_mapped and all([isinstance(m, Pointwise) for m in new._members]) and _mapped(new):
@@ -446,7 +448,7 @@ pytree.register_pytree_node(
     flatten_with_keys_fn=lambda stack: (
         [(pytree.SequenceKey(i), m) for i, m in enumerate(stack._members)],
         _flatten(stack)[1],
-    ),  # pyright: ignore[reportArgumentType]  # the context is ours
+    ),  # pyright: ignore[reportArgumentType]  # our own context
     serialized_type_name="tensorclass.LazyStackedTensorDict",
     to_dumpable_context=lambda context: dumped(context[1:], "a lazy stack"),  # pyright: ignore[reportIndexIssue]  # as above
     from_dumpable_context=lambda saved: (LazyStackedTensorDict, *restored(saved)),

@@ -15,11 +15,11 @@ from . import _entries as entries
 
 
 def as_padded(values: Sequence[Any], dim: int, side: str, fill: float, key: str) -> Tensor:
-    """Tensors stacked along a dim, each padded to the largest size of every dim.
+    """Stack tensors along a dim, each padded to the largest size of every dim.
 
     Raises:
         ValueError: for a side that is neither "left" nor "right".
-        StructureError: for values that are not tensors, or tensors of different ranks.
+        StructureError: for values that are not tensors, and for tensors of different ranks.
     """
     if side not in ("left", "right"):
         raise ArgumentError(f"padding_side is 'left' or 'right', got {side!r:.200}")
@@ -44,10 +44,10 @@ def _pad(tensor: Tensor, target: torch.Size, side: str, fill: float) -> Tensor:
 
 
 def as_nested(values: Sequence[Any], layout: Any, key: str) -> Tensor:
-    """Tensors as one nested tensor, jagged unless another layout is given.
+    """Tensors as one nested tensor, by default with the jagged layout.
 
     Raises:
-        StructureError: for values that are not tensors, or that differ in more than a jagged layout can hold.
+        StructureError: for values that are not tensors, or that differ more than a jagged layout allows.
     """
     tensors = _tensors(values, key)
     kind = torch.jagged if layout is None else layout
@@ -77,7 +77,7 @@ def _tensors(values: Sequence[Any], key: str) -> list[Tensor]:
 
 
 def densified(collection: Any, layout: Any) -> Any:
-    """A container in which lazy stacks are dense; a container that holds none is given as it is."""
+    """A container with dense lazy stacks; a container without lazy stacks is returned unchanged."""
     if collection._stacked:
         store = store_of(collection)
         dense = _dense(store, layout)
@@ -112,7 +112,8 @@ def _dense(stack: Any, layout: Any) -> TensorDict:
 
 
 def _completed(values: list[Any], key: str) -> list[Any]:
-    """An entry that some members lack is empty there: no rows where the others agree on the rest, else no elements."""
+    """Fill an entry that some members lack: without rows if the others agree on the other dims, else without elements.
+    """
     present = [value for value in values if value is not None]
     if len(present) == len(values):
         return values
@@ -127,7 +128,7 @@ def _completed(values: list[Any], key: str) -> list[Any]:
 
 
 def unnested(collection: Any, padding: float, mask_key: Any) -> Any:
-    """A container whose nested tensors are padded; the batch size is read off them where it has a -1."""
+    """Pad the nested tensors of a container; a -1 in the batch size is inferred from them."""
     result = collection._bare(collection._batch_size, None)
     mask: Tensor | None = None
     size: torch.Size | None = None if -1 in collection._batch_size else collection._batch_size
@@ -154,7 +155,7 @@ def unnested(collection: Any, padding: float, mask_key: Any) -> Any:
 
 
 def _valid(nested: Tensor, size: torch.Size) -> Tensor:
-    """Where a padded tensor of this batch size holds elements."""
+    """A mask of the elements in a padded tensor of this batch size."""
     mask = torch.zeros(size, dtype=torch.bool, device=nested.device)
     for row, part in zip(mask, nested.unbind(), strict=True):
         row[tuple([slice(0, n) for n in part.shape[: row.ndim]])] = True

@@ -1,4 +1,4 @@
-"""Writes to a lazy stack: a value is cut into one for each member, all are checked, then each member is written."""
+"""Writes to a lazy stack: a value is split into one per member, all are checked, then each member is written."""
 
 # Operations call each other past the instance: pyright takes what they return for the mixin, mypy for Self as it is.
 # pyright: reportReturnType=false, reportIncompatibleMethodOverride=false
@@ -31,12 +31,12 @@ from ._base import LazyBase
 
 
 class Shares(list[Any]):
-    """A checked value, cut: one for each member."""
+    """A checked value, split into one per member."""
 
 
 @flags
 class LazyWrites(LazyBase):
-    """`set`, `update`, in-place writes and their kin, carried to the members."""
+    """`set`, `update`, in-place writes and related methods, applied to the members."""
 
     __slots__ = ()
 
@@ -47,7 +47,7 @@ class LazyWrites(LazyBase):
             return value
         value = value if self.hook_in is None else self.hook_in(value)
         shares, members = self._cut_value(key, value), self._members
-        if type(value) is Tensor and not value.is_nested:  # cut to the sizes of the members already
+        if type(value) is Tensor and not value.is_nested:  # already split by members
             free = [type(member) is TensorDict and member._device is None for member in members]
             if False not in free:
                 return Shares(shares)
@@ -56,7 +56,7 @@ class LazyWrites(LazyBase):
     def _check_members(
         self, values: Mapping[str, Any], check: Callable[[Any, dict[str, Any]], dict[str, Any]]
     ) -> dict[str, Any]:
-        """What each member would store, by the check of a typed class, which looks at all values together."""
+        """The values that each member would store, from the check of a typed class, which sees all values together."""
         cut = {key: self._cut_value(key, value) for key, value in values.items() if value is not None}
         none = dict.fromkeys(key for key, value in values.items() if value is None)
         rows = [
@@ -76,7 +76,7 @@ class LazyWrites(LazyBase):
             member._put_all({key: shares[i] for key, shares in checked.items()})
 
     def _cut_value(self, key: str, value: Any) -> Sequence[Any]:
-        """One value for each member: tensors and containers are unbound, lists taken apart, objects shared."""
+        """One value per member: tensors and containers are unbound, lists are split, objects are shared."""
         if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
             value = torch.as_tensor(value)
         if type(value) is UnbatchedTensor:
@@ -123,7 +123,7 @@ class LazyWrites(LazyBase):
 
     def _cut_node(self, key: str, value: Node) -> Sequence[Any]:
         shape, dim = batch_shape(value), self.stack_dim
-        if isinstance(value, Unbatched):  # a copy for each, or an in-place operation would write one tensor many times
+        if isinstance(value, Unbatched):  # a copy for each member: else an in-place operation would write one tensor several times
             return [value, *[Unbatched(value.tensor.clone()) for _ in self._members[1:]]]
         if shape is None:
             return [value] * len(self._members)
@@ -138,7 +138,7 @@ class LazyWrites(LazyBase):
         return [piece.item() if isinstance(piece, NonTensorStack) else piece for piece in pieces] if objects else pieces
 
     def _cut_list(self, key: str, value: list[Any], dim: int) -> list[Any]:
-        """A list as `tolist` gives it: the outer level is the first batch dim."""
+        """A list as from `tolist`: the outer level is the first batch dim."""
         size = self._batch_size
         due = size[self.stack_dim - dim]
         if due not in (-1, len(value)):
@@ -159,7 +159,7 @@ class LazyWrites(LazyBase):
         return [list(column) for column in zip(*rows, strict=True)]
 
     def _holder(self, path: Path, create: bool | None) -> Any:
-        """The container that holds the last part: containers are made in the members that lack them."""
+        """The container that holds the last part of a path; missing containers are created in the members."""
         if len(path) == 1 or create is None:
             return super()._holder(path, create)
         key = path[0]
@@ -178,7 +178,7 @@ class LazyWrites(LazyBase):
         return self._restack(entries.values_of(self, key), self.stack_dim)._holder(path[1:], create)
 
     def update(self, input_dict_or_td: Any = None, clone: bool = False, *args: Any, **kwargs: Any) -> Self:
-        """Write several entries, all of them or none, each cut into one for each member; as on any container."""
+        """Write several entries, all or none, each split by members; as for any container."""
         if clone and input_dict_or_td is not None:
             input_dict_or_td = _copied(input_dict_or_td)
         return super().update(input_dict_or_td, False, *args, **kwargs)
@@ -187,7 +187,7 @@ class LazyWrites(LazyBase):
         self, source: Any, prefix: Path, wanted: list[Path] | None, inplace: bool, is_leaf: Any, plan: Any,
         in_place: dict[Path, Any],
     ) -> None:  # fmt: skip
-        """From another stack member by member, whose entries need not stack."""
+        """Plan an update from another stack member by member; its entries need not be stackable."""
         if self.hook_in is not None or not (isinstance(source, TensorCollection) and source._stacked):
             super()._plan_update(source, prefix, wanted, inplace, is_leaf, plan, in_place)
             return
@@ -216,7 +216,7 @@ class LazyWrites(LazyBase):
         return plan
 
     def _plan_rows(self, source: dict[Any, Any], prefix: Path, plan: list[Copy]) -> bool:
-        """The common plan: one tensor with a row for each member's; False where the general way has to look closer."""
+        """The common plan: one tensor with a row for each member; False for the general path."""
         key, value = next(iter(source.items()))
         path = unravel_key_to_tuple(key)
         if path[1:] or type(value) is not Tensor or value.ndim <= self.stack_dim:
@@ -229,7 +229,7 @@ class LazyWrites(LazyBase):
             if type(leaf) is not Tensor or leaf.shape != row.shape or leaf.dtype is not row.dtype:
                 return False
         for leaf, row in zip(leaves, rows, strict=True):
-            require_writable(leaf, (*prefix, *path))  # type: ignore[arg-type]  # a tensor: the loop above says so
+            require_writable(leaf, (*prefix, *path))  # type: ignore[arg-type]  # a tensor: checked by the loop above
             plan.append((leaf, row, (*prefix, *path)))  # type: ignore[arg-type]  # as above
         return True
 
@@ -252,7 +252,7 @@ class LazyWrites(LazyBase):
                 InplaceOps._set_index(member, slice(None) if member._batch_size else ..., value)
             return
         some = self._some(index)
-        if some is not None:  # what is said of all members takes no look at those that are not written
+        if some is not None:  # members that are not written need no check
             LazyWrites._set_index(some, slice(None), value)
             return
         if isinstance(value, (TensorCollection, Mapping)):
@@ -260,7 +260,7 @@ class LazyWrites(LazyBase):
         self._set_at(index, value, None, False)
 
     def _some(self, index: Any) -> Self | None:
-        """The members that an index of the first dim picks, as a stack of their own; None for all and other indices."""
+        """A stack of the members that an index of the first dim selects; None for all members and for other indices."""
         members = self._members
         if self.stack_dim or not members:
             return None
@@ -274,7 +274,7 @@ class LazyWrites(LazyBase):
         return self._with(picked) if picked else None
 
     def _spread_source(self, source: Any, size: torch.Size, axis: int, path: Path) -> list[Any]:
-        """What is written to each position along one dim of the target, from a source that broadcasts to it."""
+        """The values to write to each position along one dim of the target, from a source that broadcasts to it."""
         count = size[axis]
         if isinstance(source, TensorCollection):
             return self._spread_container(source, size, axis, path)
@@ -303,7 +303,7 @@ class LazyWrites(LazyBase):
         )
 
     def _spread_entry(self, value: Any, size: torch.Size, axis: int, path: Path) -> list[Any]:
-        """As `_spread_source`, for one entry: its event dims say which of the value's dims are batch dims."""
+        """As `_spread_source`, for one entry: its event dims determine which dims of the value are batch dims."""
         if isinstance(value, (TensorCollection, Mapping)):
             return self._spread_source(value, size, axis, path)
         if isinstance(value, (list, tuple, np.ndarray)):
@@ -323,7 +323,7 @@ class LazyWrites(LazyBase):
         return _along(value, value.ndim - event, size, axis, path)
 
     def _first(self, path: Path) -> tuple[Any, Any]:
-        """The entry under a path in the first member that is not a stack, and the container that holds it."""
+        """The entry under a path in the first member that is not a stack, and its container."""
         node: Any = self
         holder: Any = None
         for part in path:
@@ -334,7 +334,7 @@ class LazyWrites(LazyBase):
         return node, holder
 
     def fill_(self, key: Any, value: float | bool) -> Self:
-        """Fill one entry of every member with a number; a container is filled all the way down."""
+        """Fill one entry of every member with a number; a nested container is filled at every depth."""
         path = unravel_key_to_tuple(key)
         found = [member._read(path) for member in self._members]
         if all([type(entry) is Tensor and takes(entry, value) for entry in found]):
@@ -361,7 +361,7 @@ class LazyWrites(LazyBase):
         self, condition: Tensor, other: Any, *, out: Any = None, pad: int | bool | None = None,
         update_batch_size: bool = False,
     ) -> Any:  # fmt: skip
-        """The members' elements where a condition over the batch dims holds, the other's elsewhere; stays lazy."""
+        """Select the members' elements where a condition over the batch dims is True, else the others; stays lazy."""
         size, dim = self._batch_size, self.stack_dim
         wide = condition.reshape(condition.shape + (1,) * (len(size) - condition.ndim))
         conditions = _along(wide, wide.ndim, size, dim, ("condition",))
@@ -385,7 +385,7 @@ _ABSENT: Any = object()
 
 
 class ByMember:
-    """Values given one by one; absent where nothing is written to a member."""
+    """Values by member; absent for members that are not written."""
 
     __slots__ = ("each",)
 
@@ -394,14 +394,15 @@ class ByMember:
 
 
 def _as_rows(value: Any, size: torch.Size, axis: int) -> Any:
-    """A list along the first dim of the target is taken apart; any other becomes a tensor."""
+    """Split a list along the first dim of the target; any other list becomes a tensor."""
     if isinstance(value, (list, tuple)) and axis == 0 and len(value) == size[0]:
         return ByMember(list(value))
     return torch.as_tensor(value) if isinstance(value, np.ndarray) else torch.tensor(value)
 
 
 def _along(value: Tensor, dims: int, size: torch.Size, axis: int, path: Path) -> list[Any]:
-    """A tensor of so many batch dims, aligned with the last dims of the target, for each position along one of them."""
+    """A tensor with `dims` batch dims, aligned with the last dims of the target, for each position along one of them.
+    """
     at = axis - (len(size) - dims)
     if at < 0:
         return [value] * size[axis]
@@ -417,7 +418,7 @@ def _along(value: Tensor, dims: int, size: torch.Size, axis: int, path: Path) ->
 
 def _copied(source: Any) -> Any:
     if isinstance(source, TensorCollection):
-        return MappingOps.clone(source)  # type: ignore[type-var]  # containers have the operations
+        return MappingOps.clone(source)  # type: ignore[type-var]  # containers have these operations
     return {
         key: _copied(value)
         if isinstance(value, (Mapping, TensorCollection))
