@@ -36,7 +36,9 @@ else:
     _FROM_NN = ("TensorClassModuleBase", "TensorClassModuleWrapper", "as_tensordict_module")
 
     class _Package(ModuleType):
-        """`from tensorclass import tensorclass` and `import tensorclass` bind one name: the package decorates too."""
+        """`from tensorclass import tensorclass` and `import tensorclass` bind the same name, so the package is also the
+        decorator.
+        """
 
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
             return self.tensorclass(*args, **kwargs)
@@ -64,11 +66,11 @@ else:
 
     _PACKAGE = sys.modules[__name__]
     _PACKAGE.__class__ = _Package
-    # `tensorclass.tensorclass` is the decorator. As a module of that name (tensorclass.pyi) the package itself answers,
-    # since a module in a file would take the place of the decorator.
+    # `tensorclass.tensorclass` is the decorator. The package itself is registered as the module of that name
+    # (tensorclass.pyi), since a real module would replace the decorator.
     sys.modules[f"{__name__}.tensorclass"] = _PACKAGE
 
-    # Torch is loaded with the first name that is asked for, so that the mypy plugin and the command line start without.
+    # Torch is imported with the first public name, so that the mypy plugin and the command line start without it.
     def __getattr__(name: str) -> Any:
         if name in _MODULES:
             return import_module(f".{name}", __name__)

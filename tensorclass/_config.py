@@ -1,4 +1,4 @@
-"""Modes that a user may set for a span of code. Each is a ContextVar: two threads never see each other's."""
+"""Modes that a user may set for a block of code. Each is a ContextVar, so threads don't affect each other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .errors import ArgumentError, did_you_mean
 
 @dataclass(frozen=True)
 class PrintOptions:
-    """How containers print."""
+    """The options for printing containers."""
 
     show_batch_size: bool = True
     show_device: bool = True
@@ -47,12 +47,12 @@ _DETAILS = frozenset({
 
 
 def print_options() -> PrintOptions:
-    """The options in force."""
+    """The current options."""
     return _OPTIONS.get()
 
 
 def get_printoptions() -> dict[str, Any]:
-    """The print options in force here, by name; see `set_printoptions`.
+    """The current print options, by name; see `set_printoptions`.
 
     >>> from tensorclass import get_printoptions
     >>> get_printoptions()["compact"]
@@ -62,21 +62,21 @@ def get_printoptions() -> dict[str, Any]:
 
 
 @flags
-class set_printoptions(ContextDecorator):  # called like a function, and known under this name
-    """Change how containers print: for a block (`with`), for a function (as a decorator), or from here on (`.set()`).
+class set_printoptions(ContextDecorator):  # lower case: used like a function
+    """Change how containers print: for a block (`with`), for a function (as a decorator), or from now on (`.set()`).
 
-    Options that are not given keep their value. They belong to the current thread or task: others never see them.
+    Other options keep their values. The options apply only to the current thread or task.
 
     Args:
-        verbose: False hides devices, dtypes and sharing, unless one of them is asked for.
-        **options: `compact` (one line where it fits), `width` (columns of that line), `sort_keys` ("alphabetical",
+        verbose: False hides devices, dtypes and sharing, unless an option requests one of them.
+        **options: `compact` (one line if it fits), `width` (columns of that line), `sort_keys` ("alphabetical",
             "insertion" or a key function), `html` (tables in notebooks), `show_batch_size`, `show_device`,
-            `show_dtype`; and those of the detailed form, which each ask for it: `show_shape`,
-            `show_field_device`, `show_is_shared`, `show_field_is_shared`, `show_grad`, `show_is_contiguous`,
-            `show_is_view`, `show_storage_size`, `plain` (range or mean of the values).
+            `show_dtype`. The following options select the detailed form: `show_shape`, `show_field_device`,
+            `show_is_shared`, `show_field_is_shared`, `show_grad`, `show_is_contiguous`, `show_is_view`,
+            `show_storage_size`, `plain` (range or mean of the values).
 
     Raises:
-        TypeError: for an unknown option; names the nearest one.
+        TypeError: for an unknown option; suggests the nearest one.
 
     >>> import torch
     >>> from tensorclass import TensorDict, set_printoptions
@@ -97,7 +97,7 @@ class set_printoptions(ContextDecorator):  # called like a function, and known u
         self._tokens: list[Token[PrintOptions]] = []
 
     def set(self) -> None:
-        """Keep the options from here on, in this thread or task."""
+        """Apply the options from now on, in this thread or task."""
         _OPTIONS.set(replace(_OPTIONS.get(), **self._changes))
 
     def __enter__(self) -> Self:
@@ -108,12 +108,12 @@ class set_printoptions(ContextDecorator):  # called like a function, and known u
         _OPTIONS.reset(self._tokens.pop())
 
     def _recreate_cm(self) -> Self:
-        """One context for each call of a decorated function: calls in two threads share no state."""
+        """A new context for each call of a decorated function, so that calls in two threads share no state."""
         return type(self)(**self._changes)
 
 
 def check_options(options: dict[str, Any]) -> None:
-    """Refuse something that is not a print option, or not a value of one."""
+    """Refuse unknown print options and invalid values."""
     for name, value in options.items():
         if name not in _NAMES:
             raise ArgumentError(

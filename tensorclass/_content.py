@@ -1,4 +1,4 @@
-"""Files that are named by whoever calls, and nothing else that a path may lead to: read, and written as a whole."""
+"""Reads and writes regular files as a whole; refuses anything else at a path."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import stat
 from contextlib import suppress
 
 MAX_BYTES = 2**30
-"""The largest text that is read unless the caller says otherwise: 1 GiB."""
+"""The largest file that is read by default: 1 GiB."""
 MAX_SOURCE = 2**24
 """The largest module that is read or run: 16 MiB."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_BINARY"))
@@ -24,8 +24,8 @@ def read_content(path: str | os.PathLike[str], max_bytes: int | None = MAX_BYTES
         max_bytes: the largest size that is read; None for any.
 
     Raises:
-        OSError: for something that is not a regular file (a folder, a pipe, a device, a socket) and for one that is
-            too large, before anything is read; for one that grows or shrinks meanwhile; and as `open` raises it.
+        OSError: for anything but a regular file (a folder, a pipe, a device, a socket), and for a file that is too
+            large, before anything is read; for a file that changes its size during the read; and the errors of `open`.
 
     >>> with open("a.txt", "w") as file:
     ...     _ = file.write("text")
@@ -33,7 +33,7 @@ def read_content(path: str | os.PathLike[str], max_bytes: int | None = MAX_BYTES
     b'text'
     """
     name = os.fspath(path)
-    _check(os.stat(name), name, max_bytes)  # before it is opened: opening a device may do something
+    _check(os.stat(name), name, max_bytes)  # before it is opened: opening a device may have side effects
     with os.fdopen(os.open(name, _FLAGS), "rb") as file:
         size = _check(os.fstat(file.fileno()), name, max_bytes)
         content = file.read(size + 1)
@@ -56,16 +56,17 @@ def _check(found: os.stat_result, name: str, max_bytes: int | None) -> int:
 def write_content(
     path: str | os.PathLike[str], text: str | bytes, inside: str | os.PathLike[str] | None = None
 ) -> None:
-    """Write a file as a whole: under another name beside it, which then takes its place.
+    """Write a file atomically: a temporary file in the same folder replaces it.
 
     Args:
         path: the file.
-        text: what it will hold; text in UTF-8.
-        inside: the folder that was asked for: folders below it are made, and no link leads out of it.
+        text: the content; a string is written in UTF-8.
+        inside: a folder that the file must be in: missing folders below it are created, and links out of it are
+            refused.
 
     Raises:
-        OSError: for a folder, link, pipe or device in place of the file, and outside of `inside`. Nothing is
-            written then, and an earlier file stays as it was.
+        OSError: if the path is a folder, link, pipe or device, or outside `inside`. Then nothing is written, and an
+            existing file is untouched.
 
     >>> write_content("notes/a.txt", "text", inside=".")
     >>> read_content("notes/a.txt")
@@ -91,7 +92,7 @@ def write_content(
         if mode is not None:
             os.chmod(temporary, stat.S_IMODE(mode))
         os.replace(temporary, name)
-    except BaseException:  # an interrupt leaves no second file either
+    except BaseException:  # also on an interrupt, remove the temporary file
         with suppress(OSError):
             os.unlink(temporary)
         raise

@@ -16,11 +16,11 @@ _SELF: Final = ("self", "cls")
 _CALLED: Final = ("__init__", "__call__")
 _BY_THEMSELVES: Final = frozenset({"flag", "_ask"})
 _LIKE: Final = ("bool", "bool_", "SymBool")
-"""The booleans of Python, numpy and torch by name, since nothing here loads them."""
+"""The booleans of Python, numpy and torch by name, since nothing here imports them."""
 
 
 def flag(**given: object) -> bool:
-    """True; refuses options that are neither True nor False: a word such as "no" would count as true."""
+    """True. Refuses options that are neither True nor False: a string such as "no" would be truthy."""
     for name, value in given.items():
         if type(value) is not bool and type(value).__name__ not in _LIKE:
             raise ArgumentError(f"`{name}` is True or False, got {value!r:.80}")
@@ -28,7 +28,7 @@ def flag(**given: object) -> bool:
 
 
 def count(**given: object) -> None:
-    """Refuse numbers that are not whole: text, floats, and booleans, which would count as 0 and 1."""
+    """Refuse values other than integers: strings, floats, and booleans, which would count as 0 and 1."""
     for name, value in given.items():
         if type(value) is not int and (isinstance(value, bool) or not hasattr(type(value), "__index__")):
             raise ArgumentError(f"`{name}` is a whole number, got {value!r:.80}")
@@ -37,7 +37,7 @@ def count(**given: object) -> None:
 _KINDS: Final[dict[str, tuple[Callable[..., Any], bool]]] = {
     "bool": (flag, False), "bool | None": (flag, True), "int": (count, False), "int | None": (count, True),
 }  # fmt: skip
-"""The annotations of options: what looks at them, and whether None may be given."""
+"""The annotations of options: the check for each, and whether None is allowed."""
 
 
 _HERE: Final = {
@@ -49,7 +49,7 @@ _HERE: Final = {
     "values data rows tokens": "tensors",
     "path_or_buf f fp file file_name filename": "path prefix", "sections": "split_size chunks",
 }  # fmt: skip
-"""Keywords of pandas, torch, polars and numpy, and the options that may be meant by them."""
+"""Keywords of pandas, torch, polars and numpy, and the options that users probably mean."""
 _SAID: Final = {
     "ascending reverse": "`descending=True` has the largest first",
     "inplace": "the result is a new container: `batch = batch.{op}(...)`",
@@ -65,11 +65,11 @@ _SAID: Final = {
     "dtype": "cast first: `batch.to(dtype)`", "indent": "`json.dumps(json.loads(text), indent=2)`",
     "batched": "the function gets `chunksize` rows", "num_workers collate_fn": "`DataLoader` has workers",
 }  # fmt: skip
-"""Keywords of other libraries without an option here, and what to write."""
+"""Keywords of other libraries without an option here, and what to write instead."""
 
 
 def _unexpected(function: Any, word: str) -> ArgumentError:
-    """The error for an option that a function does not have."""
+    """The error for an option that a function doesn't have."""
     code, op = unwrap(function).__code__, function.__name__
     op = function.__qualname__.split(".")[-2] if op == "__init__" else op
     names = [name for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if name not in _SELF]
@@ -83,7 +83,7 @@ def _unexpected(function: Any, word: str) -> ArgumentError:
 
 
 def _too_many(function: Any, args: tuple[Any, ...], most: int) -> ArgumentError:
-    """The error for more values than a function takes by position."""
+    """The error for too many positional arguments."""
     skipped = sum([name in _SELF for name in unwrap(function).__code__.co_varnames[:1]])
     given = args[skipped:]
     sizes = (
@@ -95,7 +95,7 @@ def _too_many(function: Any, args: tuple[Any, ...], most: int) -> ArgumentError:
 
 
 def answers(made: T) -> T:
-    """As `flags`, where every public method also answers to the names that options have in other libraries.
+    """As `flags`; in addition, errors of every public method suggest options for names from other libraries.
 
     >>> @flags
     ... def draw(*, replacement: bool = False): ...
@@ -107,10 +107,10 @@ def answers(made: T) -> T:
 
 
 def flags(made: T, _every: bool = False) -> T:
-    """A function, or each public method that a class defines, which refuses options and counts of another kind.
+    """Decorate a function, or the public methods of a class, to refuse options and counts of a wrong type.
 
-    Functions that call `flag` look at their options themselves: those that are called often, where no option is given.
-    Operations check their dims, which may be names.
+    Functions that are often called without options check them by calling `flag` themselves. Operations check their
+    dims, which may be names.
 
     >>> @flags
     ... def read(path, *, strict: bool = True): ...
@@ -119,14 +119,14 @@ def flags(made: T, _every: bool = False) -> T:
     tensorclass.errors.ArgumentError: `strict` is True or False, got 'no'
     """
     if not isinstance(made, type):
-        return _asking(made, _every)  # type: ignore[no-any-return]  # of the same signature
+        return _asking(made, _every)  # type: ignore[no-any-return]  # same signature
     for name, value in list(vars(made).items()):
         inner = getattr(value, "__func__", value)
         if isinstance(inner, FunctionType) and (name in _CALLED or not name.startswith("_")):
             asking = _asking(inner, _every)
             if asking is not inner:
                 setattr(made, name, asking if inner is value else type(value)(asking))
-    return made  # pyright: ignore[reportReturnType]  # the class that was given
+    return made  # pyright: ignore[reportReturnType]  # the given class
 
 
 def _asking(function: Any, every: bool) -> Any:

@@ -1,4 +1,4 @@
-"""The base of containers and the constructors, under the module of `tensordict` that has them."""
+"""The base class of containers and the constructors, under the module of `tensordict` that has them."""
 
 from ._api import NestedKey as NestedKey
 from ._api import TensorCollection as TensorCollection

@@ -1,6 +1,6 @@
-"""One tree of errors: each says what was given, what was expected and what to do; each is also a builtin error.
+"""All errors of the package. Each says what was given, what was expected and what to do; each is also a builtin error.
 
-The builtin bases are those that programs for `tensordict` catch: an `except` clause of such a program keeps working.
+The builtin bases are those that programs for `tensordict` catch, so that their `except` clauses keep working.
 tests/test_except_clauses.py compares the two, call by call.
 """
 
@@ -23,15 +23,15 @@ __all__ = [
 ]  # fmt: skip
 
 _ALIKE = 0.6  # the ratio above which difflib itself calls words close
-_LISTED = 40  # names that a message lists at most
-_PROBLEMS = 20  # problems that a message prints at most
-_LONGEST = 8000  # characters of a message
-_LONGEST_ROW = 1000  # characters of one row of a problem
-_LONGEST_NAME = 100  # characters of a name that may be a slip of another
+_LISTED = 40  # the most names in a message
+_PROBLEMS = 20  # the most problems in a message
+_LONGEST = 8000  # the longest message, in characters
+_LONGEST_ROW = 1000  # the longest row of a problem, in characters
+_LONGEST_NAME = 100  # the longest name for which the nearest one is searched
 
 
 def bounded(text: str, limit: int = _LONGEST) -> str:
-    """A text as a message prints it: of a very long one the beginning and the end.
+    """A text for a message; of a very long text, the beginning and the end.
 
     >>> bounded("a" * 500, 8)
     'aaaaaa ... (492 characters left out) ... aa'
@@ -43,7 +43,7 @@ def bounded(text: str, limit: int = _LONGEST) -> str:
 
 
 def shown(value: object) -> str:
-    """The repr of a value that was given, as a message prints it.
+    """The repr of a given value, for a message.
 
     >>> shown("a" * 500)[-20:]
     "aaaaaaaaaaaaaaaaaaa'"
@@ -52,7 +52,7 @@ def shown(value: object) -> str:
 
 
 def few(texts: Sequence[object], more: str = "", between: str = "\n") -> str:
-    """The first of many findings, and how many there are besides.
+    """The first of many findings, and the number of others.
 
     >>> few([str(n) for n in range(30)], between=" ")
     '0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 ... and 10 more'
@@ -62,7 +62,7 @@ def few(texts: Sequence[object], more: str = "", between: str = "\n") -> str:
 
 
 class Problem(NamedTuple):
-    """One finding of a check: the field path, what was declared, what came, and what to do about it.
+    """One finding of a check: the field path, the declared type, the given value, and a hint.
 
     >>> print(Problem("label", 'Int64[""]', "float32 [32]", "convert with `.to(torch.int64)`"))
     label
@@ -86,7 +86,7 @@ def _indent(text: str) -> str:
 
 
 class Later:
-    """A message that is put together when it is read, so that an error which is caught and dropped costs little."""
+    """A message that is built when it is read, so that an error that is caught and dropped is cheap."""
 
     __slots__ = ("_given", "_tell")
 
@@ -105,7 +105,7 @@ class Later:
 
 
 class TensorClassError(Exception):
-    """The root of every error that this library raises on purpose; what it prints is never very long.
+    """The base class of every error that this library raises on purpose; its message is never very long.
 
     >>> from tensorclass import TensorDict
     >>> from tensorclass.errors import TensorClassError
@@ -117,7 +117,7 @@ class TensorClassError(Exception):
     """
 
     def __str__(self) -> str:
-        # KeyError prints the repr of its message, which escapes the quotes and line breaks of ours.
+        # KeyError prints the repr of its message, which would escape quotes and line breaks.
         return bounded(str(self.args[0]) if len(self.args) == 1 else super().__str__())
 
     def __repr__(self) -> str:
@@ -125,12 +125,12 @@ class TensorClassError(Exception):
 
 
 class SchemaError(TensorClassError, ValueError, TypeError, RuntimeError):
-    """A declaration, or data that does not fit its declaration; `problems` lists everything that was found.
+    """An invalid declaration, or data that doesn't fit its declaration; `problems` lists every finding.
 
     Args:
-        message: The whole text; `SchemaError.of` writes it from the problems.
-        problems: What was found, in field order.
-        cls_name: The class whose declaration was not met.
+        message: The whole text; `SchemaError.of` makes it from the problems.
+        problems: The findings, in field order.
+        cls_name: The class whose declaration the data doesn't fit.
 
     >>> import torch
     >>> from torch import Tensor
@@ -152,11 +152,11 @@ class SchemaError(TensorClassError, ValueError, TypeError, RuntimeError):
 
     @classmethod
     def of(cls, cls_name: str, problems: Iterable[Problem]) -> Self:
-        """The error that prints the problems, one block each; of very many the first.
+        """Make the error from problems, with a block for each; of very many, only the first.
 
         Args:
-            cls_name: The class whose declaration was not met.
-            problems: What was found; at least one.
+            cls_name: The class whose declaration the data doesn't fit.
+            problems: The findings; at least one.
 
         >>> print(SchemaError.of("Digits", [Problem("label", 'Int64[""]', "nothing", "pass `label=`")]))
         Digits: 1 problem
@@ -175,7 +175,7 @@ class DimSyntaxError(TensorClassError, ValueError):
 
 
 class FieldNotProducedError(TensorClassError, AttributeError):
-    """A produced field was read before a module filled it in."""
+    """A produced field was read before a module wrote it."""
 
 
 class UnknownFieldError(TensorClassError, AttributeError):
@@ -186,9 +186,9 @@ class MissingKeyError(TensorClassError, KeyError):
     """A key that the container does not hold."""
 
     undeclared: ClassVar[bool] = False
-    """Whether no instance of the class ever holds it, so that only a default that is given is used."""
+    """Whether no instance of the class can hold the key, so that only an explicit default is returned."""
     key: str = ""
-    """The key, where the error is about one of several that were given."""
+    """The key, if the error is about one of several given keys."""
 
 
 class InvalidKeyError(TensorClassError, KeyError, TypeError, RuntimeError):
@@ -212,7 +212,7 @@ class BatchSizeError(TensorClassError, RuntimeError, ValueError, TypeError):
 
 
 class BatchIndexError(TensorClassError, IndexError, RuntimeError):
-    """An index that the batch dims do not admit, or that is outside of a sequence."""
+    """An index that doesn't fit the batch dims, or is outside a sequence."""
 
 
 class BatchDimError(TensorClassError, IndexError, RuntimeError, ValueError):
@@ -220,11 +220,11 @@ class BatchDimError(TensorClassError, IndexError, RuntimeError, ValueError):
 
 
 class StructureError(TensorClassError, RuntimeError, ValueError):
-    """Containers of one operation that differ in keys, classes or shapes."""
+    """Operands that differ in keys, classes or shapes."""
 
 
 class KeySetError(StructureError, KeyError):
-    """Containers of one operation that differ in keys, or keys that would collide."""
+    """Operands that differ in keys, or keys that would collide."""
 
 
 class ArgumentError(StructureError, TypeError):
@@ -240,19 +240,19 @@ class ModuleError(TensorClassError, RuntimeError, ValueError, TypeError):
 
 
 class WorkerError(TensorClassError, RuntimeError):
-    """Another process died, or did not answer in time; says at what it worked."""
+    """Another process died, or didn't answer in time; names its task."""
 
 
 class UnsupportedOperationError(TensorClassError, TypeError, NotImplementedError):
-    """An operation that this container does not have, on purpose."""
+    """An operation that this container doesn't support, on purpose."""
 
 
 class BuildError(TensorClassError, TypeError, ValueError):
-    """A pipeline that its build-time check rejects.
+    """A pipeline that the build check rejects.
 
     Args:
         message: The findings as text.
-        diagnostics: The findings as records, notes included.
+        diagnostics: The findings as records, including notes.
 
     >>> from torch import Tensor, nn
     >>> from tensorclass import TensorClass
@@ -275,13 +275,13 @@ class BuildError(TensorClassError, TypeError, ValueError):
 
 
 class FileFormatError(TensorClassError, RuntimeError, ValueError):
-    """A file that is damaged, foreign, or of a version that this library can't read.
+    """A file that is damaged, has another format, or a version that this library can't read.
 
     Args:
         message: What is wrong.
         path: The file.
-        offset: The byte of the file where it is wrong, when that is known.
-        field: The entry that is concerned, when there is one.
+        offset: The position of the fault in the file in bytes, if known.
+        field: The affected entry, if there is one.
 
     >>> print(FileFormatError("its header is cut off", "digits.safetensors", 8))
     digits.safetensors: its header is cut off (at byte 8)
@@ -309,7 +309,7 @@ def _file_error(cls: type[FileFormatError], text: str, *facts: Any) -> FileForma
 
 
 class ChecksumError(FileFormatError):
-    """A file whose bytes are not those that were written."""
+    """A file whose bytes have changed since it was written."""
 
 
 class MissingExtraError(TensorClassError, ImportError):
@@ -317,12 +317,12 @@ class MissingExtraError(TensorClassError, ImportError):
 
     @classmethod
     def of(cls, feature: str, package: str, extra: str) -> Self:
-        """The error that names the extra to install.
+        """Make the error that names the extra to install.
 
         Args:
-            feature: What the user asked for, as the start of a sentence.
+            feature: The feature, as the start of a sentence.
             package: The package that is missing.
-            extra: The extra of this library that brings it.
+            extra: The extra of this library that installs it.
 
         >>> print(MissingExtraError.of("An HDF5 file", "h5py", "hdf5"))
         An HDF5 file needs `h5py`, which is not installed: pip install 'tensorclass[hdf5]'
@@ -331,7 +331,7 @@ class MissingExtraError(TensorClassError, ImportError):
 
 
 def nearest(name: str, candidates: Iterable[str], alike: float = _ALIKE) -> str | None:
-    """The candidate that a misspelled name most likely means, or None where none is as like it as `alike`.
+    """The candidate most similar to a misspelled name; None if none has a similarity of at least `alike`.
 
     >>> nearest("lable", ["image", "label"])
     'label'
@@ -343,17 +343,17 @@ def nearest(name: str, candidates: Iterable[str], alike: float = _ALIKE) -> str 
     matcher = SequenceMatcher(None, wanted)
     for candidate in candidates:
         matcher.set_seq2(candidate.lower())
-        # Two upper bounds that cost little, since there may be thousands of keys.
+        # Two cheap upper bounds first, since there may be thousands of keys.
         if matcher.real_quick_ratio() < best[0] or matcher.quick_ratio() < best[0]:
             continue
-        score = matcher.ratio(), candidate[:1] == name[:1]  # slips are rare at the start of a word
+        score = matcher.ratio(), candidate[:1] == name[:1]  # typos are rare in the first letter
         if score > best or (found is None and score[0] >= alike):
             best, found = score, candidate
     return found
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names as a message prints them; of very many, the first ones and how many there are.
+    """Names for a message; of very many, the first ones and their number.
 
     >>> listed(["b", "a"])
     "['a', 'b']"
@@ -365,7 +365,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def named(name: str, candidates: Iterable[str]) -> str:
-    """A name that is not known, and the nearest one.
+    """An unknown name, and the nearest known one.
 
     >>> named("lable", ["image", "label"])
     '`lable`; did you mean `label`?'
@@ -374,7 +374,7 @@ def named(name: str, candidates: Iterable[str]) -> str:
 
 
 def too_deep(key: str) -> StructureError:
-    """The error for a mapping or list that Python can't walk to its end.
+    """The error for a mapping or list that is recursive or too deep for Python.
 
     >>> print(too_deep("a"))
     the value of `a` contains itself, or is nested more deeply than Python can follow
@@ -384,7 +384,7 @@ def too_deep(key: str) -> StructureError:
 
 
 def defined_again(old: type, new: type, call: str = "from_tensordict") -> str:
-    """What to say where two classes of one name meet: a notebook cell that was run again makes another class.
+    """The hint if two classes have the same name, as after rerunning a notebook cell, which makes a new class.
 
     >>> class Digits: ...
     >>> Old = Digits
@@ -404,7 +404,7 @@ def defined_again(old: type, new: type, call: str = "from_tensordict") -> str:
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:
-    """The end of a message about an unknown name: empty, or the nearest name.
+    """The end of a message about an unknown name: the nearest name, or "".
 
     >>> did_you_mean("lable", ["image", "label"])
     '; did you mean `label`?'
@@ -414,7 +414,7 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
 
 
 def program_frames(traceback: TracebackType | None) -> TracebackType | None:
-    """A traceback without the frames of this package, which say nothing about the program, unless it has no others."""
+    """A traceback without the frames of this package, unless it has no others."""
     frames, package = [], __name__.partition(".")[0]
     while traceback is not None:
         frames.append(traceback)

@@ -1,6 +1,6 @@
 """Dtypes and shapes for annotations: `Float32[Tensor, "3 h w"]`.
 
-Checkers see the `Tensor`; at run time the annotation carries the dtype family and the dims. `Float`, `Int`, `UInt`,
+Type checkers see a `Tensor`; at run time the annotation has the dtype family and the dims. `Float`, `Int`, `UInt`,
 `Complex`, `Inexact`, `Integer`, `Real` and `Num` are families of several dtypes, `Shaped` is any dtype.
 """
 

@@ -1,4 +1,4 @@
-"""The contract that every container keeps: primitives, keys, batch and device rules, locking, pytree, repr.
+"""The contract of every container: primitives, keys, batch and device rules, locking, pytree, repr.
 
 One idea: a container is a list of leaves in order plus a way to build a twin of itself around new leaves.
 """

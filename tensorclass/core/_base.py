@@ -1,4 +1,4 @@
-"""TensorCollection: the primitives that a container supplies and the few properties that follow only from them."""
+"""TensorCollection: the primitives that a container supplies, and the few properties derived from them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ._relation import related, unrelated
 
 Kind: TypeAlias = int
 BATCHED: Final = 0
-"""Leaves that carry the batch dims: what shape, index and join operations touch."""
+"""Leaves with the batch dims, for shape, index and join operations."""
 VALUES: Final = 1
-"""Leaves that the user calls tensors: what arithmetic and casts touch."""
+"""Leaves that users see as tensors, for arithmetic and casts."""
 VIEWS: Final = 3
-"""`VALUES` leaves of the same memory: what holds no values is shared too."""
+"""`VALUES` leaves over the same memory: entries without values are shared too."""
 STORAGE: Final = 2
-"""Every tensor there is: what moves, pinning, sharing and accounting touch."""
+"""All tensors, for moves, pinning, sharing and memory accounting."""
 
 Write: TypeAlias = Literal["", "whole", "index"]
 Names: TypeAlias = "tuple[str | None, ...] | None"
@@ -36,28 +36,28 @@ N_contra = TypeVar("N_contra", contravariant=True)
 
 
 class Exactly(Protocol[K]):
-    """For checkers: containers of one class, without its subclasses."""
+    """For checkers: containers of exactly one class, without subclasses."""
 
     def __exactly__(self, other: K, /) -> K: ...
 
 
 class Named(Protocol[N_co]):
-    """For checkers: a reference to a field, with its name; only stubs say it."""
+    """For checkers: a reference to a field with its name; only stubs use it."""
 
     def __field__(self) -> N_co: ...
 
 
 class Has(Protocol[N_contra]):
-    """For checkers: what has an attribute of this name, which anything without a better stub may have."""
+    """For checkers: an object with an attribute of this name, which any object without a precise stub may have."""
 
-    def __delattr__(self, name: N_contra, /) -> None: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # narrower than that of `object`
+    def __delattr__(self, name: N_contra, /) -> None: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # narrower than in `object`
 
 
 if TYPE_CHECKING:
     from torch.utils.data import Dataset
 
     class Items(Dataset[Any]):
-        """What a container is to checkers, so that `DataLoader(batch)` takes it."""
+        """The protocol of a container for checkers, so that `DataLoader(batch)` accepts it."""
 
         def __add__(self, other: Any) -> Any: ...
 else:
@@ -65,31 +65,31 @@ else:
 
 
 class TensorCollection(Items):
-    """What every container is: leaves in order, a batch size, and a way to make a twin around new leaves.
+    """The base class of every container: ordered leaves, a batch size, and a way to make a twin around new leaves.
 
-    Not meant to be instantiated. `isinstance(x, TensorCollection)` holds for every container, typed or not.
+    Don't instantiate it. `isinstance(x, TensorCollection)` is True for every container, typed or untyped.
 
     >>> from tensorclass import TensorCollection, TensorDict
     >>> isinstance(TensorDict(a=torch.zeros(3), batch_size=[3]), TensorCollection)
     True
     """
 
-    if not TYPE_CHECKING:  # a checker would refuse the attributes that the stores give slots to
+    if not TYPE_CHECKING:  # checkers would refuse the attributes for which stores have slots
         __slots__ = ()
     __tensor_collection__: ClassVar[bool] = True
     _torch_functions: ClassVar[dict[Any, Handler]] = {}
     _dense: ClassVar[Any]
-    """The class of containers of some of the entries: `TensorDict`, or what is derived from it and declares nothing."""
+    """The class for containers of some of the entries: `TensorDict`, or a subclass of it that declares nothing."""
     __tensorclass__: ClassVar[Any]
-    """What a typed class decides; no other container has it."""
+    """The facts of a typed class; other containers lack it."""
     _layered: ClassVar[bool] = False
-    """Whether the entries live in another container, the `_store`."""
+    """Whether the entries are in another container, the `_store`."""
     _stacked: ClassVar[bool] = False
-    """Whether entries are stacked from members when they are read, so that a write to them reaches nothing."""
+    """Whether entries are stacked from members when they are read, so that writes to the result have no effect."""
     _written_batch: ClassVar[str] = ""
-    """What to add to the error for absent batch dims, where a declaration seems to write one."""
+    """The addition to the error for missing batch dims, if a declaration seems to include one."""
     _plain: bool = False
-    """Whether the entries are known to be tensors and nothing else; of a twin that nobody else has, it stays so."""
+    """Whether all entries are known to be tensors; for a twin without other references, this stays true."""
 
     _batch_size: torch.Size
     _device: torch.device | None
@@ -98,10 +98,10 @@ class TensorCollection(Items):
     if TYPE_CHECKING:
 
         def __exactly__(self, other: Self, /) -> Self:
-            """Fits only the `Exactly` of this class, not that of a parent."""
+            """Match only the `Exactly` of this class, not that of a parent."""
             ...
 
-    # ---- what a container supplies -------------------------------------------------------------------------------
+    # ---- primitives ----------------------------------------------------------------------------------------------
 
     def _leaves(self, kind: Kind = BATCHED) -> list[Tensor]:
         raise NotImplementedError
@@ -113,7 +113,7 @@ class TensorCollection(Items):
         return self._twin()._refill(leaves, batch_size, names, kind)
 
     def _open(self, leaves: list[Tensor], kind: Kind = BATCHED) -> Self:
-        """A twin, whose leaves are added to a list."""
+        """A twin; its leaves are appended to a list."""
         twin = self._twin()
         leaves += twin._leaves(kind)
         return twin
@@ -121,24 +121,24 @@ class TensorCollection(Items):
     def _beside(
         self, other: Any, mine: list[Tensor], theirs: list[Tensor], write: Write = "", whole: bool = True
     ) -> Self | None:
-        """A twin whose tensors are added to a list, and those of another container under the same keys to a second one.
+        """A twin. Its tensors are appended to one list, and those of another container under the same keys to another.
 
-        None where not all of it is tensors, containers and equal Python objects; the lists are of no use then.
+        None unless all entries are tensors, containers and equal Python objects; the lists are then invalid.
 
         Args:
             other: a container of the same class, or a dict.
             mine: receives one's own tensors.
             theirs: receives the other ones.
-            write: "whole" or "index" for what is to be written: gives this container instead of a twin, and None where
-                it may not be written, or has leaves without its batch dims and an index is to be applied to them.
-            whole: both sides have the same keys; else the other side may have fewer.
+            write: "whole" or "index" for a write: returns this container instead of a twin. None if it can't be
+                written, or if it has leaves without batch dims to which an index would be applied.
+            whole: both sides must have the same keys; otherwise the other side may have fewer.
         """
         return None
 
     def _each(
         self, fn: Callable[[Tensor], Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
     ) -> Self:
-        """A twin around what a function gives for each leaf."""
+        """A twin around the results of a function for each leaf."""
         leaves: list[Tensor] = []
         twin = self._open(leaves, kind)
         return twin._refill([fn(leaf) for leaf in leaves], batch_size, names, kind)
@@ -146,9 +146,9 @@ class TensorCollection(Items):
     def _refill(
         self, leaves: Iterable[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
     ) -> Self:
-        """As `_make`, of a twin that nobody else has: it becomes the result, and is of no other use afterwards.
+        """As `_make`, for a twin without other references: it becomes the result, and can't be used again.
 
-        `leaves` may be an iterator that containers side by side share.
+        `leaves` may be an iterator that sibling containers share.
         """
         raise NotImplementedError
 
@@ -156,26 +156,26 @@ class TensorCollection(Items):
         raise NotImplementedError
 
     def _tensors_by_key(self) -> dict[str, Tensor] | None:
-        """The entries when they are tensors and nothing else, for ways that need no more."""
+        """The entries if all of them are tensors, for fast paths; else None."""
         if not self._plain:
             return None
         table = self._entries()
-        return table if self._plain else None  # asked after the copy: a write of something else says so first
+        return table if self._plain else None  # after the copy: other writes clear the flag first
 
     def _live(self) -> dict[str, Any]:
-        """The entries for reading on the spot: no copy where the store has a dict of its own."""
+        """The entries for an immediate read: not a copy, if the store has its own dict."""
         return self._entries()
 
     def _outline(self) -> dict[str, Any]:
-        """The entries for whoever asks only for keys and classes: in a stack, values of one member."""
+        """The entries for readers of keys and classes only: for a stack, the values of one member."""
         return self._live()
 
     def _parts(self) -> list[Any]:
-        """The containers whose leaves follow each other: the members of a stack, else this one."""
+        """The members of a stack, whose leaves are consecutive; else this container."""
         return [self]
 
     def _solid(self) -> Any:
-        """The container without lazy stacks at any depth: this one, unless there are some."""
+        """The container without lazy stacks at any depth; itself if it has none."""
         return self
 
     def _untyped(self, name: str, *args: Any, **kwargs: Any) -> Any:
@@ -183,7 +183,7 @@ class TensorCollection(Items):
         return getattr(store_of(self), name)(*args, **kwargs)
 
     def _through(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Leave an operation to the stack, which has a way of its own for it."""
+        """Call the stack's own implementation of an operation."""
         raise NotImplementedError
 
     def _entry(self, key: str) -> Any:
@@ -193,14 +193,14 @@ class TensorCollection(Items):
         raise NotImplementedError
 
     def _put_all(self, values: dict[str, Any]) -> None:
-        """As `_put`, several entries: other threads see none of them or all, where one dict holds them."""
+        """As `_put`, for several entries; if one dict holds them, other threads see all of them or none."""
         for key, value in values.items():
             self._put(key, value)
 
     def _swap_in(self, entries: dict[str, Any], seen: dict[str, Any]) -> None:
-        """Hold entries that are valid already, and no others: other threads see the one state or the other.
+        """Replace all entries by valid entries; other threads see the old state or the new one.
 
-        `seen`: the entries that they were made from; what another thread has written since then stays.
+        `seen`: the entries that they were made from; later writes of other threads are kept.
         """
         for key in seen:
             if key not in entries:
@@ -220,33 +220,33 @@ class TensorCollection(Items):
         raise NotImplementedError
 
     def _set_device(self, device: torch.device | None) -> None:
-        """Impose a device on this container and those below; the leaves are there already."""
+        """Set the device of this container and nested ones; the leaves are already there."""
         raise NotImplementedError
 
     def _set_lock(self, owner: object | None, held: bool = True) -> None:
-        """Lock this container and those below for an owner, None for the user; or let go."""
+        """Lock this container and nested ones for an owner (None for the user), or release the lock."""
         raise NotImplementedError
 
-    # ---- what a container may refine -----------------------------------------------------------------------------
+    # ---- hooks ---------------------------------------------------------------------------------------------------
 
     def _check_all(self, values: dict[str, Any]) -> dict[str, Any]:
         """Check several top-level values that are written together."""
         return {key: self._check(key, value) for key, value in values.items()}
 
     def _accept(self, old: Sequence[Tensor], new: Sequence[Tensor], op: str, other: object = ...) -> None:
-        """Refuse the result of an operation on `VALUES` leaves; a container that declares nothing accepts all.
+        """Refuse the result of an operation on `VALUES` leaves; a container without declarations accepts everything.
 
-        `other` is the operand that the leaves were combined with, None for an operation without one.
+        `other` is the operand; None for an operation without one.
         """
 
     def _refusal(self, other: TensorCollection, op: str) -> Exception | None:
-        """The error where another container may not meet this one; classes that are declared refuse others."""
+        """The error if another container is not allowed as an operand; typed classes refuse unrelated ones."""
         if not (self._layered and other._layered) or related(type(self), type(other)):
             return None
         return unrelated(type(self), type(other), op)
 
     def _meet(self, other: TensorCollection, op: str) -> None:
-        """Refuse an operand whose class has nothing to do with that of this container, here and below."""
+        """Refuse an operand whose class is unrelated to that of this container, also in nested containers."""
         refusal = self._refusal(other, op)
         if refusal is not None:
             raise refusal
@@ -259,7 +259,7 @@ class TensorCollection(Items):
     def _twin(self) -> Self:
         """A new container around the same tensors; nested containers are new as well.
 
-        What an operation works on from its beginning to its end: other threads may write to this container meanwhile.
+        Operations work on a twin from beginning to end, since other threads may write to this container.
         """
         raise NotImplementedError
 
@@ -268,10 +268,10 @@ class TensorCollection(Items):
             raise locked_error(type(self).__name__, what, key)
 
     def _owners(self) -> Any:
-        """Who holds the lock; None when nobody does."""
+        """The owners of the lock; None if unlocked."""
         raise NotImplementedError
 
-    # ---- what follows --------------------------------------------------------------------------------------------
+    # ---- derived -------------------------------------------------------------------------------------------------
 
     def _bare(self, batch_size: torch.Size, names: Names = None) -> Any:
         """An empty untyped container on the same device, for results with another structure."""
@@ -281,7 +281,7 @@ class TensorCollection(Items):
     def batch_size(self) -> torch.Size:
         """The leading dims that all leaves share.
 
-        Setting it checks every leaf against the new size.
+        Assigning it checks every leaf against the new size.
 
         >>> from tensorclass import TensorDict
         >>> TensorDict(a=torch.zeros(3, 4), batch_size=[3]).batch_size
@@ -299,7 +299,7 @@ class TensorCollection(Items):
             self._resize(size, ())
 
     def _resize(self, size: torch.Size, path: tuple[str, ...]) -> None:
-        """Set another batch size on this container and on nested ones that are too short for it."""
+        """Set the batch size of this container, and of nested containers with too few batch dims."""
         self._check_size(size, path)
         for value in self._entries().values():
             if isinstance(value, TensorCollection) and value._batch_size[: len(size)] != size:
@@ -336,7 +336,7 @@ class TensorCollection(Items):
 
     @property
     def batch_dims(self) -> int:
-        """The number of batch dims; another name of `ndim`."""
+        """The number of batch dims; an alias of `ndim`."""
         return len(self._batch_size)
 
     @property
@@ -351,11 +351,11 @@ class TensorCollection(Items):
         return len(self._batch_size)
 
     def dim(self) -> int:
-        """The number of batch dims; another name of `ndim`."""
+        """The number of batch dims; an alias of `ndim`."""
         return len(self._batch_size)
 
     def ndimension(self) -> int:
-        """The number of batch dims; another name of `ndim`."""
+        """The number of batch dims; an alias of `ndim`."""
         return len(self._batch_size)
 
     @overload
@@ -366,7 +366,7 @@ class TensorCollection(Items):
         """The batch size, or its entry at one batch dim.
 
         Raises:
-            BatchDimError: when `dim` is not a batch dim.
+            BatchDimError: if `dim` is not a batch dim.
 
         >>> from tensorclass import TensorDict
         >>> TensorDict(a=torch.zeros(3, 4), batch_size=[3]).size(0)
@@ -375,7 +375,7 @@ class TensorCollection(Items):
         size = self._batch_size
         if isinstance(dim, str) and dim in self.names:
             return size[self.names.index(dim)]
-        return size if dim is None else size[batch_dim(dim, len(size), op="size")]  # type: ignore[arg-type]  # refuses a name
+        return size if dim is None else size[batch_dim(dim, len(size), op="size")]  # type: ignore[arg-type]  # raises for an unknown name
 
     def numel(self) -> int:
         """The number of elements of the batch: the product of the batch size.
@@ -390,7 +390,7 @@ class TensorCollection(Items):
 
     @property
     def device(self) -> torch.device | None:
-        """The device imposed on every write, or None when leaves may live anywhere.
+        """The device to which every write is moved; None if leaves may be on any device.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -405,7 +405,7 @@ class TensorCollection(Items):
         """The names of the batch dims, None for a dim without a name.
 
         Raises:
-            BatchDimError: on setting, for another number of names than batch dims, or a name given twice.
+            BatchDimError: on assignment, for a wrong number of names, and for a repeated name.
 
         >>> from tensorclass import TensorDict
         >>> TensorDict(batch_size=[3, 4], names=["time", None]).names
@@ -418,7 +418,7 @@ class TensorCollection(Items):
         self._set_names(check_names(names, len(self._batch_size)))
 
     def _set_names(self, names: Names) -> None:
-        """Take dim names over, here and in nested containers, which share the dims."""
+        """Set dim names, here and in nested containers, which share the dims."""
         if self._stacked:
             self._through("_set_all_names", names)
             return
@@ -431,11 +431,11 @@ class TensorCollection(Items):
             value._set_names(theirs)
 
     def __len__(self) -> int:
-        """The size of the first batch dim; 0 when there is none."""
+        """The size of the first batch dim; 0 if there is none."""
         return self._batch_size[0] if self._batch_size else 0
 
     def _without_batch(self, what: str) -> UnsupportedOperationError:
-        """The error for what needs a batch dim, where there is none."""
+        """The error for an operation that needs a batch dim, if there is none."""
         return UnsupportedOperationError(
             f"{what} a {type(self).__name__} without batch dims (batch_size []); use keys(), values() or items() for "
             "its entries, index a field to reach its own dims, or give a batch_size; containers are joined with "
@@ -443,7 +443,7 @@ class TensorCollection(Items):
         )
 
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refuse: a container is not one array, and numpy would make one of objects, or an empty one."""
+        """Raise: a container is not an array, and numpy would make an object array or an empty array."""
         name = type(self).__name__
         raise UnsupportedOperationError(
             f"a {name} holds several tensors and is not converted to one tensor or array: convert a field "
@@ -452,18 +452,18 @@ class TensorCollection(Items):
         )
 
     def __dlpack__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refuse, as `__array__` does: torch asks for this first when a tensor is to be made."""
+        """Raise, as `__array__` does: torch calls this first to make a tensor."""
         self.__array__()
 
     def __dlpack_device__(self) -> NoReturn:
-        """Refuse, as `__dlpack__` does."""
+        """Raise, as `__dlpack__` does."""
         self.__array__()
 
     def __bool__(self) -> bool:
-        """Refuse, where neither "has entries" nor "all true" is what every reader expects.
+        """The truth value of `a == b` and `a != b`. For other containers it raises, since it would be ambiguous.
 
-        The result of `a == b` is true when all elements are equal, that of `a != b` when any differ. So containers can
-        be fields of dataclasses and of pydantic models that are compared, and be looked for in lists.
+        `a == b` is true if all elements are equal, `a != b` if any differ. So dataclasses and pydantic models with
+        containers as fields can be compared, and `in` works for lists of containers.
         """
         equality: bool | None = getattr(store_of(self), "_equality", None)
         if equality is not None:
@@ -481,7 +481,7 @@ class TensorCollection(Items):
     def __torch_function__(
         cls, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Route a torch function to the operation of the same name; the table of operations registers them."""
+        """Route a torch function to the operation of the same name, which the table of operations registers."""
         handler = cls._torch_functions.get(func)
         if handler is None:
             raise unsupported(func)
@@ -489,24 +489,24 @@ class TensorCollection(Items):
 
 
 def store_of(collection: Any) -> Any:
-    """The container that holds the entries: of a typed instance or of parameters the one inside, else the one given."""
+    """The container that holds the entries: the store of a typed instance or of parameters, else itself."""
     return getattr(collection, "_store", collection)
 
 
 def is_typed(value: object) -> bool:
-    """Whether something is an instance of a typed class."""
+    """Whether a value is an instance of a typed class."""
     return hasattr(type(value), "__tensorclass_schema__")
 
 
 def unstacked(collection: Any) -> Any:
-    """The container with entries of its own: of a lazy stack the dense one, of parameters their store."""
+    """A container with its own entries: for a lazy stack the dense container, for parameters their store."""
     if collection._stacked:
         return collection._solid()
     return collection if collection._layered else store_of(collection)
 
 
 def unsupported(func: Any) -> UnsupportedOperationError:
-    """The error for a torch function without a meaning on containers."""
+    """The error for a torch function that containers don't support."""
     name = resolve_name(func) or f"torch.{getattr(func, '__name__', func)}"
     return UnsupportedOperationError(
         f"{name} is not defined on containers; apply it to the leaves with `batch.apply(lambda t: {name}(t, ...))` or "
@@ -515,7 +515,7 @@ def unsupported(func: Any) -> UnsupportedOperationError:
 
 
 def locked_error(name: str, what: str, key: str | None = None) -> LockedError:
-    """The error of a structural write on a locked container."""
+    """The error for a structural write to a locked container."""
     place = f" (field `{key}`)" if key else ""
     return LockedError(
         f"cannot {what}{place}: this {name} is locked. Call `unlock_()` first, write inside `with batch.unlock_():`, "
@@ -524,7 +524,7 @@ def locked_error(name: str, what: str, key: str | None = None) -> LockedError:
 
 
 def check_names(names: Sequence[str | None] | None, ndim: int) -> Names:
-    """Normalise dim names: one for each batch dim, no name twice; all None is None."""
+    """Normalize dim names: one for each batch dim, without repeats; None if all are None."""
     if names is None:
         return None
     if isinstance(names, str) or len(names) != ndim:
@@ -540,20 +540,20 @@ def check_names(names: Sequence[str | None] | None, ndim: int) -> Names:
 
 
 def traced_as(plain: Callable[..., Any]) -> Callable[[F], F]:
-    """Have dynamo trace another function in place of one that it can't read, or that is fast only in eager code."""
+    """Let dynamo trace a substitute for a function that it can't trace, or that is fast only in eager code."""
 
     def decorate(fast: F) -> F:
-        fast._torchdynamo_inline = plain  # type: ignore[attr-defined]  # what torch.jit says it by
+        fast._torchdynamo_inline = plain  # type: ignore[attr-defined]  # the attribute that torch.jit uses too
         return fast
 
     return decorate
 
 
 def settle(cls: type) -> None:
-    """Put the methods that a class inherits into its own namespace.
+    """Copy inherited methods into the namespace of a class.
 
-    Dynamo guards every class in which it looks a name up in vain, and Python walks as far where its cache of types
-    misses. Classes of users are left unchanged, so that their own bases are asked before and after as they always were.
+    Dynamo guards every class in which it fails to find a name, and Python walks as far if its type cache misses.
+    Classes of users are not changed, so that the lookup order of their bases stays the same.
     """
     for name in dir(cls):
         owner = next((base for base in cls.__mro__ if name in vars(base)), object)
@@ -563,7 +563,7 @@ def settle(cls: type) -> None:
 
 
 def tensors_alone(collection: TensorCollection) -> list[Tensor] | None:
-    """The tensors at all depths, in order; None where there is something else, a lazy stack or a nested tensor."""
+    """The tensors at all depths, in order; None if there are other entries, lazy stacks or nested tensors."""
     found: list[Tensor] | None = None if collection._stacked else []
     for value in () if found is None else collection._entries().values():
         alone = isinstance(value, Tensor) and not value.is_nested
@@ -577,7 +577,7 @@ def tensors_alone(collection: TensorCollection) -> list[Tensor] | None:
 def walk(
     collection: TensorCollection, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], Any, TensorCollection]]:
-    """Every entry below a container, depth first: its path, its value, and the container that holds it."""
+    """Every entry below a container, depth first: its path, its value, and its container."""
     for key, value in collection._entries().items():
         here = (*path, key)
         yield here, value, collection

@@ -14,14 +14,14 @@ from ..errors import ArgumentError, BatchDimError, BatchSizeError, UnsupportedOp
 
 EMPTY = torch.Size([])
 Sizes: TypeAlias = "SupportsIndex | Sequence[SupportsIndex]"
-"""What `*shape` takes: ints one by one, or one sequence."""
+"""The types of `*shape`: separate ints, or one sequence."""
 
 
 def as_batch_size(size: Sequence[int] | int | None) -> torch.Size:
-    """Normalise a batch size given as an int, a sequence of ints or None.
+    """Normalize a batch size given as an int, a sequence of ints or None.
 
     Raises:
-        BatchSizeError: for a negative size or something that is not a sequence of ints.
+        BatchSizeError: for a negative size, and for anything but a sequence of ints.
 
     >>> as_batch_size(3), as_batch_size(None)
     (torch.Size([3]), torch.Size([]))
@@ -46,15 +46,15 @@ LARGEST = 2**63 - 1
 
 
 def _too_large(size: int) -> bool:
-    """Whether torch has no such size. Traced code is not asked: the answer would be a guard on a dynamic size."""
+    """Whether a size is too large for torch. Not checked in traced code: this would add a guard on a dynamic size."""
     return not torch.compiler.is_compiling() and size > LARGEST
 
 
 def as_ints(value: Any, what: str) -> list[Any]:
-    """Sizes as a list of plain ints: from one int of any library, or from a sequence or an array of them.
+    """Sizes as a list of plain ints, from one int of any library, or from a sequence or an array of ints.
 
     Raises:
-        BatchSizeError: for anything else, bools, sets, mappings, iterators and strings among them.
+        BatchSizeError: for anything else, including bools, sets, mappings, iterators and strings.
 
     >>> as_ints((2, torch.tensor(3)), "a shape")
     [2, 3]
@@ -81,10 +81,10 @@ def _is_int(value: Any) -> bool:
 
 
 def jagged(key: str, value: torch.Tensor) -> torch.Tensor:
-    """A nested tensor in torch's jagged layout, which has a shape and rows to index; a strided one is converted.
+    """Convert a strided nested tensor to torch's jagged layout, which has a shape and rows to index.
 
     Raises:
-        UnsupportedOperationError: when the jagged layout can't hold it: elements differ in one dim, and are not
+        UnsupportedOperationError: if the jagged layout can't hold it: elements must differ in one dim only, and not be
             scalars.
     """
     if value.layout is torch.jagged:
@@ -99,14 +99,14 @@ def jagged(key: str, value: torch.Tensor) -> torch.Tensor:
 
 
 def as_jagged(entries: Iterable[tuple[Any, Any]]) -> dict[Any, Any] | None:
-    """Entries, each strided nested tensor in the jagged layout; None when there is none."""
+    """Entries with strided nested tensors converted to the jagged layout; None if there are none."""
     given = dict(entries)
     strided = {key: value for key, value in given.items() if type(value) is torch.Tensor and value.is_nested}
     return {**given, **{key: jagged(str(key), value) for key, value in strided.items()}} if strided else None
 
 
 def as_int(value: Any) -> Any:
-    """An int of any library as a plain one; anything else as it is.
+    """An int of any library as a plain int; anything else unchanged.
 
     >>> as_int(torch.tensor(2)), as_int("time")
     (2, 'time')
@@ -118,16 +118,16 @@ def as_int(value: Any) -> Any:
 
 
 def batch_dim(dim: int, ndim: int, *, op: str, extra: int = 0) -> int:
-    """The non-negative form of a dim that must lie among the `ndim` batch dims.
+    """The non-negative form of a dim, which must be one of the `ndim` batch dims.
 
     Args:
-        dim: the dim the caller gave.
+        dim: the given dim.
         ndim: number of batch dims.
-        op: the operation's name, for the message.
-        extra: 1 where the operation inserts a dim (`stack`, `unsqueeze`), so that one more position is legal.
+        op: the name of the operation, for the message.
+        extra: 1 if the operation inserts a dim (`stack`, `unsqueeze`), so that one more position is allowed.
 
     Raises:
-        BatchDimError: when the dim lies outside the batch dims: operations never reach a feature dim.
+        BatchDimError: if the dim is outside the batch dims, since operations never change event dims.
     """
     total = ndim + extra
     if type(dim) is not int:
@@ -151,7 +151,7 @@ def batch_dims(dims: int | Iterable[int], ndim: int, *, op: str) -> tuple[int, .
 
 
 def infer_shape(shape: Sequence[int], numel: int, *, op: str) -> torch.Size:
-    """A target batch size with its single -1 replaced by what makes the element counts agree."""
+    """A target batch size, with its single -1 replaced by the size that makes the numbers of elements agree."""
     if -1 not in shape:
         result = torch.Size(shape)
         if result.numel() == numel and (numel or min(result) >= 0):

@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Classes:
-    """Classes that are made of others: one for each request, also under threads, for as long as somebody has it.
+    """A thread-safe cache of classes made from other classes: one per request, as long as it is referenced.
 
     >>> known = Classes()
     >>> made = known.get(("row", int), lambda: type("Row", (), {}))
@@ -27,7 +27,7 @@ class Classes:
 
     def __init__(self) -> None:
         self._made: WeakValueDictionary[Any, Any] = WeakValueDictionary()
-        self._publishing = forked(threading.RLock())  # the garbage collector may come in between, and ask for a class
+        self._publishing = forked(threading.RLock())  # reentrant: the garbage collector may request a class
 
     def __len__(self) -> int:
         return len(self._made)
@@ -36,8 +36,8 @@ class Classes:
         """The class of a request.
 
         Args:
-            request: What it is made of, hashable. Classes in it are compared by identity and are not kept alive.
-            make: Makes it. Two threads may both do so, as nothing is locked meanwhile; both get the first one.
+            request: A hashable description. Classes in it are compared by identity and are not kept alive.
+            make: Makes the class, without a lock. If two threads do so, both get the first result.
         """
         key = _weakly(request)
         found = self._made.get(key)
@@ -49,7 +49,7 @@ class Classes:
 
 
 def _weakly(part: Any) -> Any:
-    """A part of a request as a key that holds no class."""
+    """A part of a request as a key without references to classes."""
     origin = get_origin(part)
     if origin is not None:
         parts = map(_weakly, get_args(part))
@@ -60,8 +60,8 @@ def _weakly(part: Any) -> Any:
 
 
 def constant(function: F) -> F:
-    """Let dynamo call a function as it is, on constants: it can't follow a weak cache."""
-    function._dynamo_marked_constant = True  # type: ignore[attr-defined]  # what `assume_constant_result` sets
+    """Let dynamo call a function on constants without tracing it, since it can't trace a weak cache."""
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]  # as `assume_constant_result` does
     return function
 
 
@@ -118,4 +118,4 @@ KEPT = MappingProxyType({
     "store.entries._nodes: pytree.register_pytree_node": "two classes",
     "store.entries._ragged: pytree.register_pytree_node": "one class",
 })  # fmt: skip
-"""Everything in the package that outlives a call, and when it goes; `tests/test_lifetimes.py` looks for more."""
+"""Everything in the package that outlives a call, and when it is freed; `tests/test_lifetimes.py` searches for more."""

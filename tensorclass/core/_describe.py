@@ -1,4 +1,4 @@
-"""`batch.describe()`: where the values of each field lie."""
+"""`batch.describe()`: statistics of the values of each field."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ _COLUMNS = ("field", "type", "min", "max", "mean", "nan", "values")
 
 
 class FieldSummary(NamedTuple):
-    """What `describe` says of one field. Statistics leave nan out; a field without numbers has None there."""
+    """The statistics of one field. They ignore nan; a field without numbers has None."""
 
     type: str
     """Dtype and event shape, or the kind of the entry."""
     size: int
-    """How many numbers or objects there are, nan included."""
+    """The number of numbers or objects, including nan."""
     min: float | None = None
     max: float | None = None
     mean: complex | None = None
     nan: int = 0
     histogram: tuple[int, ...] = ()
-    """How many finite numbers lie in each of up to eight equal parts of their range."""
+    """The number of finite numbers in each of up to eight equal parts of their range."""
     text: str = ""
-    """Of objects, how many differ and the most common one; of ragged fields, the lengths."""
+    """For objects, the number of distinct values and the most common one; for ragged fields, the lengths."""
 
     def cells(self) -> tuple[str, ...]:
-        """The summary as the columns of the table."""
+        """The summary as columns of the table."""
         numbers = ["" if value is None else f"{value:.4g}" for value in (self.min, self.max, self.mean)]
         most = max(self.histogram, default=0)
         bars = "".join(_BARS[-(-count * (len(_BARS) - 1) // most)] for count in self.histogram) if most else ""
@@ -56,7 +56,7 @@ class Description(dict[str, FieldSummary]):
         return "\n".join([self.title, *lines])
 
     def _repr_html_(self) -> str:
-        """What notebooks show."""
+        """The HTML table for notebooks."""
         head = "".join(f"<th {_CELL}>{name}</th>" for name in _COLUMNS)
         rows = "".join(
             f"<tr>{''.join(f'<td {_CELL}>{escape(cell)}</td>' for cell in (path, *summary.cells()))}</tr>"
@@ -70,7 +70,7 @@ class Description(dict[str, FieldSummary]):
 
 
 def describe(collection: TensorCollection) -> Description:
-    """The table of a container; members of a lazy stack count together."""
+    """Summarize a container; members of a lazy stack are summarized together."""
     found: dict[str, list[tuple[str, Any]]] = {}
     _collect(collection, (), collection._batch_size, found)
     made = Description({path: _summary(values) for path, values in found.items()})
@@ -141,9 +141,9 @@ def _of_numbers(kind: str, values: Tensor, text: str) -> FieldSummary:
 
 
 def _histogram(values: Tensor, bins: int) -> tuple[int, ...]:
-    """Counts in equal parts of the range; one part where all values are equal."""
+    """Counts in equal parts of the range; one part if all values are equal."""
     low, high = (bound.item() for bound in values.aminmax())
     if low == high:
         return (len(values),)
-    places = ((values / 2 - low / 2) / (high / 2 - low / 2) * bins).long().clamp(0, bins - 1)  # halves do not overflow
+    places = ((values / 2 - low / 2) / (high / 2 - low / 2) * bins).long().clamp(0, bins - 1)  # avoids overflow
     return tuple(torch.bincount(places, minlength=bins).tolist())

@@ -1,4 +1,4 @@
-"""Devices: one normal form, so that comparing two of them means what a user expects."""
+"""Devices in a normal form, so that equal devices compare as equal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Device: TypeAlias = "torch.device | str | int | None"
 
 
 def as_device(device: Device) -> torch.device | None:
-    """A torch device with its index filled in where the accelerator has a current one; None stays None."""
+    """A torch device, with the index of the current accelerator filled in; None stays None."""
     if device is None:
         return None
     if device == "cpu":

@@ -1,4 +1,4 @@
-"""What a saved batch looks like on disk: the tree of a directory as text."""
+"""Prints the files of a saved batch: the tree of a directory as text."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _log = logging.getLogger("tensorclass")
 
 @flags
 def print_directory_tree(path: str | PathLike[str], indent: str = "", display_metadata: bool = True) -> str:
-    """Log the tree of files below a directory, in the order of their names, and give it as text.
+    """Log the tree of files below a directory, sorted by name, and return it as text.
 
     Args:
         path: the directory, or one file.
-        indent: is before each line.
-        display_metadata: whether the first line tells the size of all files together.
+        indent: the prefix of each line.
+        display_metadata: whether the first line has the total size of all files.
 
     Raises:
-        FileNotFoundError: when there is nothing under `path`.
+        FileNotFoundError: if `path` doesn't exist.
 
     >>> _ = Path("a.bin").write_bytes(b"12")
     >>> print_directory_tree(".").splitlines()[0]

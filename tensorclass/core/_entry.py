@@ -1,4 +1,4 @@
-"""The bases of entries that are neither tensors nor containers, so that lower rooms can ask for them."""
+"""The base classes of entries that are neither tensors nor containers, for checks in rooms to the left of `store`."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import torch
 
 
 class Entry:
-    """An entry with a rule of its own; `store/entries` has them all."""
+    """An entry with its own rules; all concrete classes are in `store/entries`."""
 
     __slots__ = ()
     _holds_object: ClassVar[bool] = False
-    """Whether readers see a Python object, or one for each element."""
-    if TYPE_CHECKING:  # what entries supply; the store types it
+    """Whether readers get a Python object, or one per element."""
+    if TYPE_CHECKING:  # implemented by entries; typed in the store
         _anything: Any = None
         _shown = _describe = _leaves = _make = _same_node = _plan_write = _choose = _anything
         tolist = expand = shape = data = values = _anything
 
 
 class TensorEntry(Entry):
-    """One that holds tensors. The others count as Python values."""
+    """An entry that holds tensors. Other entries count as Python values."""
 
     __slots__ = ()
     _has_lengths: ClassVar[bool] = False
@@ -29,19 +29,19 @@ class TensorEntry(Entry):
 
         @property
         def _batch_shape(self) -> torch.Size | None:
-            """The dims of the batch; None where no batch dims touch the entry."""
+            """The batch dims; None for an entry without batch dims."""
 
 
 def is_shared(value: object) -> bool:
-    """Whether an entry holds tensors that no batch dims touch."""
+    """Whether an entry holds tensors without batch dims."""
     return isinstance(value, TensorEntry) and value._batch_shape is None
 
 
 def batch_shape(value: object) -> torch.Size | None:
-    """The batch dims that an entry which is neither tensor nor container has; None where it has none."""
+    """The batch dims of an entry that is neither tensor nor container; None if it has none."""
     if not isinstance(value, TensorEntry):
         return None
-    return getattr(value, "_batch_shape", None)  # vmap puts ints in the place of tensors, which have no shape
+    return getattr(value, "_batch_shape", None)  # vmap replaces tensors by ints, which have no shape
 
 
 def has_lengths(value: object) -> bool:

@@ -1,7 +1,7 @@
-"""What `torch.export` asks of a pytree node: dynamic shapes by key, and a context that goes to a file as JSON.
+"""Support of `torch.export` for pytree nodes: dynamic shapes by key, and a context that is saved as JSON.
 
-Torch compares the `dynamic_shapes` of an argument with the children of its node. `Children` are a list for everybody
-else, and what stands for them there is a dict by key (`{"image": {0: rows}}`), since nobody counts fields.
+Torch compares the `dynamic_shapes` of an argument with the children of its node. `Children` is a list for other users,
+but matches a dict by key there (`{"image": {0: rows}}`), since users don't count fields.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from ..errors import ArgumentError, StructureError
 
 
 class Children(list[Any]):
-    """The children of a node, which know their keys."""
+    """The children of a node, with their keys."""
 
     __slots__ = ("keys",)
     keys: tuple[str, ...]
 
 
 class Child(list[Any]):
-    """The one tensor of a node that users take for a tensor: its dynamic shape is that of the node."""
+    """The only tensor of a node that users see as a tensor: its dynamic shape is that of the node."""
 
     __slots__ = ()
 
 
 def keyed(children: list[Any], keys: tuple[str, ...]) -> list[Any]:
-    """Children with their keys. Compiled code has no use for them, and dynamo traces plain lists faster."""
+    """Children with their keys. Compiled code gets a plain list, which dynamo traces faster."""
     if torch.compiler.is_compiling():
         return children
     found = Children(children)
@@ -47,7 +47,7 @@ def _unused(_: Iterable[Any], __: Any) -> Any:
 
 
 def _by_key(children: Children) -> Any:
-    """Torch asks this where it compares `dynamic_shapes`, which are a dict there."""
+    """The children as a dict, for torch to compare with `dynamic_shapes`."""
     return dict(zip(children.keys, children, strict=True)), None
 
 
@@ -67,7 +67,7 @@ _NAMED = {"device": torch.device, "dtype": lambda name: getattr(torch, name)}
 
 
 def dumped(value: Any, where: str) -> Any:
-    """A Python value as JSON that gives it back with its types."""
+    """A Python value as JSON that preserves its types."""
     kind = type(value)
     if kind in _PLAIN:
         return value
@@ -84,7 +84,7 @@ def dumped(value: Any, where: str) -> Any:
 
 
 def restored(value: Any) -> Any:
-    """What `dumped` was given."""
+    """Undo `dumped`."""
     if type(value) is not dict:
         return value
     [(kind, content)] = value.items()

@@ -1,4 +1,4 @@
-"""Locks that a forked process can take, whoever held them when it was forked: the thread that did is not in it."""
+"""Locks that are released in a forked process, since the thread that held them doesn't exist there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LOCKS: WeakSet[Any] = WeakSet()
 
 
 def forked(lock: L) -> L:
-    """A lock of `threading`, which is open in a process that was forked.
+    """Register a lock of `threading`, so that it is released in forked processes.
 
     >>> import threading
     >>> with forked(threading.Lock()):

@@ -1,4 +1,4 @@
-"""How containers look in a notebook: one self-contained table, in which nested containers fold."""
+"""Containers in a notebook: one self-contained HTML table, in which nested containers fold."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._base import STORAGE, TensorCollection, is_typed
 from ._entry import Entry, batch_shape
 from ._repr import describe_value, entries_in_order
 
-# No style sheet and no script: a notebook keeps neither apart for two outputs. Colours come from the page.
+# No style sheet and no script, since notebooks share them between outputs. Colours come from the page.
 _OUTER = 'style="font-family:monospace;line-height:1.4;display:flex;flex-wrap:wrap;gap:2em;align-items:flex-start"'
 _CELL = 'style="text-align:left;padding:0 1em 0 0;vertical-align:top;border:none"'
 _WIDE = 'style="text-align:left;padding:0 0 0 1em;border:none"'
@@ -21,13 +21,13 @@ _FAINT = 'style="opacity:0.7"'
 _TABLE = 'style="border-collapse:collapse;margin:0"'
 _SCHEMA = 'style="margin:0;padding:0 0 0 1em;border-left:1px solid;white-space:pre"'
 _COLUMNS = ("field", "dtype", "shape", "device", "memory, value")
-_VALUE_WIDTH = 40  # characters: the declaration should find room beside the table
+_VALUE_WIDTH = 40  # characters, so that the declaration fits next to the table
 _MOST_OBJECTS = 1000
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def represent_html(collection: TensorCollection) -> str | None:
-    """The container as HTML; None where the options ask for text, which a notebook then shows."""
+    """The container as HTML; None if the options request text, which a notebook then shows."""
     options = print_options()
     if not (options.html and options.compact):
         return None
@@ -39,7 +39,7 @@ def represent_html(collection: TensorCollection) -> str | None:
 
 
 def _folded(title: str, collection: TensorCollection, options: PrintOptions) -> str:
-    """A container with its title, open, and its table below."""
+    """An open fold with the title of a container and its table."""
     text = f"<b>{escape(title)}</b> <span {_FAINT}>{escape(_summary(collection))}</span>"
     return f"<details open><summary>{text}</summary>{_table(collection, options)}</details>"
 
@@ -69,7 +69,7 @@ def _row(key: str, value: Any, options: PrintOptions) -> str:
 
 
 def _cells(value: Any) -> tuple[str, str, str, str]:
-    """Dtype, shape, device and memory; the value itself where there is no tensor."""
+    """Dtype, shape, device and memory; the value itself if it is not a tensor."""
     shown = value._shown() if isinstance(value, Entry) else value
     if isinstance(shown, Tensor):
         dtype = str(shown.dtype).removeprefix("torch.")
@@ -86,7 +86,7 @@ def _cut(text: str) -> str:
 
 
 def _nbytes(tensor: Tensor) -> int:
-    """The size of a tensor's elements, counted once where an expanded tensor repeats them."""
+    """The size of a tensor's elements; repeated elements of an expanded tensor count once."""
     if tensor.layout is not torch.strided:
         return tensor.numel() * tensor.element_size()
     count = 1

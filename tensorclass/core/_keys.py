@@ -1,4 +1,4 @@
-"""Keys: strings, arbitrarily nested tuples of strings, and field references, all normalised to a path."""
+"""Keys: strings, arbitrarily nested tuples of strings, and field references, all normalized to a path."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..errors import ArgumentError, InvalidKeyError, Later
 
 @runtime_checkable
 class FieldPath(Protocol):
-    """Anything that names a field by its path, such as the reference `Digits.inputs.image`."""
+    """An object that names a field by its path, such as the reference `Digits.inputs.image`."""
 
     @property
     def __field_path__(self) -> tuple[str, ...]: ...
@@ -22,14 +22,14 @@ class FieldPath(Protocol):
 
 Path: TypeAlias = tuple[str, ...]
 NestedKey: TypeAlias = "str | tuple[Any, ...]"
-Key: TypeAlias = "str | tuple[Any, ...] | FieldPath | Any"  # Any: a checker sees `Digits.image` as the field's type
+Key: TypeAlias = "str | tuple[Any, ...] | FieldPath | Any"  # Any: checkers see `Digits.image` as the type of the field
 
 Subscript: TypeAlias = "str | tuple[str, Unpack[tuple[Any, ...]]] | FieldPath"
-"""A key between brackets, as checkers tell it from an index: a tuple that starts with a string is a key."""
+"""The type of a key in brackets, for checkers: a tuple that starts with a string is a key, not an index."""
 
 KEY_SEPARATOR = "."
 _INDICES = frozenset({int, slice, bool, list, range, Tensor, type(None), type(Ellipsis)})
-"""What is looked up as an index at once, without asking whether it could be a key."""
+"""Types that are always an index, so that no further check is needed."""
 
 
 def is_key(index: object) -> bool:
@@ -40,18 +40,18 @@ def is_key(index: object) -> bool:
     if kind in _INDICES:
         return False
     if kind is tuple:
-        for part in index:  # type: ignore[attr-defined]  # a tuple, by its type
+        for part in index:  # type: ignore[attr-defined]  # checked: a tuple
             if type(part) is not str and not is_key(part):
                 return False
         return bool(index)
-    return isinstance(index, (str, property)) or hasattr(kind, "__field_path__")  # dynamo takes references for those
+    return isinstance(index, (str, property)) or hasattr(kind, "__field_path__")  # dynamo sees references as properties
 
 
 def unravel_key_to_tuple(key: Key) -> Path:
     """Flatten a key to the tuple of its parts.
 
     Raises:
-        TypeError: when a part is neither a string, a tuple nor a field reference, or the key is empty.
+        TypeError: if a part is neither a string, a tuple nor a field reference, or if the key is empty.
 
     >>> unravel_key_to_tuple(("a", ("b", ("c",))))
     ('a', 'b', 'c')
@@ -86,7 +86,7 @@ def _collect(key: Key, whole: Key, parts: list[str]) -> None:
                 f"a key is a string, a tuple of strings or a field reference, got {key!r} of type "
                 f"{type(key).__name__}{inside}{several}"
             )
-        # A reference as dynamo shows it is a property whose path can be subscripted, not iterated.
+        # In dynamo, a reference is a property whose path can be indexed, but not iterated.
         parts += [path[0]] if type(key) is property else path
 
 
@@ -121,10 +121,10 @@ def unravel_keys(*keys: Key) -> str | Path | tuple[str | Path, ...]:
 
 
 def join_path(path: Sequence[str]) -> str:
-    """A path as it is printed in messages: `inputs.image`."""
+    """A path as printed in messages: `inputs.image`."""
     return KEY_SEPARATOR.join(path)
 
 
 def later(tell: Callable[..., str], *given: Any) -> Later | str:
-    """A message for an error that is often caught and dropped; compiled code prints what it is given, so the text."""
+    """A lazy message, for errors that are often caught and dropped. Compiled code gets the text."""
     return tell(*given) if torch.compiler.is_compiling() else Later(tell, *given)

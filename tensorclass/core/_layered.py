@@ -1,4 +1,4 @@
-"""Containers whose entries live in another one, their store: the primitives that the store answers as it is."""
+"""Containers whose entries are in another container, their store: the primitives that are forwarded to it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ._base import BATCHED, Kind, TensorCollection
 
 
 class Layered(TensorCollection):
-    """Hands on what does not depend on what the outer container adds; typed instances and parameters are such."""
+    """Forwards primitives that don't depend on the outer container; base of typed instances and parameters."""
 
     __slots__ = ()
     _store: Any
 
-    _batch_size = property(lambda self: self._store._batch_size, lambda self, v: setattr(self._store, "_batch_size", v))  # pyright: ignore[reportAssignmentType]  # the store's
+    _batch_size = property(lambda self: self._store._batch_size, lambda self, v: setattr(self._store, "_batch_size", v))  # pyright: ignore[reportAssignmentType]  # that of the store
     _device = property(lambda self: self._store._device, lambda self, v: setattr(self._store, "_device", v))  # pyright: ignore[reportAssignmentType]  # as above
     _names = property(lambda self: self._store._names, lambda self, v: setattr(self._store, "_names", v))  # pyright: ignore[reportAssignmentType]  # as above
 

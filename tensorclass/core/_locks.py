@@ -1,6 +1,6 @@
 """Locking: a locked container refuses structural writes, and locks the containers below it.
 
-A container's `_lock` is None when it is unlocked, else the weak references of the locked containers that hold it.
+The `_lock` of a container is None if it is unlocked, else weak references to the locked containers that hold it.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ Owners: TypeAlias = "tuple[weakref.ref[Any], ...]"
 
 
 class Held(tuple[Any, ...]):
-    """The owners of a locked container, a new object whenever it is locked or written to in spite of the lock.
+    """The owners of a locked container; a new object after each lock, and after each write in spite of the lock.
 
-    While it is the same object, so is everything that the container holds.
+    As long as it is the same object, the container holds the same objects.
     """
 
     __slots__ = ()
 
 
 def note_write(store: Any) -> None:
-    """Note that an entry of a locked store was replaced in spite of the lock, here and in those that hold it."""
+    """Record that an entry of a locked store was replaced in spite of the lock, here and in its parents."""
     if store._lock is not None:
         for holder in [ref() for ref in store._lock]:
             note_write(holder) if holder is not None else None
@@ -32,10 +32,10 @@ def note_write(store: Any) -> None:
 
 
 def changed(store: Any, owner: object | None, held: bool) -> Owners | None:
-    """The owners of a store once `owner` (None for the user) has locked it, or let go; None when it is free then.
+    """The owners of a store after `owner` (None for the user) has locked or released it; None if it is then unlocked.
 
     Raises:
-        LockedError: when the user unlocks a container that a living locked container holds.
+        LockedError: if the user unlocks a container that an existing locked container holds.
     """
     owners = store._lock or ()
     if held:
@@ -50,5 +50,5 @@ def changed(store: Any, owner: object | None, held: bool) -> Owners | None:
 
 
 def children(collection: TensorCollection) -> list[TensorCollection]:
-    """The containers directly below."""
+    """The direct child containers."""
     return [value for value in collection._entries().values() if isinstance(value, TensorCollection)]

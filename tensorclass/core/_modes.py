@@ -17,27 +17,27 @@ from ._forks import forked
 
 T = TypeVar("T")
 Entered: TypeAlias = "tuple[Token[T], bool] | None"
-"""What ends a block: its token, and whether it counts as open; None in compiled code."""
+"""The data to end a block: its token, and whether it counts as open; None in compiled code."""
 _LOCK = forked(threading.Lock())
 
 
 class Setting(Generic[T]):
-    """A value that holds for a block, in one thread or task, and that `torch.compile` can follow.
+    """A value that is set for a block, in one thread or task, and that `torch.compile` can trace.
 
-    Dynamo can't read a ContextVar. A block inside a compiled function is followed in `traced`; where a block is open
-    outside of it, dynamo sees `open` and falls back to eager code (with `fullgraph=True` it says so), since compiled
-    code is shared by threads. A graph break in a compiled block lets other threads see its value until it ends.
+    Dynamo can't read a ContextVar. A block inside a compiled function is tracked in `traced`. If a block is open
+    outside of it, dynamo sees `open` and falls back to eager code (an error with `fullgraph=True`), since threads share
+    compiled code. A graph break in a compiled block exposes its value to other threads until it ends.
     """
 
     def __init__(self, name: str, default: T) -> None:
         self.default = default
         self.variable: ContextVar[T] = ContextVar(f"tensorclass.{name}", default=default)
         self.open = 0
-        """How many blocks with another value than the default are open in all threads."""
+        """The number of open blocks in all threads with a value other than the default."""
         self.traced: list[T] = []
 
     def get(self) -> T:
-        """The value in force here."""
+        """The current value."""
         if self.traced:
             return self.traced[-1]
         return self.variable.get() if self.open or not is_dynamo_compiling() else self.default
@@ -50,7 +50,7 @@ class Setting(Generic[T]):
         return self.begin(value)
 
     def begin(self, value: T) -> Entered[T]:
-        """Set the value from here on, until `leave`; in compiled code only `enter` can be followed."""
+        """Set the value until `leave`; in compiled code only `enter` can be traced."""
         counts = value != self.default
         with _LOCK:
             self.open += counts
@@ -89,12 +89,12 @@ class Block(ContextDecorator, Generic[T]):
         self._setting.leave(self._entered.pop())
 
     def _recreate_cm(self) -> Self:
-        return self.clone()  # calls in two threads share no state
+        return self.clone()  # a new block, so that calls in two threads share no state
 
 
 @flags
 class Mode(Block[bool]):
-    """A bool for a block (`with`), for a function (as a decorator), or from here on (`.set()`)."""
+    """A bool for a block (`with`), for a function (as a decorator), or from now on (`.set()`)."""
 
     def __init__(self, mode: bool) -> None:
         if not isinstance(mode, bool):
@@ -102,12 +102,12 @@ class Mode(Block[bool]):
         super().__init__(mode)
 
     def set(self) -> None:
-        """Keep the mode from here on, in this thread or task; without effect where it is in force."""
+        """Apply the mode from now on, in this thread or task; no effect if it is already set."""
         if self._setting.get() is not self.mode:
             self._setting.begin(self.mode)
 
     @classmethod
     def current(cls, allow_none: bool = False) -> bool | None:
-        """The mode in force here; with `allow_none`, None where nobody has said."""
+        """The current mode; with `allow_none`, None if it was not set."""
         mode: bool | None = cls._setting.variable.get(None) if allow_none else cls._setting.get()
         return mode

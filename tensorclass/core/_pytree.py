@@ -1,4 +1,4 @@
-"""Containers as pytree nodes. A child is an entry that holds tensors; everything else travels in the context."""
+"""Containers as pytree nodes. The children are the entries that hold tensors; everything else is in the context."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ new_object: Any = copyreg.__newobj__  # type: ignore[attr-defined]  # pyright: i
 
 
 class Context(NamedTuple):
-    """What a twin needs besides its children.
+    """The data of a twin besides its children.
 
-    The batch size is read off the child at `sizer`, since vmap, tree_map and other inputs of an exported program change
-    it; `batch_size` is here only when there is no such child. `seen` is what that child was, which
-    compiled code does not know.
+    The batch size is read from the child at `sizer`, since vmap, tree_map and other inputs of an exported program
+    change it; `batch_size` is set only without such a child. `seen` describes the original child; compiled code doesn't
+    have it.
     """
 
     cls: type
@@ -58,7 +58,7 @@ class Context(NamedTuple):
 
 _BATCHED = (Tensor, TensorCollection)
 _CHILDREN = (*_BATCHED, TensorEntry)
-_SCALARS = (int, type(None), str, bool, torch.Size)  # what vmap, tree_map and export put in the place of tensors
+_SCALARS = (int, type(None), str, bool, torch.Size)  # replacements for tensors by vmap, tree_map and export
 
 
 def is_child(value: object) -> bool:
@@ -70,7 +70,7 @@ def flatten(collection: Any) -> tuple[list[Any], Context]:
     """The entries that hold tensors, and the context that restores the rest."""
     cls, size, device, names = type(collection), collection._batch_size, collection._device, collection._names
     tensors = collection._tensors_by_key()
-    if tensors:  # nothing else, as in most containers
+    if tensors:  # only tensors, the common case
         keys, values = tuple(tensors), list(tensors.values())
         first = values[0]
         context = Context(cls, keys, keys, (), 0, first.ndim - len(size), (), device, names, seen(size, first, names))
@@ -85,7 +85,7 @@ def flatten(collection: Any) -> tuple[list[Any], Context]:
     if statics:
         order = tuple(entries)
     for position, value in enumerate(values):
-        # Placeholders that vmap puts into a node have no shape to ask for.
+        # Placeholders that vmap puts into a node have no shape.
         if is_child(value) and (isinstance(value, _BATCHED) or batch_shape(value) is not None):
             event = value.ndim - len(size)
             return values, Context(
@@ -98,13 +98,13 @@ def flatten(collection: Any) -> tuple[list[Any], Context]:
 
 
 def flatten_with_keys(collection: TensorCollection) -> tuple[list[tuple[Any, Any]], Context]:
-    """The same, each child with its key."""
+    """As `flatten`, with the key of each child."""
     children, context = flatten(collection)
     return [(pytree.MappingKey(key), child) for key, child in zip(context.keys, children, strict=True)], context
 
 
 def unflatten(children: Iterable[Any], context: Context) -> Any:
-    """A twin around new children, which tree_map may have made anything at all: nothing is validated here."""
+    """A twin around new children. tree_map may have made them anything, so nothing is validated."""
     values = list(children)
     cls, keys, order, statics, sizer, event_ndim, batch_size, device, names, before = context
     if (
@@ -146,7 +146,7 @@ def unflatten(children: Iterable[Any], context: Context) -> Any:
 
 
 def _dumped(context: Context) -> Any:
-    """A context as JSON; its class is the one that the program names."""
+    """A context as JSON; the program names its class."""
     _, keys, order, statics, *rest, _ = context
     return [
         list(keys),
@@ -165,7 +165,7 @@ def _restored(owner: Any, saved: Any) -> Context:
 
 
 def trusted(made: T) -> T:
-    """Let `torch.load(weights_only=True)` call this class or function: it takes any arguments and runs none of them."""
+    """Let `torch.load(weights_only=True)` call this class or function: it accepts any arguments, and calls none."""
     torch.serialization.add_safe_globals([made])
     return made
 
@@ -174,15 +174,15 @@ _GONE: deque[Key] = deque()
 
 
 class Key:
-    """A class as a key of torch's registries, which never let go of a key: equal to the class, and no hold on it.
+    """A class as a key of torch's registries, which never drop keys: equal to the class, without a strong reference.
 
-    Dynamo follows the methods, so they are written in Python and do little.
+    Dynamo traces the methods, so they are simple Python.
     """
 
     __slots__ = ("__name__", "cls", "number")
 
     def __init__(self, cls: type) -> None:
-        # Taken out at the next registration only: the garbage collector may run while dynamo goes through a registry.
+        # Removed at the next registration: the garbage collector may run while dynamo iterates over a registry.
         self.cls = ref(cls, lambda _: _GONE.append(self))
         self.number, self.__name__ = hash(cls), cls.__name__
 
@@ -196,15 +196,15 @@ class Key:
         return repr(self.cls())
 
 
-# Dynamo compares the keys of the registry as constants, and knows from this version on which ones are. With `optree`
-# installed torch hands every class on to C++, which takes nothing else.
+# Dynamo compares keys of the registry as constants, and recognizes these from this version on. With `optree` installed,
+# torch passes every class to C++, which accepts only classes.
 WEAK = not getattr(pytree, "_cxx_pytree_exists", True) and TorchVersion(torch.__version__) >= "2.13"
 if WEAK:
     pytree.register_constant(Key)
 
 
 def _sweep() -> None:
-    """Take classes that are gone out of the registries; a name goes back to another class that was given it."""
+    """Remove freed classes from the registries; a name is reassigned to another class that has it."""
     nodes: Any = pytree.SUPPORTED_NODES
     serial: Any = pytree.SUPPORTED_SERIALIZED_TYPES
     names: Any = pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE
@@ -218,7 +218,7 @@ def _sweep() -> None:
 
 
 def register(cls: type) -> None:
-    """Register a container class with torch's pytree, which lets go of it when nobody else has it."""
+    """Register a container class with torch's pytree, without keeping it alive."""
     _sweep()
     own = cls.__module__.partition(".")[0] == __name__.partition(".")[0]
     key: Any = Key(cls) if WEAK and not own else cls
@@ -228,6 +228,6 @@ def register(cls: type) -> None:
         unflatten,
         flatten_with_keys_fn=flatten_with_keys,
         serialized_type_name=f"{cls.__module__}.{cls.__qualname__}",
-        to_dumpable_context=_dumped,  # pyright: ignore[reportArgumentType]  # the context is ours
+        to_dumpable_context=_dumped,  # pyright: ignore[reportArgumentType]  # our own context
         from_dumpable_context=partial(_restored, key),  # pyright: ignore[reportArgumentType]  # as above
     )

@@ -1,4 +1,4 @@
-"""Which typed classes have to do with each other: equal field names do not make two declarations one."""
+"""Related typed classes: classes with equal field names are not related by that alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..errors import StructureError, defined_again
 
 
 def lineage(cls: Any) -> Iterator[Any]:
-    """A class, and the classes that `pick`, `omit`, `merge`, `partial` or a pipeline made it of."""
+    """A class, and the classes from which `pick`, `omit`, `merge`, `partial` or a pipeline made it."""
     yield cls
     recipe = vars(cls).get("__tensorclass_recipe__")
     for source in () if recipe is None else recipe.sources:
@@ -17,9 +17,9 @@ def lineage(cls: Any) -> Iterator[Any]:
 
 
 def related(one: Any, other: Any) -> bool:
-    """Whether instances of two classes may meet in an operation.
+    """Whether instances of two classes may be combined in an operation.
 
-    They may when one class is the other or a parent of it, or when that holds for the classes they were made of.
+    They may if one class is the other or a parent of it, or if this is true for the classes from which they were made.
     """
     if issubclass(one, other) or issubclass(other, one):
         return True
@@ -27,7 +27,7 @@ def related(one: Any, other: Any) -> bool:
 
 
 def unrelated(one: Any, other: Any, op: str) -> StructureError:
-    """The error for instances of classes that have nothing to do with each other."""
+    """The error for instances of unrelated classes."""
     again = defined_again(other, one)
     if again:
         return StructureError(f"{op}: {again}")

@@ -1,4 +1,4 @@
-"""How containers print: compact by default, one field a line where the line gets long; in detail on request."""
+"""The printed form of containers: compact by default, one field per line if the line gets long; detailed on request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHORT = {
 LONG_DTYPE = {short: name for name, short in _SHORT.items()}
 
 _INDENT = "    "
-_VALUES = Repr()  # cuts what is long, and survives a `__repr__` that raises
+_VALUES = Repr()  # shortens long values, and handles a `__repr__` that raises
 _VALUES.maxstring = _VALUES.maxother = 60
 
 
@@ -31,12 +31,12 @@ def short_dtype(dtype: torch.dtype) -> str:
 
 
 def describe_value(value: Any) -> str:
-    """A Python value, cut where it gets long."""
+    """A Python value, shortened if it is long."""
     return " ".join(_VALUES.repr(value).split())
 
 
 def entries_in_order(collection: TensorCollection, options: PrintOptions) -> list[tuple[str, Any]]:
-    """The entries in the order in which the options want them."""
+    """The entries in the order of the options."""
     schema = getattr(type(collection), "__tensorclass_schema__", None)
     shown = (
         {**collection._outline(), **collection._through("_shapes")} if collection._stacked else collection._entries()
@@ -66,7 +66,7 @@ def describe_entry(value: Any, outer: torch.Size) -> str:
 
 
 def _start_of_nested(value: TensorCollection, outer: torch.Size) -> str:
-    """What is before the fields of a nested container: its class and the batch dims that it adds."""
+    """The text before the fields of a nested container: its class and the batch dims that it adds."""
     extra = value._batch_size[len(outer) :]
     shape = f"[{','.join(map(str, extra))}]" if extra else ""
     return (type(value).__name__ if is_typed(value) else "") + shape
@@ -94,7 +94,7 @@ def _compact(collection: TensorCollection, options: PrintOptions) -> str:
 
 
 def _compact_forms(collection: TensorCollection, options: PrintOptions, depth: int) -> tuple[str | None, str]:
-    """All entries on one line, None where that is surely too long, and one entry a line, broken where it is too long.
+    """All entries on one line, or None if that is too long; and one entry per line, broken if too long.
 
     Each level is described once, from the inside out.
     """
@@ -160,7 +160,7 @@ def _attributes(collection: TensorCollection, options: PrintOptions) -> list[tup
 
 
 def _facts(tensor: Tensor, options: PrintOptions) -> list[tuple[str, Any]]:
-    """What the options want to know about a tensor."""
+    """The properties of a tensor that the options select."""
     strided = tensor.layout is torch.strided
     rows = (
         ("shape", options.show_shape, lambda: _shape(tensor)),
@@ -176,7 +176,7 @@ def _facts(tensor: Tensor, options: PrintOptions) -> list[tuple[str, Any]]:
 
 
 def _values(tensor: Tensor) -> list[tuple[str, str]]:
-    """Where the values lie: mean and spread of floating ones, range of others."""
+    """Statistics of the values: mean and spread of floating ones, range of others."""
     if not tensor.numel() or tensor.device.type == "meta" or tensor.is_complex() or tensor.layout is not torch.strided:
         return []
     if tensor.is_floating_point():
@@ -190,7 +190,7 @@ def _values(tensor: Tensor) -> list[tuple[str, str]]:
 
 
 def _shape(tensor: Tensor) -> torch.Size:
-    """The shape of a tensor, -1 where elements differ in size."""
+    """The shape of a tensor, with -1 where elements differ in size."""
     if not tensor.is_nested:
         return tensor.shape
     if tensor.layout is torch.jagged:
@@ -205,7 +205,7 @@ def _is_shared(tensor: Tensor) -> bool:
 
 
 def _extras(collection: TensorCollection) -> list[tuple[str, Any]]:
-    """What a kind of container adds to its printed form: `_repr_extras` gives names and values."""
+    """The additions of a container class to its printed form: `_repr_extras` returns names and values."""
     extras = getattr(type(collection), "_repr_extras", None)
     return list(extras(collection)) if extras is not None else []
 

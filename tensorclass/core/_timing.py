@@ -1,4 +1,4 @@
-"""Time spent by name: a decorator and context manager, and the logger that prints what it found."""
+"""Measures time by name: a decorator and context manager, and a logger that prints the results."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ._forks import forked
 F = TypeVar("F", bound="Callable[..., Any]")
 
 logger = logging.getLogger("tensorclass")
-"""What the package logs with; it has no handler and no level of its own."""
+"""The logger of the package, without a handler and a level."""
 
 
 class timeit:
     """Measure the time spent in a function or a block, by name.
 
     Args:
-        name: what the time is recorded under; calls and seconds of one name add up, whatever thread they come from.
+        name: the name under which time is recorded; calls and seconds with the same name add up, over all threads.
 
     >>> from tensorclass import timeit
     >>> @timeit("step")
@@ -44,14 +44,14 @@ class timeit:
         self._starts: list[float] = []
 
     def __call__(self, function: F) -> F:
-        """The function, timed."""
+        """Decorate a function."""
 
         @wraps(function)
         def timed(*args: Any, **kwargs: Any) -> Any:
             with timeit(self.name):
                 return function(*args, **kwargs)
 
-        return timed  # type: ignore[return-value]  # of the function's signature
+        return timed  # type: ignore[return-value]  # same signature
 
     def __enter__(self) -> Self:
         self._starts.append(perf_counter())
@@ -65,7 +65,7 @@ class timeit:
 
     @staticmethod
     def calls(name: str) -> int:
-        """How often a name was measured."""
+        """The number of measurements of a name."""
         return timeit._seconds.get(name, (0, 0.0))[0]
 
     @staticmethod
@@ -73,7 +73,7 @@ class timeit:
         """Log the mean and the total time of each name at the level INFO; without a handler, to stderr.
 
         Args:
-            prefix: is before each line.
+            prefix: the prefix of each line.
         """
         with timeit._lock:
             rows = sorted(timeit._seconds.items())
@@ -83,10 +83,10 @@ class timeit:
             if logger.hasHandlers():
                 logger.info(text)
             else:
-                logging.lastResort.emit(logging.LogRecord(logger.name, logging.INFO, "", 0, text, None, None))  # type: ignore[union-attr]  # there is one
+                logging.lastResort.emit(logging.LogRecord(logger.name, logging.INFO, "", 0, text, None, None))  # type: ignore[union-attr]  # checked above
 
     @staticmethod
     def erase() -> None:
-        """Forget all that was measured."""
+        """Delete all measurements."""
         with timeit._lock:
             timeit._seconds.clear()

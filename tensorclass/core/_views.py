@@ -1,4 +1,4 @@
-"""Views of a container's keys, values and items. Iterating gives a snapshot: another thread may write meanwhile."""
+"""Views of keys, values and items of a container. Iteration is over a snapshot, since other threads may write."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def default_is_leaf(cls: type) -> bool:
 
 
 def is_leaf_nontensor(cls: type) -> bool:
-    """Whether a value of this class is a tensor or a Python object; as `is_leaf` it lists objects with the tensors.
+    """Whether a value of this class is a tensor or a Python object; as `is_leaf`, it includes objects.
 
     >>> from tensorclass import TensorDict, is_leaf_nontensor
     >>> list(TensorDict(a=1, name="scan", n={}).keys(leaves_only=True, is_leaf=is_leaf_nontensor))
@@ -40,7 +40,7 @@ def is_leaf_nontensor(cls: type) -> bool:
 
 
 def entry_type(value: Any) -> type:
-    """The class of an entry as readers see it: Python objects are `NonTensorData`, whatever they are."""
+    """The class of an entry for readers; for any Python object, `NonTensorData`."""
     if isinstance(value, (Tensor, TensorCollection)):
         return type(value)
     if not isinstance(value, Entry):
@@ -49,11 +49,11 @@ def entry_type(value: Any) -> type:
 
 
 class View(Generic[T]):
-    """What keys, values and items share: the walk over entries."""
+    """The base class of views of keys, values and items: the traversal of entries."""
 
     __slots__ = ("_collection", "_is_leaf", "_leaves_only", "_nested", "_sort")
     object_type: ClassVar[type] = object
-    """What a Python object is read as; the store says so."""
+    """The class for Python objects, which the store assigns."""
 
     def __init__(
         self, collection: TensorCollection, nested: bool, leaves_only: bool, is_leaf: LeafTest, sort: bool
@@ -67,17 +67,17 @@ class View(Generic[T]):
         self._sort = sort
 
     def _table(self) -> dict[str, Tensor] | None:
-        """A snapshot of a container of only tensors, in its own order; None asks for a walk."""
+        """A snapshot of a container of only tensors, in its own order; None if a traversal is needed."""
         if self._sort or self._is_leaf is not default_is_leaf:
             return None
         return self._collection._tensors_by_key()
 
     def _top(self) -> dict[str, Any] | None:
-        """A snapshot of the entries as they are read, where nothing below them is asked for; None asks for a walk."""
+        """A snapshot of the entries for readers, if only the top level is requested; None if a traversal is needed."""
         if self._nested or self._leaves_only or self._sort:
             return self._table()
         entries = self._collection._entries()
-        if type(entries) is not dict or self._collection._plain:  # of a lazy stack none: it stacks what is read
+        if type(entries) is not dict or self._collection._plain:  # not for a lazy stack, which would stack the values
             return entries if type(entries) is dict else None
         return {k: v if type(v) is Tensor or not isinstance(v, Entry) else v._shown() for k, v in entries.items()}
 
@@ -94,7 +94,7 @@ class View(Generic[T]):
     def _walk(
         self, collection: TensorCollection, path: tuple[str, ...], paths: list[Any] | None, values: list[Any] | None
     ) -> None:
-        """Collect what is asked for; without values none of a stack is read."""
+        """Collect paths and values, as requested; without values, nothing of a stack is read."""
         plain = self._is_leaf is default_is_leaf
         nested, leaves_only = self._nested, self._leaves_only
         entries = collection._outline() if values is None else collection._live()
@@ -131,7 +131,7 @@ class View(Generic[T]):
         return total
 
     def __len__(self) -> int:
-        """How many there are, counted without building them: `list(view)` asks first."""
+        """The number of items, counted without building them, since `list(view)` calls it first."""
         if self._nested or self._leaves_only:
             table = self._table()
             return self._count(self._collection) if table is None else len(table)
@@ -145,12 +145,12 @@ class View(Generic[T]):
 
 
 class KeysView(View["str | tuple[str, ...]"]):
-    """The keys of a container, at the top level or all the way down."""
+    """The keys of a container, at the top level or at every depth."""
 
     __slots__ = ()
 
     def __iter__(self) -> Iterator[str | tuple[str, ...]]:
-        """Over a snapshot of the keys; no value of a stack is read."""
+        """Iterate over a snapshot of the keys; no value of a stack is read."""
         if not (self._nested or self._leaves_only or self._sort):
             return iter(list(self._collection._outline()))
         return iter(self._paths())
@@ -208,7 +208,7 @@ class KeysView(View["str | tuple[str, ...]"]):
         """Whether no key is in `other`."""
         return set(self).isdisjoint(other)
 
-    __hash__ = None  # type: ignore[assignment]  # as for a dict's keys
+    __hash__ = None  # type: ignore[assignment]  # as for keys of a dict
 
 
 class ValuesView(View[Any]):

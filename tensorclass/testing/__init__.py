@@ -1,6 +1,6 @@
-"""Test data and comparisons: strategies for hypothesis, readable differences, a pytest plugin that prints them.
+"""Test data and comparisons: strategies for hypothesis, readable differences, and a pytest plugin that prints them.
 
-Nothing here loads torch or hypothesis before it is called: the pytest plugin costs nothing where it is not used.
+Torch and hypothesis are only imported by calls, so the pytest plugin costs nothing if it is not used.
 """
 
 from ._doors import Same as Same

@@ -1,4 +1,4 @@
-"""Two containers, field by field: what differs, by how much and where it begins."""
+"""Compares two containers field by field: what differs, by how much, and the first place."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ TOLERANCES = {
     torch.float64: (1e-7, 1e-7), torch.complex32: (1e-3, 1e-5), torch.complex64: (1.3e-6, 1e-5),
     torch.complex128: (1e-7, 1e-7),
 }  # fmt: skip
-"""Relative and absolute, as `torch.testing.assert_close` has them; other dtypes are compared exactly."""
+"""Relative and absolute tolerances, as in `torch.testing.assert_close`; other dtypes are compared exactly."""
 
 
 class Tolerance(NamedTuple):
-    """What still counts as equal; None stands for what the dtype suggests."""
+    """The tolerances of a comparison; None for the default of the dtype."""
 
     rtol: float | None = None
     atol: float | None = None
@@ -32,7 +32,7 @@ class Tolerance(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """One field that differs; `place` is the first element of the tensor where it does."""
+    """One field that differs; `place` is the first differing element of the tensor."""
 
     path: str
     text: str
@@ -40,7 +40,7 @@ class Difference(NamedTuple):
 
 
 def report(actual: Any, expected: Any, tolerance: Tolerance) -> list[str]:
-    """The lines that say how two containers differ; none when they agree."""
+    """A description of the differences of two containers, in lines; empty if they agree."""
     if isinstance(actual, TensorCollection) and isinstance(expected, TensorCollection):
         found = list(_containers(actual, expected, tolerance, ""))
         fields = len({*_leaf_paths(actual, ""), *_leaf_paths(expected, "")})
@@ -128,7 +128,7 @@ def _tensors(a: Tensor, b: Tensor, tolerance: Tolerance, path: str) -> Iterator[
 
 
 def _wide(value: Tensor) -> Tensor:
-    """A tensor on the CPU in a dtype that torch calculates with; integers stay exact."""
+    """A tensor on the CPU in a dtype with arithmetic in torch; integers stay exact."""
     value = value.detach().cpu()
     if value.dtype in (torch.uint16, torch.uint32):
         return value.long()
@@ -153,7 +153,7 @@ def _number(value: Any) -> str:
 
 
 def _element(a: Tensor, b: Tensor, wrong: Tensor, head: str, path: str) -> Difference:
-    """Where the first wrong element is, and how far off the worst one is."""
+    """The difference for a tensor: its first wrong element, and the largest error."""
     first = tuple(int(i) for i in wrong.nonzero()[0])
     wide = torch.complex128 if a.is_complex() else torch.float64
     error = (a.to(wide) - b.to(wide)).abs().nan_to_num(math.inf, math.inf, math.inf).masked_fill(~wrong, -1)

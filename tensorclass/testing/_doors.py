@@ -1,4 +1,4 @@
-"""What users call; the work is in files that are loaded at the first call."""
+"""The public functions; their implementations are imported at the first call."""
 
 from __future__ import annotations
 
@@ -21,24 +21,25 @@ def batches(
     sizes: Mapping[str, int] | None = None, min_size: int = 1, max_size: int = 4, allow_nan: bool = False,
     allow_infinity: bool = False, fields: Mapping[str, Any] | None = None,
 ) -> SearchStrategy[T]:  # fmt: skip
-    """Instances of a class as a hypothesis strategy: whatever the declaration admits.
+    """A hypothesis strategy for instances of a class: any instance that the declaration allows.
 
-    Dims of one name agree, expressions hold, dtypes are of their family, numbers meet their constraints, optional
-    fields are there or not, Python values are of their type. Failing examples shrink to few, small dims and to zeros.
-    Examples that a validator of the class refuses are thrown away; say what it wants with `fields`.
+    Dims with the same name agree, expressions are satisfied, dtypes are in their family, numbers meet their
+    constraints, optional fields may be None, Python values have their type. Failing examples shrink to few and small
+    dims, and to zeros. Examples that a validator of the class refuses are discarded; if there are many, give strategies
+    in `fields`.
 
     Args:
-        cls: A tensorclass.
+        cls: A typed class.
         batch_size: The batch size, or a strategy of batch sizes; by default up to two dims of 0 to 3.
-        sizes: The sizes of some dim names.
-        min_size: The least size of the others.
-        max_size: The greatest size of the others, unless an expression or a constraint needs more.
-        allow_nan: Whether tensors without constraints may hold nan.
-        allow_infinity: Whether they may hold infinities.
+        sizes: The sizes of some named dims.
+        min_size: The smallest size of the other dims.
+        max_size: The largest size of the other dims, unless an expression or a constraint needs more.
+        allow_nan: Whether tensors without constraints may contain nan.
+        allow_infinity: Whether they may contain infinities.
         fields: Strategies for some fields.
 
     Raises:
-        MissingExtraError: when hypothesis is not installed.
+        MissingExtraError: if hypothesis is not installed.
 
     >>> from hypothesis import given, settings
     >>> from torch import Tensor
@@ -69,16 +70,16 @@ def assert_close(
     actual: Any, expected: Any, *, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True,
     check_device: bool = True,
 ) -> None:  # fmt: skip
-    """Assert that two batches agree, and report every field that does not.
+    """Assert that two batches agree; the error reports every field that differs.
 
-    The report gives dtype and shape, how many elements differ, where the first one is, the largest absolute and
-    relative errors, and the first element of the batch in which something differs.
+    The report has dtype and shape, the number of differing elements and the first of them, the largest absolute and
+    relative errors, and the first batch element that differs.
 
     Args:
-        actual: A container; or a tensor.
-        expected: The same kind of thing.
+        actual: A container or a tensor.
+        expected: An object of the same kind.
         rtol: The relative tolerance; by default that of `torch.testing.assert_close` for the dtype, 0 for integers.
-        atol: The absolute tolerance; likewise.
+        atol: The absolute tolerance; same default.
         equal_nan: Whether nan equals nan.
         check_device: Whether tensors must be on the same device.
 
@@ -104,7 +105,7 @@ def assert_close(
 
 @flags
 class Same:
-    """What `same` gives: equal to every batch that agrees with the expected one.
+    """The result of `same`: equal to every batch that agrees with the expected one.
 
     >>> import torch
     >>> from tensorclass import TensorDict
@@ -127,7 +128,7 @@ class Same:
         return f"same({self.expected!r})"
 
     def report(self, actual: object) -> list[str]:
-        """The lines that say how a batch differs from the expected one."""
+        """A description of the differences from the expected batch, in lines."""
         compare = import_module("._compare", __package__)
         lines: list[str] = compare.report(actual, self.expected, compare.Tolerance(*self.tolerance))
         return lines
@@ -135,15 +136,15 @@ class Same:
 
 @flags
 def same(expected: Any, *, rtol: float | None = 0, atol: float | None = 0, equal_nan: bool = True) -> Any:
-    """A batch to compare with in an assertion: `assert model(batch) == same(expected)`.
+    """Wrap a batch for a comparison in an assertion: `assert model(batch) == same(expected)`.
 
-    `batch == other` compares element by element, and so has no truth value. `batch == same(other)` is True or False,
-    and the pytest plugin prints the report of `assert_close` when it is False.
+    `batch == other` compares element by element. `batch == same(other)` is True or False, and the pytest plugin prints
+    the report of `assert_close` if it is False.
 
     Args:
-        expected: A container; or a tensor.
+        expected: A container or a tensor.
         rtol: The relative tolerance; None for that of the dtype.
-        atol: The absolute tolerance; likewise.
+        atol: The absolute tolerance; same default.
         equal_nan: Whether nan equals nan.
 
     >>> import torch

@@ -1,4 +1,4 @@
-"""The pytest plugin: an assertion about two batches that fails prints how they differ; short tracebacks."""
+"""The pytest plugin: a failing assertion about two batches prints their differences; tracebacks are short."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def pytest_runtest_makereport(item: Any, call: Any) -> None:
-    """Leave the package's own frames out of the traceback of its own errors; `--full-trace` shows them."""
+    """Leave internal frames out of tracebacks of the package's errors; `--full-trace` shows them."""
     errors = sys.modules.get("tensorclass.errors")
     if call.excinfo is None or errors is None or item.config.option.fulltrace:
         return
@@ -22,8 +22,8 @@ def pytest_assertrepr_compare(op: str, left: Any, right: Any) -> list[str] | Non
 
     Args:
         op: The comparison.
-        left: What is on its left.
-        right: What is on its right.
+        left: The left operand.
+        right: The right operand.
     """
     if op not in ("==", "is") or "tensorclass._api" not in sys.modules:
         return None

@@ -1,4 +1,4 @@
-"""Hypothesis strategies: the builder of examples, with hypothesis to decide every size, number and value."""
+"""Hypothesis strategies: the builder of examples, with every size, number and value chosen by hypothesis."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIZES = st.lists(st.integers(0, 3), max_size=2).map(tuple)
 
 
 class Limits(NamedTuple):
-    """How large and how odd instances may be."""
+    """Limits for sizes and values of instances."""
 
     low: int = 1
     high: int = 4
@@ -44,23 +44,23 @@ class Drawn:
         return int(self.draw(st.integers(low, high)))
 
     def dtype(self, found: Sequence[torch.dtype]) -> torch.dtype:
-        """One of several; shrinks to the first."""
+        """One of several dtypes; shrinks to the first."""
         return self.draw(st.sampled_from(found)) if len(found) > 1 else found[0]
 
     def present(self, spec: FieldSpec) -> bool:
-        """Shrinks to an absent field."""
+        """Whether an optional field is present; shrinks to absent."""
         return bool(self.draw(st.booleans()))
 
     def omitted(self, spec: FieldSpec) -> bool:
-        """Every field is drawn."""
+        """False: every field is drawn."""
         return False
 
     def value(self, spec: FieldSpec) -> Any:
-        """What hypothesis knows about the type, and pydantic accepts."""
+        """A value that hypothesis can draw for the type, and that pydantic accepts."""
         return self.draw(_value(spec))
 
     def tensor(self, spec: FieldSpec, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
-        """Elements one by one, large tensors mostly of one value; shrinks to zeros."""
+        """A tensor drawn element by element; a large tensor has mostly one value. Shrinks to zeros."""
         if 0 in shape:
             return torch.empty(shape, dtype=dtype)
         found = numbers(spec, dtype)
@@ -70,7 +70,7 @@ class Drawn:
 
 
 def _held(dtype: torch.dtype) -> type[np.generic]:
-    """The dtype of numpy that holds every number of one of torch."""
+    """The numpy dtype that can hold every number of a torch dtype."""
     if dtype.is_complex:
         return np.complex128
     if dtype is torch.bool:
@@ -91,7 +91,7 @@ def _elements(dtype: torch.dtype, found: Numbers, options: Limits) -> st.SearchS
         step, (first, last) = found.step, found.multiples(low, high)
         if not dtype.is_floating_point:
             return st.integers(first, last).map(lambda n: n * step.numerator)
-        exact = 2**20  # factors for which the product is as close to a multiple as the dtype can say
+        exact = 2**20  # factors whose product is a multiple to the precision of the dtype
         return st.integers(max(first, -exact), min(last, exact)).map(lambda n: float(n * step))
     if not dtype.is_floating_point:
         return st.integers(int(low), int(high))
@@ -106,7 +106,7 @@ def _value(spec: FieldSpec) -> st.SearchStrategy[Any]:
     marks = tuple(flatten(spec.metadata))
     parts = (spec.annotation, *marks)
     kind: Any = Annotated[parts] if marks else spec.annotation
-    # nan is a float, and equals nothing.
+    # nan is a float, but equals nothing.
     return st.from_type(kind).filter(lambda value: bool(value == value) and spec.adapter_accepts(value))
 
 
@@ -133,7 +133,7 @@ def _is_size(given: Any) -> bool:
 
 
 def _validates(cls: Any, above: tuple[Any, ...]) -> bool:
-    """Whether a class has validators of its own, or a nested one has."""
+    """Whether a class or a nested class has validators."""
     inner = [
         spec.nested for spec in cls.__tensorclass_schema__.fields.values() if spec.nested not in (None, cls, *above)
     ]

@@ -1,5 +1,4 @@
-"""The state that per-element objects share with their views: a table of objects, and the index of each element in it.
-"""
+"""The state that per-element objects share with their views: a table of objects, and an index for each element."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ class Pointing:
     _instead: ClassVar[str]
 
     def _absent(self, name: str) -> Any:
-        if name[0] == "_" or hasattr(type(self), name):  # a protocol check, or one of our own properties raised: re-raise
+        if name[0] == "_" or hasattr(type(self), name):  # a protocol check, or our own property raised
             return object.__getattribute__(self, name)
         error = f"a {type(self).__name__} has no attribute `{name}`; {self._instead}"
         raise AttributeError(error, name=name, obj=self)
@@ -61,8 +60,9 @@ class UsedAsObject(Pointing):
 
 
 class Slots:
-    """A place for each element of a stack, which all its views write to; replaced in one step, since other threads may
-    read.
+    """A place for each element of a stack, to which all its views write.
+
+    It is replaced in one step, since other threads may read.
     """
 
     __slots__ = ("_made", "held")

@@ -28,9 +28,7 @@ Hook: TypeAlias = "Callable[[Any], Any] | None"
 
 
 class LazyBase(TensorDictBase):
-    """The primitives. The leaves are those of the members, one member after the other; for batch operations, the stack
-    itself.
-    """
+    """The primitives. The leaves are those of the members, member by member; for batch operations, the stack itself."""
 
     __slots__ = (
         "__weakref__", "_dim_name", "_equality", "_joiner", "_lock", "_members", "_origin", "_template", "_undo",
@@ -185,9 +183,7 @@ class LazyBase(TensorDictBase):
     def _beside(
         self, other: Any, mine: list[Tensor], theirs: list[Tensor], write: Write = "", whole: bool = True
     ) -> Self | None:
-        """For stacks along the same dim, pair member by member; not for an index, since leaves of members lack the
-        stack dim.
-        """
+        """Pair stacks along the same dim member by member; not for an index, since members lack the stack dim."""
         if write == "index" or type(other) is not type(self) or other.stack_dim != self.stack_dim:
             return None
         members, others = list(self._members), list(other._members)  # a snapshot: other threads may add members

@@ -240,7 +240,7 @@ class LazyIndex(LazyWrites):
         dense = self._solid()
         parts = normalise(index, dense._batch_size)
         plan = dense._plan(source, prefix, parts, indexed(dense._batch_size, parts), wanted)
-        LazyWrites._plan(self, dense, prefix, None, None, None)  # check that the members accept it, before anything is written
+        LazyWrites._plan(self, dense, prefix, None, None, None)  # check that the members accept it
         return [(Back(self, dense, parts), plan, prefix)]  # type: ignore[list-item]  # commits as a node does
 
 

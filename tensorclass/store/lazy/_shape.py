@@ -388,8 +388,7 @@ def _numel(member: Any) -> int:
 
 
 def _ends(op: str, argument: Any, count: int) -> list[int] | None:
-    """The ends of pieces for plain arguments; None for other arguments and errors, which a tensor of positions handles.
-    """
+    """The ends of pieces for plain arguments; None for others and for errors, which a tensor of positions handles."""
     if op == "split" and type(argument) is list:
         plain = all([type(n) is int and n > 0 for n in argument]) and sum(argument) == count
         return list(accumulate(argument)) if plain else None

@@ -214,8 +214,7 @@ class LazyStackedTensorDict(LazyShapes):
         return MappingOps.keys(self, include_nested, leaves_only, is_leaf)
 
     def densify(self, layout: Any = torch.strided) -> Any:
-        """Make the stack dense: entries become tensors if they can be stacked, else nested tensors along the stack dim.
-        """
+        """Make the stack dense: entries become tensors if they stack, else nested tensors along the stack dim."""
         return densified(self, layout)
 
     def to_lazystack(self, dim: int = 0) -> Any:

@@ -112,8 +112,7 @@ def _dense(stack: Any, layout: Any) -> TensorDict:
 
 
 def _completed(values: list[Any], key: str) -> list[Any]:
-    """Fill an entry that some members lack: without rows if the others agree on the other dims, else without elements.
-    """
+    """Fill an entry that some members lack: without rows if the others agree on other dims, else without elements."""
     present = [value for value in values if value is not None]
     if len(present) == len(values):
         return values

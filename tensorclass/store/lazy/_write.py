@@ -123,7 +123,7 @@ class LazyWrites(LazyBase):
 
     def _cut_node(self, key: str, value: Node) -> Sequence[Any]:
         shape, dim = batch_shape(value), self.stack_dim
-        if isinstance(value, Unbatched):  # a copy for each member: else an in-place operation would write one tensor several times
+        if isinstance(value, Unbatched):  # copies, since in-place operations would write one tensor several times
             return [value, *[Unbatched(value.tensor.clone()) for _ in self._members[1:]]]
         if shape is None:
             return [value] * len(self._members)
@@ -401,8 +401,7 @@ def _as_rows(value: Any, size: torch.Size, axis: int) -> Any:
 
 
 def _along(value: Tensor, dims: int, size: torch.Size, axis: int, path: Path) -> list[Any]:
-    """A tensor with `dims` batch dims, aligned with the last dims of the target, for each position along one of them.
-    """
+    """A tensor with `dims` batch dims, aligned with the last dims of the target, split along one of them."""
     at = axis - (len(size) - dims)
     if at < 0:
         return [value] * size[axis]
