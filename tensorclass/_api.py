@@ -1,4 +1,4 @@
-"""The public names of the package without files, which `tensorclass/__init__.py` loads when the first is asked for."""
+"""The public names of the package without files, which `tensorclass/__init__.py` imports at the first access."""
 
 from ._config import get_printoptions as get_printoptions
 from ._config import set_printoptions as set_printoptions

@@ -399,7 +399,7 @@ def defined_again(old: type, new: type, call: str = "from_tensordict") -> str:
     name = new.__name__
     return (
         f"{name} was defined again: the value is an instance of the class as it was before; convert it with "
-        f"`{name}.{call}(value)`, or make it anew"
+        f"`{name}.{call}(value)`, or create it again"
     )
 
 

@@ -193,7 +193,7 @@ def _note_unknown(checker: Checker, schema: Schema, given: Mapping[str, object])
     for number, name in enumerate(unknown):
         hint = f"its fields are {fields}{did_you_mean(name, schema.names) if number < 20 else ''}"
         if name in schema.renamed:
-            hint = f"it is `{schema.renamed[name]}` now; loaders go on reading the former name"
+            hint = f"it is `{schema.renamed[name]}` now; loaders still read the former name"
         checker.problems.append(Problem(name, f"nothing: {schema.name} has no such field", "a value", hint))
 
 

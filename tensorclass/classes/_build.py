@@ -305,7 +305,7 @@ def _postpone(cls: Any, schema: Schema) -> None:
 
 def _changed(cls: type, options: Options, given: Mapping[str, Any]) -> Options:
     if options.frozen and given.get("frozen") is False:
-        hint = "whoever has the base relies on it; leave the option out"
+        hint = "code that uses the base class relies on it; leave the option out"
         raise SchemaError.of(cls.__name__, [Problem("frozen", "frozen by a base class", "frozen=False", hint)])
     level = given.get("validate", "schema")
     if level not in ("schema", "values", "off"):

@@ -177,7 +177,7 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
         raise SchemaError.of(cls.__name__, [problem])
     store: Any = store_of(tensordict)
     if not (store._stacked or hasattr(store, "_data")):  # its fields are read from its store
-        given = f"{type(store).__name__}, which reads its entries anew each time"
+        given = f"{type(store).__name__}, which reads its entries again at each access"
         problem = Problem("from_tensordict", "a container in memory", given, "pass `value.to_tensordict()`")
         raise SchemaError.of(cls.__name__, [problem])
     for key, value in extra.items():

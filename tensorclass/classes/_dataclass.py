@@ -43,7 +43,7 @@ def from_dataclass(
         device: the device of the instance.
 
     Raises:
-        TypeError: for something that is not a dataclass.
+        TypeError: for anything but a dataclass.
         SchemaError: for values that don't fit the annotations.
 
     >>> import torch

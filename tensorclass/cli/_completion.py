@@ -28,7 +28,7 @@ HEADS = {"bash": "", "zsh": "autoload -U +X bashcompinit && bashcompinit\n"}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
-    parser.description = 'Print a script: `eval "$(tensorclass completion bash)"` in ~/.bashrc, zsh likewise.'
+    parser.description = 'Print a script: `eval "$(tensorclass completion bash)"` in ~/.bashrc; the same for zsh.'
     parser.add_argument("shell", choices=[*HEADS], help="the shell")
 
 

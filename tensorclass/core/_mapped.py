@@ -1,8 +1,7 @@
-"""Batch sizes through pytrees: what `torch.vmap`, `torch.func` and `tree_map` did to the dims of a container's entries.
+"""Batch sizes in pytrees: how `torch.vmap`, `torch.func` and `tree_map` have changed the dims of a container's entries.
 
-A container that was flattened is made anew around other children. How many of their dims are batch dims follows from
-what they were before (`Seen`), and from the dim that vmap took away or put in. What would leave a container whose
-entries do not begin with its batch size is an error here.
+A flattened container is rebuilt around other children. The number of their batch dims follows from the original shapes
+(`Seen`), and from the dim that vmap has removed or inserted. Entries that don't begin with the batch size are an error.
 """
 
 from __future__ import annotations
@@ -24,27 +23,27 @@ _functorch: Final[Any] = torch._C._functorch  # pyright: ignore[reportAttributeA
 _VMAP: Final = (
     "_process_batched_inputs", "_unwrap_batched", "_chunked_vmap", "_flatten_chunks_output", "_concat_chunked_outputs",
 )  # fmt: skip
-"""The functions of torch, or of who replaced them, in which vmap takes arguments and results apart."""
+"""The functions of torch, or their replacements, in which vmap flattens arguments and results."""
 _BETWEEN: Final = (f"{__name__.partition('.')[0]}.", pytree.__name__)
 
 
 DIRECTIONS: Final = "directions of torch.func.jacfwd"
-"""The name of the batch dim over which `torch.func.jacfwd` maps, for as long as it works."""
+"""The name of the batch dim over which `torch.func.jacfwd` maps, while it runs."""
 
 
 class Placed(NamedTuple):
-    """How a tensor inside of vmap lies in memory, by which the dim that vmap puts in is found."""
+    """The memory layout of a tensor inside vmap, from which the dim that vmap inserts is found."""
 
     shape: list[int]
     stride: list[int]
     dim: int | None
-    """The mapped dim of what lies in memory; None for a tensor that does not depend on it."""
+    """The mapped dim in memory; None for a tensor that doesn't depend on it."""
 
 
 class Outside:
-    """That a container was not inside of vmap when compiled code flattened it, whose sizes are symbols.
+    """Marks a container that was outside vmap when compiled code, whose sizes are symbols, flattened it.
 
-    No part of the structure that contexts are compared for.
+    It is not compared when contexts are compared.
     """
 
     __slots__ = ()
@@ -60,7 +59,7 @@ class Outside:
 
 
 class Seen(Outside):
-    """A container as it was when flattened."""
+    """The state of a container when it was flattened."""
 
     __slots__ = ("batch_size", "container", "jacobian", "level", "ndim", "placed")
 
@@ -79,23 +78,23 @@ class Resized(NamedTuple):
     batch_size: torch.Size
     names: Names
     added: int | None = None
-    """The batch dim that vmap put in."""
+    """The batch dim that vmap inserted."""
     typed: bool = True
-    """Whether entries are still what a class declares."""
+    """Whether entries still fit the declaration of a class."""
 
 
 OUTSIDE: Final = Outside()
 
 
 def seen(batch_size: torch.Size, sizer: Any, names: Names) -> Seen | Outside | None:
-    """A note of the batch dims."""
+    """A record of the batch dims."""
     if torch.compiler.is_compiling():
         return None if any([_functorch.is_batchedtensor(leaf) for leaf in tensors_of(sizer)]) else OUTSIDE
     return Seen(batch_size, sizer, names)
 
 
 def resized(cls: type, values: Mapping[str, Any], sizer: Any, before: Seen, names: Names) -> Resized:
-    """What a container becomes whose child `sizer` was noted before."""
+    """The new batch size of a container whose child `sizer` was recorded before."""
     shape, dims = sizer.shape, len(before.batch_size)
     names = names[1:] if before.jacobian and names is not None else names
     if isinstance(sizer, TensorCollection) is not before.container:
@@ -118,14 +117,14 @@ def resized(cls: type, values: Mapping[str, Any], sizer: Any, before: Seen, name
 
 
 def following(value: Any, made: Resized) -> Any:
-    """An entry with a length for each element, with the batch dim that vmap put into the others."""
+    """A ragged entry, with the batch dim that vmap inserted into the other entries."""
     [spans] = value._leaves(BATCHED)
     wide = spans.unsqueeze(made.added).expand(*made.batch_size, *spans.shape[len(made.batch_size) - 1 :])
     return value._make([wide], made.batch_size, None, BATCHED)
 
 
 def _general(values: Mapping[str, Any], shape: torch.Size, before: Seen, names: Names, behind: bool) -> Resized:
-    """Dims that are new in front are batch dims, where that fits all entries; new dims `behind` are not."""
+    """New leading dims are batch dims, if that fits all entries; new trailing dims (`behind`) are not."""
     front = shape[: max(0, len(shape) - before.ndim + len(before.batch_size))]
     for size in (before.batch_size, front) if behind else (front, before.batch_size):
         if all([_begins(value, size) for value in values.values()]):
@@ -137,7 +136,7 @@ def _entered(
     cls: type, values: Mapping[str, Any], mapped: Mapping[str, int | None], before: Seen, shape: torch.Size,
     names: Names,
 ) -> Resized:  # fmt: skip
-    """Inside of vmap: one batch dim less, the same one for all entries."""
+    """Inside vmap: one batch dim less, the same for all entries."""
     size, found = before.batch_size, {key: dim for key, dim in mapped.items() if dim is not None}
     for key, dim in found.items():
         if dim >= len(size) and (size or _declares(cls, key)):
@@ -165,7 +164,7 @@ def _entered(
 def _left(
     cls: type, values: Mapping[str, Any], added: int, before: Seen, shape: torch.Size, names: Names
 ) -> Resized:  # fmt: skip
-    """Back outside of vmap: one batch dim more, the same one for all entries."""
+    """Outside vmap again: one batch dim more, the same for all entries."""
     dims = len(before.batch_size)
     size = shape[: dims + 1]
     if added <= dims and all([_begins(value, size, added) for value in values.values()]):
@@ -194,7 +193,7 @@ def _declares(cls: type, key: str) -> bool:
 
 
 def _begins(value: Any, size: torch.Size, added: int | None = None) -> bool:
-    """Whether an entry's dims begin with a batch size; what vmap passed by gets its new dim later."""
+    """Whether the dims of an entry begin with a batch size; entries that vmap didn't map get the new dim later."""
     if type(value) is Tensor:
         return value.shape[: len(size)] == size
     shape = getattr(value, "shape", None)
@@ -223,7 +222,7 @@ def _leaf(value: Any) -> Tensor | None:
 
 
 def _mapped_dim(leaf: Tensor | None, level: int) -> int | None:
-    """The dim that a vmap inside of `level` maps."""
+    """The dim that a vmap inside `level` maps."""
     if leaf is None or not _functorch.is_batchedtensor(leaf) or _functorch.maybe_get_level(leaf) <= level:
         return None
     return _functorch.maybe_get_bdim(leaf)  # type: ignore[no-any-return]  # an int
@@ -238,7 +237,7 @@ def _placed(leaf: Tensor | None, level: int) -> Placed | None:
 
 
 def _added_dim(leaf: Tensor | None, placed: Placed) -> int | None:
-    """Where the mapped dim went: the first place in which the tensor would lie as it does."""
+    """The position of the mapped dim: the first one that gives the tensor its memory layout."""
     if leaf is None or leaf.layout is not torch.strided:
         return None
     shape, stride, given, steps = list(placed.shape), list(placed.stride), list(leaf.shape), list(leaf.stride())
@@ -250,7 +249,7 @@ def _added_dim(leaf: Tensor | None, placed: Placed) -> int | None:
     return None
 
 
-# ---- who asks --------------------------------------------------------------------------------------------------------
+# ---- callers ---------------------------------------------------------------------------------------------------------
 
 
 def _asker() -> FrameType:
@@ -262,16 +261,16 @@ def _asker() -> FrameType:
 
 
 def _in_jacobian() -> bool:
-    """Whether `torch.func` puts a Jacobian together: new dims are those of outputs and inputs, no batch dims."""
+    """Whether `torch.func` assembles a Jacobian: new dims are those of outputs and inputs, not batch dims."""
     frame = _asker()
     if frame.f_globals.get("__name__") != "torch._functorch.eager_transforms":
         return False
     result = frame.f_code.co_name == "wrapper_fn" and "output_spec" in frame.f_locals
-    return result or frame.f_code.co_name in ("<genexpr>", "<listcomp>")  # else it is a basis, which vmap maps over
+    return result or frame.f_code.co_name in ("<genexpr>", "<listcomp>")  # else it is a basis, over which vmap maps
 
 
 def _in_directions() -> bool:
-    """Whether vmap runs for `torch.func.jacfwd`, and not for the function that this differentiates."""
+    """Whether vmap runs for `torch.func.jacfwd` itself, not for the differentiated function."""
     frame: FrameType | None = _asker()
     while frame is not None and frame.f_code.co_name != "push_jvp":
         if frame.f_code.co_name == "wrapper_fn":
@@ -281,10 +280,10 @@ def _in_directions() -> bool:
 
 
 class Aside:
-    """An entry that vmap does not map: what it is given instead is a bool with the batch dims.
+    """An entry that vmap does not map: vmap gets a bool tensor with the batch dims instead.
 
-    A tensor without batch dims is inside of vmap what it is outside. A tensor with a length for each element can't
-    be mapped, and gets the new dim when a function gives it back.
+    A tensor without batch dims is the same inside vmap. A ragged tensor can't be mapped, and gets the new dim when a
+    function returns it.
     """
 
     __slots__ = ("key", "level", "node", "size")
@@ -295,7 +294,7 @@ class Aside:
 
 
 def aside(children: dict[str, Any], size: torch.Size) -> dict[str, Any]:
-    """The children of a container, where vmap asks for them with entries of their own dims put aside."""
+    """The children of a container; for vmap, entries with their own dims are replaced by `Aside`."""
     own = [key for key, value in children.items() if _has_own_dims(value)]
     if own and torch.compiler.is_compiling():
         refuse_compiled(children)
@@ -309,7 +308,7 @@ def aside(children: dict[str, Any], size: torch.Size) -> dict[str, Any]:
 
 
 def refuse_compiled(children: Mapping[str, Any]) -> None:
-    """Refuse entries of their own dims in vmap where compiled code took a container apart, which can't ask for whom."""
+    """Refuse entries with their own dims under vmap in compiled code, which can't detect vmap."""
     if _functorch.peek_interpreter_stack() is None:
         return
     own = [key for key, value in children.items() if _has_own_dims(value)]
@@ -321,7 +320,7 @@ def refuse_compiled(children: Mapping[str, Any]) -> None:
 
 
 def refuse_event_dims(cls: type, children: Mapping[str, Any], sizer: Any, event_ndim: int) -> None:
-    """Refuse an event dim that vmap maps in compiled code, where it shows by what a class declares."""
+    """Refuse an event dim that vmap maps in compiled code, if the declaration of a class shows it."""
     schema: Any = getattr(cls, "__tensorclass_schema__", None)
     fields: Any = {} if schema is None else schema.fields
     for key, value in children.items():
@@ -351,12 +350,12 @@ def tensors_of(value: Any) -> list[Tensor]:
 
 
 def by_vmap() -> bool:
-    """Whether vmap takes a container apart, or puts results together; compiled code can't ask."""
+    """Whether vmap flattens a container, or rebuilds results; unknown in compiled code."""
     return _asker().f_code.co_name in _VMAP
 
 
 def stand_in(size: torch.Size) -> Tensor:
-    """What vmap maps where there is no tensor of a batch size; of results, one that it can put a dim into."""
+    """A tensor for vmap if no tensor has the batch size; for results, one that it can insert a dim into."""
     made = torch.zeros((), dtype=torch.bool, device="cpu")
     if _asker().f_code.co_name != "_unwrap_batched":
         return made.expand(size)
@@ -372,7 +371,7 @@ def _has_own_dims(value: Any) -> bool:
 
 
 def _require_shared(key: str, node: Any) -> None:
-    """Refuse a tensor without batch dims that differs from one mapped element to the other."""
+    """Refuse a tensor without batch dims that differs between mapped elements."""
     level = (_functorch.maybe_current_level() or 0) - 1
     if any([_mapped_dim(leaf, level) is not None for leaf in node._leaves(VALUES)]):
         raise UnsupportedOperationError(

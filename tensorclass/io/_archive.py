@@ -64,7 +64,7 @@ def unpack_memmap(archive_path: StrPath, prefix: StrPath) -> FilePath:
         The path of the folder.
 
     Raises:
-        FileFormatError: for something that is not an archive, and for a damaged archive.
+        FileFormatError: for anything but an archive, and for a damaged archive.
         OSError: names the path.
 
     >>> import torch
@@ -107,7 +107,7 @@ def refresh_archive_checksums(archive_path: StrPath) -> FilePath:
     written in place, and is left unchanged.
 
     Raises:
-        FileFormatError: for something that is not an archive.
+        FileFormatError: for anything but an archive.
         UnsupportedOperationError: for an archive that `tensordict` wrote.
 
     >>> import torch

@@ -204,12 +204,12 @@ class Target:
 
     def commit(self) -> None:
         """Flush the file to disk, and rename it to its final name."""
-        with naming(self.path, "while bringing the file to the disk"):
+        with naming(self.path, "while flushing the file to disk"):
             os.fsync(self.fd)
         with naming(self.path):
             os.replace(self.temporary, self.name, src_dir_fd=self._folder_fd, dst_dir_fd=self._folder_fd)
         self.temporary = ""
-        with naming(self.folder or ".", f"while bringing the folder to the disk; `{self.name}` is there"):
+        with naming(self.folder or ".", f"while flushing the folder to disk; `{self.name}` is there"):
             os.fsync(self._folder_fd)
 
     def end(self) -> None:
@@ -271,7 +271,7 @@ def replacing_folder(path: str) -> Iterator[str]:
             raise NotADirectoryError(errno.ENOTDIR, f"{_KINDS.get(kind, 'a file')} in place of a folder", path)
     with scratch(path) as temporary:
         yield temporary
-        with naming(path, "while bringing the folder to the disk"):
+        with naming(path, "while flushing the folder to disk"):
             for above, _, files in os.walk(temporary, topdown=False):
                 for part in [*files, ""]:
                     _sync(os.path.join(above, part))

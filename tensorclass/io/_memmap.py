@@ -207,7 +207,7 @@ def load_memmap(
         prefix: as for `load`; tensors of a URL are plain ones.
         device: where the tensors go; they are mapped tensors on the CPU only.
         non_blocking: whether copies to `device` may be asynchronous.
-        out: a container that gets the tensors in place of its own.
+        out: a container that gets the tensors, instead of its own.
         robust_key: accepted for compatibility.
         subpath: the key of the entry to read.
         mode: "r+": writes reach the file. "r": writes stay in memory. None: "r+" if the file is writable, else "r".

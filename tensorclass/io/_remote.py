@@ -84,7 +84,7 @@ def _trace() -> Any:
         asked, answer = params.headers.get("Range", ""), params.response
         sent = answer.headers.get("Content-Range", "")
         if asked and answer.status == 206 and not sent.startswith(f"{asked.replace('=', ' ')}/"):
-            raise OSError(errno.EIO, f"asked for {asked}, the server sent {sent!r:.80}")
+            raise OSError(errno.EIO, f"requested {asked}, the server sent {sent!r:.80}")
 
     trace.on_request_end.append(check)
     return trace
@@ -99,7 +99,7 @@ def _retried(url: str, doing: str, call: Callable[[], T]) -> T:
             raise type(error)(error.errno or errno.ENOENT, f"{doing}: {error.strerror or error!s:.200}", url) from error
         except TensorClassError:
             raise
-        except Exception as error:  # every store raises errors of its own
+        except Exception as error:  # every store has its own errors
             if number == TRIES - 1:
                 what = f"{doing} failed {TRIES} times: {type(error).__name__}: {error!s:.200}"
                 raise OSError(errno.EIO, what, url) from error
@@ -221,7 +221,7 @@ class Remote:
                 if isinstance(data, BaseException):
                     wrong = data
                 elif len(data) != spans[i][1] - spans[i][0]:
-                    wrong = OSError(errno.EIO, f"asked for {spans[i][1] - spans[i][0]} bytes, {len(data)} came")
+                    wrong = OSError(errno.EIO, f"requested {spans[i][1] - spans[i][0]} bytes, {len(data)} came")
                 else:
                     found[i] = bytes(data)
             if wrong is not None:
@@ -338,7 +338,7 @@ def upload(local: str, url: str) -> None:
     store, path = _store(url)
     kind = url.partition("://")[0]
     if kind in ("http", "https"):
-        raise UnsupportedOperationError(f"{url}: http servers take no files; save to a store, or to the disk")
+        raise UnsupportedOperationError(f"{url}: http servers take no files; save to a store, or to disk")
     if kind in _ATOMIC:
         _retried(url, "uploading", lambda: store.put_file(local, path))
         return

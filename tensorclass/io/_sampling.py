@@ -146,7 +146,7 @@ class Order:
         free = {"rank", "world_size"} if reshard else set()
         for name, mine in self.facts.items():
             if name not in free and (state[name] != mine or type(state[name]) is not type(mine)):
-                more = "; pass reshard=True when every rank goes on so" if name in ("rank", "world_size") else ""
+                more = "; pass reshard=True if every rank continues so" if name in ("rank", "world_size") else ""
                 raise ArgumentError(f"the state has {name}={state[name]!r:.60}, this has {name}={mine!r:.200}{more}")
         for name in ("epoch", "base", "step", "world_size"):
             if type(state[name]) is not int or not 0 <= state[name] < 2**62:

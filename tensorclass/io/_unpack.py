@@ -266,7 +266,7 @@ class Unpacker:
         flat = lengths.reshape(-1)
         total = values.shape[0] if values.ndim else -1
         if (flat.numel() and not 0 <= int(flat.min()) <= int(flat.max()) <= total) or int(flat.sum()) != total:
-            raise self.wrong(key, f"the lengths don't add up to the {max(total, 0)} rows that there are")
+            raise self.wrong(key, f"the lengths don't add up to the {max(total, 0)} rows in the file")
         return RaggedTensor._of(values, spans_of(lengths), True)
 
     def _nested(self, part: NestedPart, key: Path) -> Any:
@@ -359,7 +359,7 @@ class Unpacker:
         if not rising:
             raise self.wrong(key, f"the offsets don't rise from 0 to {len(raw)}")
         if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < len(offsets) - 1:
-            raise self.wrong(key, f"the index names objects outside of the {len(offsets) - 1} that there are")
+            raise self.wrong(key, f"the index names objects outside of the {len(offsets) - 1} in the file")
         pairs = pairwise(offsets)
         table = [self._from_bytes(part.coding, raw[begin:end], key, spec) for begin, end in pairs]
         return NonTensorStack._of(tuple(table), index)

@@ -129,7 +129,7 @@ class DatasetWriter(Generic[T]):
                 write_manifest(self.path, found)
                 return found
         if not resume and (self._writer_id is None or self._own(found)):
-            what = "there is a dataset already; `create(..., resume=True)` goes on with it"
+            what = "there is a dataset already; `create(..., resume=True)` continues it"
             raise FileExistsError(17, what, os.path.join(self.path, NAME))
         now = class_part(self.cls)
         if found.cls.digest != now.digest:
@@ -362,7 +362,7 @@ class DatasetWriter(Generic[T]):
 
     def _alive(self) -> None:
         if self._failure is not None:
-            what = f"the writer has failed ({self._failure!r:.200}); `create(..., resume=True)` goes on after what is"
+            what = f"the writer has failed ({self._failure!r:.200}); `create(..., resume=True)` continues after what is"
             raise ArgumentError(f"{self.path}: {what} committed")
         if not self._locks:
             raise ArgumentError(f"{self.path}: the writer is closed; `create(..., resume=True)` opens another")

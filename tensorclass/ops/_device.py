@@ -61,7 +61,7 @@ class DeviceOps(CastMethods, ApplyOps):
     def _cast(self, dtype: torch.dtype, cast_filter: CastFilter = None) -> Self:
         """A twin with leaves of a dtype; `cast_filter(path, leaf)` selects the leaves to cast."""
         leaves: list[Tensor] = []
-        finished = self._beside(self, leaves, [])  # None where there are entry nodes or stacks
+        finished = self._beside(self, leaves, [])  # None if there are entry nodes or stacks
         twin = self._open(leaves := [], VALUES) if finished is None else finished
         if [leaf.dtype for leaf in leaves].count(dtype) == len(leaves):
             return self._twin() if finished is None else finished
@@ -120,8 +120,7 @@ class DeviceOps(CastMethods, ApplyOps):
             *args: a device, a dtype, a tensor or a container to match, in any order; or a result of `attrs()`.
             device: the device of the leaves, and of later writes.
             dtype: the new dtype: of all leaves in an untyped container, of floating leaves in a typed class.
-            non_blocking: True for asynchronous copies, for which the caller must wait; otherwise the copies are
-                finished on return.
+            non_blocking: True for asynchronous copies, for which the caller must wait; else they end before the return.
             batch_size: another batch size for the result.
             other: a tensor or container whose device and dtype are used.
             memory_format: as for `nn.Module.to`.

@@ -171,7 +171,7 @@ def _made(parts: tuple[Any, ...], advanced: list[int], names: tuple[str | None, 
 
 
 def lost_dims(index: Index, size: torch.Size) -> int | None:
-    """How many batch dims an int, a slice or a tuple of them takes away; None where it is out of range, or another."""
+    """How many batch dims an int, a slice or a tuple of them removes; None if it is out of range, or another index."""
     kind = type(index)
     if kind is int:
         return 1 if -size[0] <= index < size[0] else None

@@ -355,7 +355,7 @@ def _sort_out(
     if misfits:
         raise StructureError(
             f"load_state_dict copies into tensors of the same shape ({'; '.join(misfits)}); with assign=True the "
-            "tensors of the state take the place of the present ones"
+            "tensors of the state replace the present ones"
         )
     return copies, rest
 

@@ -24,7 +24,7 @@ def choose(engine: Any, workers: Any, pool: Any = None, **of_processes: Any) -> 
             None if not given.
 
     Raises:
-        ArgumentError: for something that is not an engine, and for options of another engine.
+        ArgumentError: for anything but an engine, and for options of another engine.
     """
     at_least(0, num_workers=workers)
     count: int | None = workers

@@ -133,7 +133,7 @@ def cut_up(
     """The dim, counted from 0, and the cuts.
 
     Raises:
-        BatchDimError: for something that is not a batch dim.
+        BatchDimError: for anything but a batch dim.
         ArgumentError: for numbers that define no chunks.
     """
     count(dim=dim)

@@ -93,7 +93,7 @@ class Commits:
             before = parse_sealed(read_small(path), path, "journal", Asked)
         self._manifest = _manifest_of(self.out)
         if (before or self._manifest) and not resume:
-            raise FileExistsError(17, "there is a dataset already; resume=True goes on with a map", self.out)
+            raise FileExistsError(17, "there is a dataset already; resume=True continues a map", self.out)
         if before is None and self._manifest is not None:
             raise FileExistsError(17, "there is a dataset, which no map has begun; choose another folder", self.out)
         if before is not None:
@@ -125,7 +125,7 @@ class Commits:
         if self._manifest is not None and self.cls is not None:
             now = class_part(self.cls)
             if now.digest != self._manifest.cls.digest:
-                raise ArgumentError(f"{self.out}: its rows are of {self._manifest.cls.name}, asked for is {now.name}")
+                raise ArgumentError(f"{self.out}: its rows are of {self._manifest.cls.name}, `cls` is {now.name}")
 
     def _journal(self, done: bool) -> None:
         with replacing(os.path.join(self.out, _JOURNAL)) as target:

@@ -287,7 +287,7 @@ def at_least(least: int, **numbers: Any) -> None:
 
 
 def unknown(engine: Any, names: Iterable[str]) -> ArgumentError:
-    """The error for something that is not an engine."""
+    """The error for an invalid engine."""
     known = list(names)
     near = did_you_mean(engine, known) if isinstance(engine, str) else ""
     return ArgumentError(

@@ -20,7 +20,7 @@ def base_seed(generator: torch.Generator | None) -> int:
     """The number from which all seeds of a map derive; drawn from torch's default generator if None is given.
 
     Raises:
-        ArgumentError: for something that is not a generator.
+        ArgumentError: for anything but a generator.
     """
     if generator is not None and not isinstance(generator, torch.Generator):
         raise ArgumentError(f"generator is a torch.Generator, got {generator!r:.80}")

@@ -55,19 +55,19 @@ class PackOps(NonTensorOps):
         return result
 
     def _is_block(self) -> bool:
-        """Whether the leaves are views into one block that `consolidate` has made."""
+        """Whether the leaves are views into one block that `consolidate` made."""
         return block_of(self._leaves(STORAGE)) is not None
 
     def pack(self, dim: int = -1, *, layout: PackLayout | None = None) -> tuple[Tensor, PackLayout]:
-        """All leaves as the columns of one tensor, and the layout that `unpack` takes them apart by.
+        """Pack all leaves as the columns of one tensor; also returns the layout, which `unpack` needs.
 
         Args:
-            dim: where the packed dim goes in the result.
-            layout: pack into the columns of this layout; its own in the order of the sorted keys when omitted.
+            dim: the position of the packed dim in the result.
+            layout: pack into the columns of this layout; by default the keys are sorted.
 
         Raises:
-            StructureError: for leaves of several dtypes or devices, Python objects, or another structure than that of
-                `layout`.
+            StructureError: for leaves of several dtypes or devices, for Python objects, and for a structure unlike that
+                of `layout`.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -97,12 +97,12 @@ class PackOps(NonTensorOps):
 
 @dataclass(frozen=True)
 class PackLayout:
-    """Which columns of a packed tensor belong to which leaf; hashable, compares by value.
+    """The columns of each leaf in a packed tensor; hashable, compares by value.
 
     Args:
         keys: the keys of the leaves in column order.
         shapes: the event shape of each leaf.
-        dim: where the packed dim is, counted from the end.
+        dim: the position of the packed dim, counted from the end.
         nested: key, further batch dims and class (None for a TensorDict) of each nested container.
         device: the device of the packed container.
         cls: its typed class, or None.
@@ -131,7 +131,7 @@ class PackLayout:
                 f"a PackLayout has one shape for each key, got {len(self.keys)} keys, {len(self.shapes)} shapes"
             )
         levels = [(key, torch.Size(further), cls) for key, further, cls in self.nested]
-        # Lists come in as well, and a layout is hashed. The class is frozen, so the fields are replaced in its dict.
+        # Convert lists, since a layout is hashable. The class is frozen, so replace the fields in its `__dict__`.
         vars(self).update(keys=(*self.keys,), shapes=(*map(torch.Size, self.shapes),), nested=(*levels,))
 
     @cached_property
@@ -148,13 +148,13 @@ class PackLayout:
         return sum(shape.numel() for shape in self.shapes)
 
     def unpack(self, flat: Tensor) -> Any:
-        """The container whose leaves are the columns of a tensor, as views where torch can give them.
+        """Make the container whose leaves are the columns of a tensor, as views if possible.
 
         Args:
-            flat: tensor with `numel` entries along `dim`; all its other dims are batch dims.
+            flat: a tensor with `numel` entries along `dim`; all other dims are batch dims.
 
         Raises:
-            BatchSizeError: for another number of columns.
+            BatchSizeError: for a wrong number of columns.
         """
         if flat.ndim < -self.dim or flat.shape[self.dim] != self.numel:
             raise BatchSizeError(
@@ -174,7 +174,7 @@ class PackLayout:
         return result if self.cls is None else self.cls.from_tensordict(result)
 
     def _require(self, other: PackLayout) -> None:
-        """Refuse a container with another structure, naming what differs."""
+        """Refuse a container with another structure; the error names the difference."""
         mine, theirs = dict(zip(self.keys, self.shapes, strict=True)), dict(zip(other.keys, other.shapes, strict=True))
         for key in [*mine, *theirs]:
             if mine.get(key) != theirs.get(key):
@@ -184,7 +184,7 @@ class PackLayout:
                     f"has {_told(given)}"
                 )
         if self.dim != other.dim:
-            raise StructureError(f"pack: the layout packs along dim {self.dim}, asked for was {other.dim}")
+            raise StructureError(f"pack: the layout packs along dim {self.dim}, dim is {other.dim}")
 
 
 # ---- packing -----------------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ def cut(block: Tensor, shapes: Sequence[Shape]) -> list[Tensor]:
 
 
 def block_of(leaves: Sequence[Tensor]) -> Tensor | None:
-    """The block whose views the leaves are, in order; None where they are not such views."""
+    """The block of which the leaves are consecutive views; None if they are not."""
     ends = [*leaves[:1], *leaves[-1:]]  # which say it of most, so that each level of a nested container takes one look
     if not ends or any([leaf.is_nested or leaf.layout is not torch.strided for leaf in ends]):
         return None

@@ -284,7 +284,7 @@ class TensorDict(TensorDictBase):
         return self._of(data, batch_size, self._device, names, plain)
 
     def _index(self, index: Index) -> Self:
-        """Ints and slices of all but entry nodes, stacks and named dims; what is left has a general way."""
+        """Index by ints and slices, except for nodes, stacks and named dims, which use the general path."""
         size = self._batch_size
         lost = lost_dims(index, size) if self._names is None and size else None
         if lost is not None:
@@ -555,7 +555,7 @@ class TensorDict(TensorDictBase):
     def __reduce__(self) -> tuple[Any, ...]:
         leaves = self._leaves(STORAGE)
         block = block_of(leaves)
-        if block is not None:  # as one block: each leaf alone would pickle the whole storage
+        if block is not None:  # as one block: each single leaf would pickle the whole storage
             shell, shapes = hollow(self, leaves)
             return restore, (shell, block, shapes)
         return new_object, (type(self),), self.__getstate__()

@@ -1,1 +1,1 @@
-"""What static checkers are told beyond the annotations: the mypy plugin and the generated stubs. Imports no torch."""
+"""Support for static checkers beyond annotations: the mypy plugin and the generated stubs. Doesn't import torch."""

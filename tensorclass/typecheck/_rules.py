@@ -1,6 +1,6 @@
-"""What makes no sense in a class definition, and the words for it: one set of rules for mypy's plugin and the stubs.
+"""Rules for invalid class definitions, with their messages, for the mypy plugin and the stubs.
 
-Knows neither torch nor mypy. Each rule answers with a message, "" where nothing is wrong or nothing is known.
+Imports neither torch nor mypy. Each rule returns a message; "" if nothing is wrong or nothing is known.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ..errors import DimSyntaxError, did_you_mean
 
 OPTIONS = ("frozen", "nocast", "autocast", "tensor_only", "shadow", "validate", "removed")
 LEVELS = ("schema", "values", "off")
-"""What the option `validate` takes."""
+"""The values of the option `validate`."""
 RESERVED = ("batch_size", "device", "names", "shape", "ndim", "is_locked")
 OWN = (
     "replace", "from_tensordict", "to_tensordict", "to_json", "from_json", "pick", "merge", "extend", "example", "map",
 )  # fmt: skip
-"""Members of typed classes that no other container has, and those that a lower room does not have."""
+"""Members that only typed classes have, and members that rooms to the left don't have."""
 CONVENIENCES = ("RowOps", "Conveniences")
 """The classes of methods whose names fields may have."""
 YIELDING = ("depth", "attrs", "entry_class", "separates", "param_count")
@@ -31,24 +31,24 @@ _WORDS = {"per_element": "per-element"}
 
 
 class WrongAnnotation(Exception):
-    """An annotation that raises when the class is made."""
+    """Raised for an annotation that would raise when the class is built."""
 
 
 @dataclass(frozen=True)
 class Declared:
-    """What an annotation says about a field; `dtype` and `dims` are None when any dtype or shape is meant."""
+    """The declaration of a field in an annotation; `dtype` and `dims` are None for any dtype or shape."""
 
     kind: str = "other"
     dtype: str | None = None
     dims: str | None = None
     produced: bool = False
     coerce: str | None = None
-    """The conversion policy of the field: "cast" takes any dtype."""
+    """The conversion policy of the field: "cast" accepts any dtype."""
     optional: bool = False
     type: str | None = None
-    """The builtin type of a plain value, where it is known."""
+    """The builtin type of a plain value, if known."""
     open: bool = False
-    """Whether the annotation carries more than was understood."""
+    """Whether the annotation has parts that were not understood."""
 
     def to_json(self) -> dict[str, Any]:
         """The record as mypy's cache stores it."""
@@ -56,7 +56,7 @@ class Declared:
 
     @property
     def dtypes(self) -> frozenset[str] | None:
-        """The dtypes that the field takes; None for any."""
+        """The dtypes that the field accepts; None for any."""
         return None if self.dtype is None else FAMILY_DTYPES[self.dtype]
 
     @property
@@ -72,14 +72,14 @@ class Declared:
 
 
 def unknown_option(name: str, known: tuple[str, ...] = OPTIONS) -> str:
-    """An option that classes do not have."""
+    """The message for an unknown option."""
     if name in known:
         return ""
     return f'A tensorclass has no option "{name}"; options are {", ".join(known)}{did_you_mean(name, known)}'
 
 
 def wrong_value(name: str, value: object) -> str:
-    """A value that an option does not take."""
+    """The message for an invalid value of an option."""
     if name != "validate" or value in LEVELS:
         return ""
     near = did_you_mean(value, LEVELS) if isinstance(value, str) else ""
@@ -93,7 +93,7 @@ def shape_of(family: str, count: int, text: object) -> str:
     """The shape in `Float32[Tensor, "8 8"]`: of so many items between the brackets, the second.
 
     Raises:
-        WrongAnnotation: for another number of items, and for something that is not a shape.
+        WrongAnnotation: for a wrong number of items, and for an invalid shape.
     """
     if count != 2:
         raise WrongAnnotation(f'{family}[...] takes a tensor type and a shape: {family}[Tensor, "..."]')
@@ -107,19 +107,19 @@ def shape_of(family: str, count: int, text: object) -> str:
 
 
 def no_tensor(name: str, field: Declared) -> str:
-    """A field of a class that holds tensors only."""
+    """The message for a field without tensors in a class with `tensor_only`."""
     wrong = field.kind in ("per_element", "value")
     text = f'"{name}" holds no tensor, and the class is tensor_only; drop the option, or the field'
     return text if wrong else ""
 
 
 def shared_default(name: str) -> str:
-    """A default that every instance would hold."""
+    """The message for a mutable default that all instances would share."""
     return f'Instances would share the default of "{name}"; write `field(default_factory=...)`'
 
 
 def widening(child: Declared, parent: Declared, table: DimMap) -> str:
-    """How a child's field is certainly wider than its parent's."""
+    """How the field of a child is certainly wider than that of its parent; "" if unknown."""
     if child.produced and not parent.produced:
         return "the parent's field can always be read"
     if "other" in (child.kind, parent.kind) or child.open or parent.open or parent.kind == "any":
@@ -145,17 +145,17 @@ def _is_below(child: str, parent: str) -> bool:
 
 
 def redeclared(own: Mapping[str, Declared], inherited: Mapping[str, Declared]) -> DimMap:
-    """What the dim names of the parents are in a child."""
+    """The dim names of the parents in a child."""
     return DimMap((inherited[name].shape, field.shape) for name, field in own.items() if name in inherited)
 
 
 def widens(name: str, parent: str, problem: str) -> str:
-    """The message for a field that is wider than the one it stands for."""
+    """The message for a field that is wider than the field that it overrides."""
     return f'"{name}" widens the field of {parent}: {problem}' if problem else ""
 
 
 def hides(name: str, members: Container[str], shadow: bool) -> str:
-    """A field under a name that is taken."""
+    """The message for a field whose name is taken."""
     if name in RESERVED or name.startswith("_"):
         return f'"{name}" is a name that every batch uses itself; rename the field'
     if name not in members or shadow:
@@ -164,7 +164,7 @@ def hides(name: str, members: Container[str], shadow: bool) -> str:
 
 
 def differs(name: str, one: str, first: Declared, other: str, second: Declared) -> str:
-    """A field that two classes declare differently, which can't be merged."""
+    """The message for a field that two classes declare differently, and that can't be merged."""
     said = [(f.kind, f.dtype, None if f.dims is None else f.dims.split(), f.optional, f.type) for f in (first, second)]
     if said[0] == said[1] or "other" in (first.kind, second.kind) or first.open or second.open:
         return ""
@@ -172,7 +172,7 @@ def differs(name: str, one: str, first: Declared, other: str, second: Declared) 
 
 
 def out_of_order(name: str, before: str) -> str:
-    """A required field behind one that may be omitted."""
+    """The message for a required field after an optional one."""
     return (
         f'"{name}" is required and is behind "{before}", which has a default; move it in front, give it a '
         "default, or write `field(kw_only=True)`"
@@ -180,7 +180,7 @@ def out_of_order(name: str, before: str) -> str:
 
 
 def produced_with(option: str) -> str:
-    """An argument that `produced()` does not take."""
+    """The message for an argument that `produced()` doesn't accept."""
     return (
         f'produced() has no "{option}": a module writes the field; an argument that may be omitted is '
         "`field(default=...)`"
@@ -188,12 +188,12 @@ def produced_with(option: str) -> str:
 
 
 def without_end(path: str, name: str) -> str:
-    """A class whose instances hold another one, and so on."""
+    """The message for a class whose instances contain instances of the class without end."""
     return f'"{path}" is a {name} again, and an instance could never end; declare `{name} | None`'
 
 
 def undefined(name: str, names: Container[str], known: tuple[str, ...]) -> str:
-    """A name in an annotation that stands for nothing when the program runs."""
+    """The message for a name in an annotation that is undefined at run time."""
     if name in names:
         return f'"{name}" is imported only under TYPE_CHECKING, and does not exist at run time; import it outside'
     return f'"{name}" is not defined in this module; define or import it{did_you_mean(name, known)}'

@@ -1,4 +1,4 @@
-"""The types that generated stubs name; only checkers read this module."""
+"""The types that generated stubs use; only checkers read this module."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ Names: TypeAlias = "Sequence[str | None] | None"
 PerElementGiven: TypeAlias = (
     "T | Sequence[T] | Sequence[Sequence[T]] | Sequence[Sequence[Sequence[T]]] | PerElementValues[T]"
 )
-"""What a `PerElement[T]` field takes."""
+"""The values that a `PerElement[T]` field accepts."""
 RaggedGiven: TypeAlias = "RaggedTensor | Elements | Tensor"
-"""What a ragged field takes."""
+"""The values that a ragged field accepts."""
 Untyped: TypeAlias = "TensorDictBase | Tensor | complex | np.number[Any] | np.bool_ | Mapping[str, Any]"
-"""What meets an instance besides those of its class."""
+"""The operands of an instance besides instances of its class."""
 OtherKey: TypeAlias = "FieldPath | Tensor"
-"""A key that is not a string or a path of strings; a checker sees `Digits.image` as a tensor."""
+"""A key other than a string or a path of strings; checkers see `Digits.image` as a tensor."""
 Reference: TypeAlias = "OtherKey | PerElement[Any] | PerElementValues[Any] | RaggedTensor | None"
-"""What a reference on a class may look like."""
+"""The types that a reference on a class may have for checkers."""
 OtherSubscript: TypeAlias = "FieldPath"
 
 
 class Changed(Generic[K, P]):
-    """`replace` with the fields of a class; a subclass, which the stub may not know, takes what it likes."""
+    """`replace` with the fields of a class; a subclass may accept other fields."""
 
     @overload
     def __get__(self, instance: Exactly[K], owner: type[T]) -> Callable[P, T]: ...
@@ -57,17 +57,17 @@ class Changed(Generic[K, P]):
 
 
 def changed(method: Callable[Concatenate[Any, P], K]) -> Changed[K, P]:
-    """What `replace` of the class that the method returns is."""
+    """The type of `replace` for the class that the method returns."""
     raise NotImplementedError
 
 
 class Declared(TensorClass):  # noqa: PLW1641  # the base has the hash
-    """What two classes with stubs have in common: nothing that could be joined."""
+    """The join of two classes with stubs, which can't be combined in operations."""
 
     def __exactly__(self) -> None:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Fits no `Exactly`."""
+        """Matches no `Exactly`."""
 
-    # Written out: to pyright `__add__ = __radd__ = ...` has the type that the base declares.
+    # Written out, since pyright gives `__add__ = __radd__ = ...` the type that the base declares.
     def __add__(self, other: Self | Untyped, /) -> Self: ...  # type: ignore[override, empty-body]  # pyright: ignore[reportIncompatibleMethodOverride]
     def __radd__(self, other: Self | Untyped, /) -> Self: ...  # type: ignore[override, empty-body]  # pyright: ignore[reportIncompatibleMethodOverride]
     def __sub__(self, other: Self | Untyped, /) -> Self: ...  # type: ignore[override, empty-body]  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -98,7 +98,7 @@ class Ref(Tensor, Generic[N_co]):
 
 
 class Field(Tensor, Generic[T, N_co]):
-    """A field: what it holds in an instance, and a reference in the class; a tensor to a Protocol with its name."""
+    """A field: its value on an instance, a reference on the class, and a tensor for a Protocol with its name."""
 
     @overload
     def __get__(self, instance: None, owner: Any) -> Ref[N_co]: ...
@@ -114,13 +114,13 @@ class Field(Tensor, Generic[T, N_co]):
 
 
 class Refused:
-    """A method that no call fits."""
+    """A method that accepts no call."""
 
     def __call__(self, frozen: Never, /, *args: Never, **kwargs: Never) -> Any: ...
 
 
 class Frozen:
-    """Comes before the base of a frozen class: whatever writes takes an argument that nothing is."""
+    """A mixin before the base of a frozen class: methods that write accept no argument."""
 
     def __init_subclass__(cls, **options: Any) -> None: ...
 

@@ -309,7 +309,7 @@ def _size(sample_shape: Shape, shape: Shape) -> torch.Size:
         TypeError: if both are given.
     """
     if sample_shape is not None and shape is not None:
-        raise ArgumentError("CompositeDistribution: `shape` is another name of `sample_shape`; give one of them")
+        raise ArgumentError("CompositeDistribution: `shape` is an alias of `sample_shape`; give one of them")
     return torch.Size((sample_shape if shape is None else shape) or ())
 
 

@@ -49,7 +49,7 @@ def refusal(title: str, input: Any, batch: object, error: BuildError | None) -> 
     text = f"the pipeline {title} takes a {name}"
     again = defined_again(given, input)
     if again:
-        return f"{text}; {again}, and build the pipeline anew"
+        return f"{text}; {again}, and build the pipeline again"
     if error is None:
         hint = f"{name}.from_tensordict(...)" if hasattr(batch, "keys") else f"{name}(...)"
         return f"{text}, got {given.__name__}; make one with `{hint}`"

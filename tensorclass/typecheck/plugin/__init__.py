@@ -1,1 +1,1 @@
-"""The mypy plugin. It reads mypy's trees and types, imports no torch, and is silent about what it does not know."""
+"""The mypy plugin. It reads mypy's trees and types, doesn't import torch, and reports only certain errors."""

@@ -45,7 +45,7 @@ _NAMES = ("key", "keys", "old_key", "new_key", "out_key")
 _SETS = ("key_sets", "mapping")
 _LENIENT = ("default", "strict")
 MAPPINGS = {"from_dict": "input_dict", **dict.fromkeys(("zeros", "ones", "full", "empty", "example"), "fields")}
-"""Class methods, and the parameter that takes values by the names of fields."""
+"""Class methods, and the parameter that accepts values by field name."""
 UPDATES = ("update", "update_")
 ALWAYS_WRITE = ("set", "update", "pop", "popitem", "clear", "__setitem__", "__delitem__", "refine_names")
 NO_WRITES = (
@@ -75,7 +75,7 @@ METHODS = {
 
 
 def wants(name: str) -> bool:
-    """Whether a method of a container is looked at."""
+    """Whether the plugin checks a method of a container."""
     return name in METHODS or name.startswith(_TAKE_DEVICE) or (name.endswith("_") and not name.startswith("_"))
 
 
@@ -109,7 +109,7 @@ def called(ctx: MethodContext, name: str) -> Type:
 
 
 def refuse_frozen(api: Any, owner: Instance, what: str, where: nodes.Context) -> bool:
-    """Report a write to an instance of a frozen class; whether it is one."""
+    """Report a write to an instance of a frozen class; returns whether it is one."""
     frozen = bool(owner.type.metadata.get("dataclass", {}).get("frozen") or option(owner.type, "frozen"))
     if frozen:
         text = f"{owner.type.name} is frozen, so that {what} raises; make a changed copy with replace(...)"
@@ -138,7 +138,7 @@ def attribute(ctx: AttributeContext, name: str) -> Type:
 
 
 def replaced(ctx: MethodSigContext) -> FunctionLike:
-    """`batch.replace(label=...)` takes the fields, each with its type."""
+    """The signature of `batch.replace(label=...)`: the fields, with their types."""
     owner = batch_instance(ctx.type)
     takes = None if owner is None else owner.type.get_method("__mypy-replace")
     typ = None if takes is None else get_proper_type(takes.type)
@@ -158,7 +158,7 @@ def replaced(ctx: MethodSigContext) -> FunctionLike:
 
 
 def function(ctx: FunctionContext) -> Type:
-    """`isin(batch, other, "label")`: a function that takes a container and names."""
+    """`isin(batch, other, "label")`: a function of a container and names."""
     owner = batch_instance(ctx.arg_types[0][0]) if ctx.arg_types and ctx.arg_types[0] else None
     return ctx.default_return_type if owner is None else _keyed(ctx, owner, "")
 
@@ -186,7 +186,7 @@ def _keyed(ctx: MethodContext | FunctionContext, owner: Instance, name: str) -> 
         return ctx.default_return_type
     types: list[Type] = [place.type for place in places]
     if name == "get" and any(place.declared.produced or _takes_none(place.type) for place in places):
-        types += ctx.arg_types[1] if len(ctx.arg_types) > 1 else []  # what is absent gives the default
+        types += ctx.arg_types[1] if len(ctx.arg_types) > 1 else []  # an absent key returns the default
     return make_simplified_union(types) if len(types) > 1 else types[0]
 
 
@@ -205,7 +205,7 @@ def _keys(ctx: MethodContext | FunctionContext, name: str) -> Iterator[tuple[nod
 
 
 def _paths(api: Any, key: nodes.Expression, typ: Type) -> list[tuple[str, ...]]:
-    """The paths that a key stands for; none when they are not known."""
+    """The paths of a key; empty if they are unknown."""
     ref = reference(api, key)
     if ref is not None:
         return [ref.path]
@@ -227,9 +227,9 @@ def _updated(ctx: MethodContext, owner: Instance) -> None:
 
 
 def _from_names(ctx: MethodContext, name: str) -> None:
-    """`Digits.from_dict({...})` and `Digits.zeros(4, fields={...})`: names and values, and that none is missing."""
+    """`Digits.from_dict({...})` and `Digits.zeros(4, fields={...})`: check names and values, and missing fields."""
     owner = batch_instance(ctx.default_return_type)
-    if owner is None or option(owner.type, "removed"):  # which reads former names
+    if owner is None or option(owner.type, "removed"):  # it accepts former names
         return
     given = dict(zip(ctx.callee_arg_names, ctx.args, strict=True)).get(MAPPINGS[name]) or []
     pairs, whole = _items(ctx.api, given)

@@ -1,8 +1,7 @@
-"""Classes made of classes: `pick`, `omit`, `merge` and `partial`, and `batch.pick(...)` and `batch.merge(...)`.
+"""Classes made from classes: `pick`, `omit`, `merge` and `partial`, and `batch.pick(...)` and `batch.merge(...)`.
 
-A class that is bound to a name at the top of a file is one in annotations too; any other one is kept in the file under
-a name that no program can write. Their constructors are made where they are called, since mypy makes those of the
-classes that they are made of later than these.
+A class that is bound to a module-level name can be used in annotations; any other class is stored in the file under a
+name that programs can't write. Constructors are made at the call, since mypy makes those of the source classes later.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ FUNCTIONS = {f"tensorclass.classes._algebra.{kind}": kind for kind in ("pick", "
 
 
 class Request(NamedTuple):
-    """The sources of made classes; the names that are given to `pick` and `omit`, each with where it is."""
+    """A request: the source classes, and the names in `pick` and `omit` with their positions."""
 
     kind: str
     sources: list[Instance]
@@ -47,7 +46,7 @@ class Request(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The name of a class that has none."""
+        """The name of a class without an explicit one."""
         names = [source.type.name for source in self.sources]
         return {"merge": "".join(names), "partial": f"Partial{names[0]}"}.get(self.kind, "_".join([*names, *self.kept]))
 
@@ -76,7 +75,7 @@ def bound(ctx: DynamicClassDefContext, kind: str) -> None:
 
 
 def made(ctx: FunctionContext, kind: str) -> Type:
-    """`pick(Digits, "image")` anywhere: the class; names that are not fields are reported."""
+    """`pick(Digits, "image")` anywhere: makes the class, and reports names that are not fields."""
     call = ctx.context
     if not isinstance(call, nodes.CallExpr):
         return ctx.default_return_type
@@ -96,7 +95,7 @@ def _constructor(api: Any, info: nodes.TypeInfo) -> Type:
     make: Any = type_object_type
     try:
         found: Type = make(info)
-    except TypeError:  # before mypy 1.17 it has to be told how types are looked up
+    except TypeError:  # before mypy 1.17 it needs a function that looks up types
         found = make(info, lambda name: api.named_generic_type(name, []))
     return found
 
@@ -135,7 +134,7 @@ def _classes(kind: str, args: Sequence[nodes.Expression]) -> Sequence[nodes.Expr
 def _request(
     kind: str, sources: Sequence[Instance | None], fields: Sequence[nodes.Expression], call: nodes.CallExpr
 ) -> Request | None:
-    """What a call asks for; None when that is not written out."""
+    """The request of a call; None if its arguments are not literal."""
     found = [source for source in sources if source is not None and not source.args]
     given = {_name(field): field for field in fields}
     if not found or len(found) != len(sources) or set(call.arg_kinds) != {nodes.ARG_POS} or None in given:
@@ -165,7 +164,7 @@ def _conflicts(one: Instance, other: Instance) -> Iterator[str]:
 
 
 def _known(api: Any, request: Request, where: nodes.Context) -> bool:
-    """Whether all names are fields; what is none is reported."""
+    """Whether all names are fields; other names are reported."""
     places = {name: at_path(request.sources[0], (name,)) for name in request.given}
     for name, place in places.items():
         if isinstance(place, NoField) and isinstance(request.given[name], nodes.StrExpr):
@@ -187,7 +186,7 @@ def _empty(api: Any, module: str, key: str, name: str, request: Request) -> node
     stars = (("args", nodes.ARG_STAR), ("kwargs", nodes.ARG_STAR2))
     arguments = [nodes.Argument(nodes.Var(name, anything()), anything(), None, kind) for name, kind in stars]
     add_method_to_class(api, cls, "__init__", arguments, NoneType())
-    info.names["__init__"].plugin_generated = False  # or mypy's dataclass support writes one of no fields in its place
+    info.names["__init__"].plugin_generated = False  # else mypy's dataclass support replaces it by one without fields
     return info
 
 

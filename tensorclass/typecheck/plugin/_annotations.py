@@ -53,7 +53,7 @@ class AnnotationReader:
         return not (isinstance(annotation, UnboundType) and annotation.name.rpartition(".")[2] in NO_FIELDS)
 
     def _name(self, annotation: UnboundType) -> tuple[str, str]:
-        """The name of a type where it is defined, and its full name."""
+        """The name of a type in its module, and its full name."""
         head, _, last = annotation.name.rpartition(".")
         name = last if head else self.originals.get(last, last)
         symbol = self.api.lookup_qualified(annotation.name, annotation, suppress_errors=True)
@@ -85,7 +85,7 @@ class AnnotationReader:
         return Declared("ragged" if ragged else "tensor", family, dims)
 
     def _alias(self, name: str) -> Declared:
-        """What an alias at the top of the same file stands for."""
+        """The declaration of a module-level alias in the same file."""
         symbol = self.file.names.get(name)
         if symbol is None or not isinstance(symbol.node, nodes.TypeAlias):
             return Declared()
@@ -99,7 +99,7 @@ class AnnotationReader:
 
 
 def _literal(item: Type) -> object:
-    """A string between the brackets, which mypy takes for the name of a type if it can be one; a real name as it is."""
+    """A string in brackets, which mypy parses as a type name if possible; a real name unchanged."""
     if isinstance(item, RawExpressionType):
         return item.literal_value if item.base_type_name == "builtins.str" else None
     text = item.original_str_expr if isinstance(item, UnboundType) else None
@@ -115,7 +115,7 @@ def _assigns(statement: nodes.AssignmentStmt, name: str) -> bool:
 
 
 def base(ctx: AnalyzeTypeContext, root: str) -> Type:
-    """The base class itself, whatever option is between its brackets."""
+    """The base class itself, for any option in its brackets."""
     for given in ctx.type.args:
         if not isinstance(given, UnboundType) or given.original_str_expr is None:
             text = f'{ctx.type.name}[...] takes options in quotes, such as {ctx.type.name}["shadow"]'
@@ -132,12 +132,12 @@ def annotated(ctx: AnalyzeTypeContext, ragged: nodes.TypeInfo | None) -> Type:
 
 
 def unknown(ctx: AnalyzeTypeContext) -> Type:
-    """What stands for a type that could not be analysed."""
+    """The placeholder for a type that could not be analyzed."""
     return AnyType(TypeOfAny.from_error)
 
 
 def bracketed(ctx: ClassDefContext) -> None:
-    """Make the names between the brackets of the bases of a class keywords of the class."""
+    """Turn the names in brackets of base classes into class keywords."""
     for expr in ctx.cls.base_type_exprs:
         inner = expr.index if isinstance(expr, nodes.IndexExpr) else None
         given = [
@@ -159,6 +159,6 @@ def _true(ctx: ClassDefContext, where: nodes.Context) -> nodes.NameExpr:
 
 
 def _forget(api: Any, line: int, messages: set[str]) -> None:
-    """Take back what mypy has said of text between brackets, in which it looked for type variables."""
+    """Remove errors of mypy about text in brackets, in which it expected type variables."""
     said = api.errors.error_info_map.get(api.errors.file, []) if messages else []
     said[:] = [one for one in said if one.line != line or one.message not in messages]

@@ -1,7 +1,7 @@
-"""What other files may know of a name: fields and modules, kept on the type of a variable that has one value.
+"""Facts about names for other files: fields and modules, stored on the type of a variable with a single value.
 
-mypy keeps types between runs and not the text behind them. A mark holds only under the full name that it was made
-for, so that it is nothing on what else comes to have the type.
+mypy caches types between runs, not source text. A record is valid only under the full name for which it was made, so
+that other variables with the same type don't get it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ KEY = "__tensorclass_known__"
 
 
 def carry(api: Any, typ: Type, expr: nodes.Context, known: Any, classes: list[Instance]) -> Type:
-    """A type with a record and its classes, when the expression is all that a name ever stands for."""
+    """A type with a record and its classes, if the expression is the only value of a name."""
     name = source_of(api).name_of(expr)
     proper = get_proper_type(typ)
     if isinstance(proper, UnionType):  # an optional field

@@ -26,12 +26,12 @@ DIGEST = "__tensorclass_declared"  # private, so that two parents may differ in 
 
 
 def decorated(ctx: ClassDefContext) -> None:
-    """`@tensorclass`: put `TensorClass` below the class, as the run time does, then as for the base class."""
+    """`@tensorclass`: add `TensorClass` as a base, as at run time; then as for subclasses."""
     info = ctx.cls.info
     if isinstance(ctx.reason, nodes.CallExpr):
         for name, value in zip(ctx.reason.arg_names, ctx.reason.args, strict=True):
             if name == "frozen":
-                ctx.cls.keywords[name] = value  # where mypy's dataclass support looks
+                ctx.cls.keywords[name] = value  # mypy's dataclass support reads these
             if name is not None:
                 _take_option(ctx, name, value)
     if not any(base.fullname == ROOT for base in info.mro):
@@ -40,7 +40,7 @@ def decorated(ctx: ClassDefContext) -> None:
             return
         bases = [base for base in info.bases if base.type.fullname != "builtins.object"]
         info.bases = [*bases, root]
-        info.mro = []  # else it is taken for calculated
+        info.mro = []  # else it counts as computed
         calculate_mro(info)
         info.metaclass_type = info.calculate_metaclass_type()
     declared(ctx)
@@ -79,7 +79,7 @@ def _take_option(ctx: ClassDefContext, name: str, value: nodes.Expression) -> No
 def _refuse_keywords(ctx: ClassDefContext) -> None:
     takes = ctx.cls.info.get_containing_type_info("__init_subclass__")
     if takes is None or not takes.fullname.startswith("tensorclass."):
-        return  # a class of the user takes keywords of its own
+        return  # the user's class has its own keywords
     for name, value in ctx.cls.keywords.items():
         given = value.value if isinstance(value, nodes.StrExpr) else rules.LEVELS[0]
         _fail(ctx, rules.unknown_option(name) or rules.wrong_value(name, given), ctx.cls)
@@ -131,7 +131,7 @@ def _check_field(ctx: ClassDefContext, name: str, field: Declared, table: DimMap
         symbol.node.allow_incompatible_override = True
     plain = not isinstance(statement.rvalue, nodes.TempNode | nodes.CallExpr | nodes.CastExpr)
     if field.kind == "per_element" and plain:
-        # A checker compares a default with the descriptor and not with what it takes.
+        # Checkers compare a default with the descriptor, not with the type that it accepts.
         statement.rvalue = nodes.CastExpr(statement.rvalue, anything())
     if option(cls.info, "tensor_only"):
         _fail(ctx, rules.no_tensor(name, field), statement)
@@ -164,7 +164,7 @@ def _default(value: nodes.Expression) -> nodes.Expression | None:
 
 
 def _leave_digest(ctx: ClassDefContext) -> None:
-    """A name whose type changes with the declaration: the daemon compares types, not metadata."""
+    """Add a name whose type changes with the declaration, since the daemon compares types, not metadata."""
     info = ctx.cls.info
     text = repr([info.metadata["tensorclass"], sorted(fields_of(info))])
     var = nodes.Var(DIGEST, LiteralType(text, ctx.api.named_type("builtins.str")))
@@ -177,7 +177,7 @@ def _leave_digest(ctx: ClassDefContext) -> None:
 
 
 def default_type(ctx: FunctionContext) -> Type:
-    """A default whose type is certainly not the field's; what the run time converts passes."""
+    """Report a default whose type certainly doesn't fit the field; values that are converted at run time pass."""
     rows = dict(zip(ctx.callee_arg_names, ctx.arg_types, strict=True))
     default, factory = rows.get("default"), rows.get("default_factory")
     made = get_proper_type(factory[0] if factory else default[0] if default else None)

@@ -19,11 +19,11 @@ from ._source import Source, parts_of, source_of
 
 Made = dict[nodes.Node, nodes.CallExpr]
 _SIMPLE = (nodes.ExpressionStmt, nodes.AssignmentStmt, nodes.ReturnStmt, nodes.AssertStmt)
-_OWN = {"__post_init__", "__new__", "__getattr__"}  # an `__init__` is that of the plugin or of a stub
+_OWN = {"__post_init__", "__new__", "__getattr__"}  # an `__init__` comes from the plugin or a stub
 
 
 def read(ctx: AttributeContext, name: str) -> None:
-    """`state.hidden` right behind `state = State(...)`, or `State(...).hidden`."""
+    """`state.hidden` directly after `state = State(...)`, or `State(...).hidden`."""
     owner, where = batch_instance(ctx.type), ctx.context
     field = None if owner is None else fields_of(owner.type).get(name)
     if owner is None or field is None or not field.produced or not isinstance(where, nodes.MemberExpr):
@@ -37,15 +37,15 @@ def read(ctx: AttributeContext, name: str) -> None:
 
 
 def _fills(base: nodes.TypeInfo) -> bool:
-    """Whether a class has a method of the user's that may fill fields in."""
+    """Whether a class has a user-defined method that may fill in fields."""
     own = {name for name in _OWN & base.names.keys() if not base.names[name].plugin_generated}
     return bool(own) and not base.fullname.startswith(("tensorclass.", "builtins."))
 
 
 def _reads(source: Source, tree: nodes.MypyFile) -> Made:
-    """Each read of an attribute of a name, with the call that made what the name is there."""
+    """Each read of an attribute of a name, with the call that created its value at that point."""
     if source.early is None:
-        source.early, shared = {}, set[nodes.Node]()  # a function may write what it sees outside
+        source.early, shared = {}, set[nodes.Node]()  # a function may write to outer names
         for function in source.functions:
             inside = Counter(name.node for name, _ in _uses([function]) if name.node is not None)
             shared |= {node for node, count in inside.items() if count < len(source.uses[node])}
@@ -59,7 +59,7 @@ def _follow(block: Sequence[nodes.Node], made: Made, shared: set[nodes.Node], fo
     for statement in block:
         blocks = [part for part in parts_of(statement) if isinstance(part, nodes.Block)]
         uses = list(_uses([statement]))
-        touched = {name.node for name, member in uses if member is None or not _is_field(made.get(name.node), member)}  # type: ignore[arg-type]  # None is not made
+        touched = {name.node for name, member in uses if member is None or not _is_field(made.get(name.node), member)}  # type: ignore[arg-type]  # None has no creating call
         if isinstance(statement, nodes.ForStmt | nodes.WhileStmt):
             _forget(made, touched)
         if isinstance(statement, nodes.IfStmt | nodes.ForStmt | nodes.WhileStmt) or _is_torch(statement):
@@ -90,7 +90,7 @@ def _forget(made: Made, names: set[Any]) -> None:
 
 
 def _is_torch(statement: nodes.Node) -> bool:
-    """`with torch.no_grad():` runs its block; what other managers do is not known."""
+    """Whether a `with` block surely runs, as `with torch.no_grad():`; other context managers are unknown."""
     calls = (
         [e.callee for e in statement.expr if isinstance(e, nodes.CallExpr)]
         if isinstance(statement, nodes.WithStmt)
@@ -101,7 +101,7 @@ def _is_torch(statement: nodes.Node) -> bool:
 
 
 def _uses(roots: Sequence[nodes.Node]) -> Iterator[tuple[nodes.NameExpr, nodes.MemberExpr | None]]:
-    """Every mention of a name, with the attribute where that is all that is read of it."""
+    """Every use of a name, with the attribute if only that is read."""
     stack: list[tuple[nodes.Node, nodes.Node | None, bool]] = [(root, None, False) for root in roots]
     while stack:
         node, member, writes = stack.pop()

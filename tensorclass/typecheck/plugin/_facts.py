@@ -1,4 +1,4 @@
-"""What the plugin knows about a typed class: declared fields and options, kept in the metadata that mypy caches."""
+"""Facts of the plugin about a typed class: declared fields and options, stored in metadata that mypy caches."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ EXTRAS = ("batch_size", "device", "names")
 KEY = "tensorclass"
 """The key of the plugin's own record in `TypeInfo.metadata`."""
 MADE_OF = "__tensorclass_made_of__"
-"""Of a class that is made of classes: the name of the tuple of how and from what."""
+"""For a class made from classes: the name of the tuple with the kind and the sources."""
 
 
 def is_batch_class(info: object) -> bool:
-    """Whether a class is a tensorclass whose fields are recorded."""
+    """Whether a class is a typed class whose fields are recorded."""
     return isinstance(info, TypeInfo) and KEY in info.metadata and info.fullname not in (ROOT, FROZEN_ROOT)
 
 
 def is_below_root(info: TypeInfo) -> bool:
-    """Whether a class is, or is about to be, a tensorclass."""
+    """Whether a class is, or will be, a typed class."""
     return info.fullname not in (ROOT, FROZEN_ROOT) and any(base.fullname == ROOT for base in info.mro)
 
 
 def batch_instance(typ: Type | None) -> Instance | None:
-    """The type as an instance of a tensorclass; None for anything else."""
+    """The type as an instance of a typed class; None for anything else."""
     proper = get_proper_type(typ)
     return proper if isinstance(proper, Instance) and is_batch_class(proper.type) else None
 
 
 def record(info: TypeInfo) -> dict[str, Any]:
-    """The plugin's own record of one class, made when it is missing."""
+    """The plugin's record of one class, created if missing."""
     made: dict[str, Any] = info.metadata.setdefault(KEY, {"fields": {}, "options": {}})
     return made
 
@@ -73,12 +73,12 @@ def fields_of(info: TypeInfo) -> dict[str, Declared]:
 
 
 def lineage(info: TypeInfo) -> list[TypeInfo]:
-    """A class and its parents below the root, behind which there are many and none of them declares fields."""
+    """A class and its parents up to the root, whose many parents declare no fields."""
     return list(takewhile(lambda base: base.fullname != ROOT, info.mro))
 
 
 def option(info: TypeInfo, name: str) -> object:
-    """An option of a class, inherited like the run time does; None when it is not given."""
+    """An option of a class, inherited as at run time; None if not given."""
     records = (base.metadata[KEY]["options"] for base in lineage(info) if KEY in base.metadata)
     return next((options[name] for options in records if name in options), None)
 
@@ -92,7 +92,7 @@ def attributes(info: TypeInfo) -> Iterator[Mapping[str, Any]]:
 
 
 def required(info: TypeInfo) -> set[str]:
-    """The fields without which nothing is made."""
+    """The required fields of the constructor."""
     return {row["name"] for row in attributes(info) if row["is_in_init"] and not row["has_default"]}
 
 
@@ -113,7 +113,7 @@ def _made_rows(info: TypeInfo) -> list[Mapping[str, Any]]:
 
 
 def parameters(owner: Instance) -> list[tuple[str, Type, ArgKind]]:
-    """What the constructor of a class that is made of classes takes."""
+    """The parameters of the constructor of a class made from classes."""
     kinds = {(False, False): ARG_POS, (False, True): ARG_NAMED, (True, False): ARG_OPT, (True, True): ARG_NAMED_OPT}
     rows = [row for row in attributes(owner.type) if row["is_in_init"]]
     found = [(row["name"], field_type(owner, row["name"]), kinds[row["has_default"], row["kw_only"]]) for row in rows]
@@ -135,7 +135,7 @@ def set_type(typ: Type) -> Type:
 
 
 def with_fields(signature: CallableType, owner: Instance) -> CallableType:
-    """The constructor of a class that is made of classes; below one, it takes anything."""
+    """The constructor of a class made from classes; for its subclasses, it accepts anything."""
     init = next(base for base in owner.type.mro if base.fullname == ROOT).get_method("__init__")
     extras = get_proper_type(init.type) if init is not None else None
     rows: list[tuple[str | None, Type, ArgKind]] = [*parameters(owner)]
@@ -148,7 +148,7 @@ def with_fields(signature: CallableType, owner: Instance) -> CallableType:
 
 
 def field_type(owner: Instance, name: str) -> ProperType | None:
-    """The type of a field on an instance, with the arguments of a generic class in their places."""
+    """The type of a field on an instance, with the arguments of a generic class substituted."""
     symbol = owner.type.get(name)
     if symbol is None or not isinstance(symbol.node, Var) or symbol.node.type is None:
         return None
@@ -165,7 +165,7 @@ class Found(NamedTuple):
 
 
 class NoField(NamedTuple):
-    """A name on a path that is not a field of the class that is there."""
+    """A name on a path that is not a field of the class at that point."""
 
     name: str
     owner: Instance
@@ -176,7 +176,7 @@ class NoField(NamedTuple):
 
 
 def at_path(owner: Instance, path: tuple[str, ...]) -> Found | NoField | None:
-    """The field at a path; None where what is on the path is not a tensorclass."""
+    """The field at a path; None if a value on the path is not a typed class."""
     for position, name in enumerate(path):
         declared, found = fields_of(owner.type).get(name), field_type(owner, name)
         if declared is None or found is None:
@@ -191,7 +191,7 @@ def at_path(owner: Instance, path: tuple[str, ...]) -> Found | NoField | None:
 
 
 def batch_members(typ: Type) -> list[Instance]:
-    """The tensorclasses among the members of a type: of `Inputs | None` it is `Inputs`."""
+    """The typed classes among the members of a type: for `Inputs | None`, `Inputs`."""
     proper = get_proper_type(typ)
     found = map(batch_instance, proper.items if isinstance(proper, UnionType) else [proper])
     return [member for member in found if member is not None]

@@ -1,7 +1,7 @@
-"""The fields that flow through a pipeline: the part of the build check that needs only the declarations.
+"""Follows fields through a pipeline: the part of the build check that needs only declarations.
 
-It follows `nn/check/_declared.py`. A module whose fields are not known may write anything, so that nothing is
-missing after it.
+It mirrors `nn/check/_declared.py`. A module with unknown fields may write anything, so no field is reported as missing
+after it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ._stages import Stage
 
 Path = tuple[str, ...]
 _INPUT = -1
-_FOREIGN = ("builtins.", "torch.")  # what a decorator of the user's makes of other classes is not known
+_FOREIGN = ("builtins.", "torch.")  # user decorators may change other classes in unknown ways
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Place:
     writer: int = _INPUT
 
     def clash(self, other: Declared, typ: Type) -> str:
-        """Why no value fits this place and another declaration; "" when one may."""
+        """The reason why no value fits this place and another declaration; "" if one may fit."""
         mine = self.declared
         if mine.kind != "tensor" or other.kind != "tensor":
             same = is_same_type(self.type, typ) or is_subtype(self.type, typ) or is_subtype(typ, self.type)
@@ -56,13 +56,13 @@ class Place:
 
 @dataclass
 class Flow:
-    """The state of a pipeline while its modules are followed."""
+    """The state of a pipeline during the analysis of its modules."""
 
     api: Any
     input: Instance
     places: dict[Path, Place] = field(default_factory=dict)
     open: bool = False
-    """Whether a module before is not known, so that any field may be there."""
+    """Whether an earlier module is unknown, so that any field may exist."""
 
     def add_input(self) -> None:
         """Every field that the constructor of the input fills."""
@@ -125,7 +125,7 @@ class Flow:
             self._expand(inner, ref.path, index, (ref.owner.type.fullname,))
 
     def output(self, owner: Instance, prefix: Path, where: nodes.Context) -> None:
-        """Every field that the output needs is there."""
+        """Report fields of the output that are missing."""
         defaults = {row["name"] for row in attributes(owner.type) if row["has_default"]}
         for name, declared in fields_of(owner.type).items():
             path, typ = (*prefix, name), field_type(owner, name)
@@ -174,7 +174,7 @@ def pipeline(ctx: FunctionContext) -> Type:
 
 
 def on(ctx: MethodContext) -> Type:
-    """`pipeline.on(Image)`: the class has what the modules read, and what the output takes over."""
+    """`pipeline.on(Image)`: the class must have the fields that the modules read and that the output takes from it."""
     call = ctx.context
     found = pipeline_of(ctx.api, call) if isinstance(call, nodes.CallExpr) else None
     if found is not None and found.ends is not None:
@@ -199,7 +199,7 @@ def _stages(ctx: FunctionContext) -> Iterator[tuple[Stage | None, nodes.Context]
 
 
 def _class(ctx: FunctionContext, expr: nodes.Expression, role: str) -> Instance | None:
-    """The tensorclass that is given, None when it is not known; another class is reported."""
+    """The typed class in an argument; None if unknown. Any other class is reported."""
     found = class_of(expr)
     node = expr.node if isinstance(expr, nodes.RefExpr) else None
     if isinstance(node, nodes.TypeInfo) and node.fullname.startswith(_FOREIGN) and not is_below_root(node):

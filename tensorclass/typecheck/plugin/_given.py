@@ -1,4 +1,4 @@
-"""Values against the fields that take them: dtype, event shape, dims that fields share, batch size and dim names."""
+"""Checks values against their fields: dtype, event shape, dims that fields share, batch size and dim names."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from ._source import Source, call_arguments, source_of
 
 
 class Batch(NamedTuple):
-    """Leading dims that are known, and the words for where they come from."""
+    """Known leading dims, and a description of their source."""
 
     sizes: Shape
     source: str
 
 
 class GivenCheck:
-    """Checks the fields of one instance in turn, as the run time does; what is unknown passes."""
+    """Checks the fields of one instance in turn, as at run time; unknown values pass."""
 
     def __init__(self, api: Any, info: nodes.TypeInfo) -> None:
         self.api = api
@@ -55,7 +55,7 @@ class GivenCheck:
                 self._other(name, fields[name], batch, known[name])
 
     def infer(self, values: Mapping[str, nodes.Expression]) -> Batch | None:
-        """The batch size that a field says: the first one whose event dims fit, since a wrong one is wrong anyway."""
+        """The batch size from the first field whose event dims fit; a field whose dims don't fit is wrong anyway."""
         fields, said = facts.fields_of(self.info), list[tuple[bool, Batch]]()
         for name, value in values.items():
             dims = fields[name].shape if name in fields and fields[name].kind == "tensor" else None
@@ -115,7 +115,7 @@ class GivenCheck:
         return f'"{name}" is declared {field}{behind}, given is {fact}'
 
     def _event(self, name: str, field: facts.Declared, dims: Dims, event: Shape, where: nodes.Expression) -> None:
-        """Bind the dims whose sizes are known; in a shape of open rank, none."""
+        """Bind the dims with known sizes; none in a shape of unknown rank."""
         if dims.rank is None and None in event:
             return
         for problem in [*self.bindings.bind(name, *_known(dims, event)), *self.bindings.finish()]:
@@ -160,7 +160,7 @@ def _text(sizes: Shape) -> str:
 
 
 def named(api: Any, owner: Instance, rows: Iterable[tuple[str, nodes.Expression, Type | None]]) -> None:
-    """Values by the names of fields: that there are such fields, their types, and all of them together."""
+    """Check values by field name: the names, the types, and the values together."""
     rows = list(rows)
     for name, value, typ in rows:
         place = facts.at_path(owner, (name,))
@@ -243,7 +243,7 @@ _DEVICE = re.compile(r"(?P<type>[a-z_]+)(:(0|[1-9]\d*))?")
 
 
 def device(api: Any, expr: nodes.Expression) -> None:
-    """The name of a device that is written out."""
+    """Check the literal name of a device."""
     source = source_of(api)
     value = source.follow(expr)
     if isinstance(value, nodes.CallExpr) and torch_name(value.callee) == "device":
@@ -260,7 +260,7 @@ def device(api: Any, expr: nodes.Expression) -> None:
 
 
 def taken(ctx: FunctionSigContext) -> FunctionLike:
-    """A constructor: that of a class made of classes; `PerElement[str] | None` takes what `PerElement[str]` does."""
+    """The signature of a constructor. It handles classes made from classes, and values for `PerElement[str] | None`."""
     signature, made = ctx.default_signature, facts.batch_instance(ctx.default_signature.ret_type)
     if made is not None and any(facts.MADE_OF in base.names for base in made.type.mro):
         signature = facts.with_fields(signature, made)
@@ -272,14 +272,14 @@ def taken(ctx: FunctionSigContext) -> FunctionLike:
 
 
 def constructed(ctx: FunctionContext) -> Type:
-    """A call of a class: the arguments against the fields."""
+    """Check the arguments of a constructor call against the fields."""
     made = facts.batch_instance(ctx.default_return_type)
     if made is None:
         return ctx.default_return_type
     info, init = made.type, made.type.get("__init__")
     ours = facts.MADE_OF in info.names or (init is not None and (init.plugin_generated or _is_written_out(init.node)))
     if not ours:
-        return ctx.default_return_type  # a constructor of the user's own
+        return ctx.default_return_type  # a user-defined constructor
     given = {
         name: values[0]
         for name, values, kinds in zip(ctx.callee_arg_names, ctx.args, ctx.arg_kinds, strict=True)
@@ -314,7 +314,7 @@ def _batch_argument(source: Source, given: Mapping[str, nodes.Expression]) -> Ba
 
 
 def batch_of(api: Any, expr: nodes.Expression) -> Shape | None:
-    """The batch size of an instance that is made where it is used, or once under a name."""
+    """The batch size of an instance that is created in the expression, or that is the only value of a name."""
     source = source_of(api)
     call = source.follow(expr)
     info = call.callee.node if isinstance(call, nodes.CallExpr) and isinstance(call.callee, nodes.RefExpr) else None
@@ -330,7 +330,7 @@ def batch_of(api: Any, expr: nodes.Expression) -> Shape | None:
 
 
 def assigned(ctx: AttributeContext) -> Type:
-    """`batch.label = value`: the value against the field."""
+    """`batch.label = value`: check the value against the field."""
     owner = getattr(ctx.type, "type", None)
     if ctx.is_lvalue and isinstance(owner, nodes.TypeInfo) and facts.is_batch_class(owner):
         source = source_of(ctx.api)

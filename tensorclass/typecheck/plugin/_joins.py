@@ -46,7 +46,7 @@ def torch_function(fullname: str) -> str | None:
 
 
 def widened(ctx: FunctionSigContext, collection: nodes.TypeInfo, sequence: nodes.TypeInfo) -> FunctionLike:
-    """A torch function takes containers where it takes tensors."""
+    """Let a torch function accept containers instead of tensors."""
     signature, container = ctx.default_signature, Instance(collection, [])
     types = [
         _widen(typ, container, sequence) if name in _TAKES or position == 0 else typ
@@ -66,7 +66,7 @@ def _widen(typ: Type, container: Instance, sequence: nodes.TypeInfo) -> Type:
 
 
 def result(ctx: FunctionContext, name: str) -> Type:
-    """A torch function on containers gives what the container's own method gives."""
+    """The result of a torch function on containers: that of the method of the container."""
     given = [get_proper_type(typ) for types in ctx.arg_types for typ in types]
     if name in _JOINS:
         same_class(ctx)
@@ -93,7 +93,7 @@ def _item(typ: Type) -> Type | None:
 
 
 def same_class(ctx: FunctionContext | MethodContext) -> Type:
-    """Joined instances are of one class: unrelated classes can't be."""
+    """Report joins of unrelated classes."""
     values = source_of(ctx.api).items(ctx.args[0][0]) if ctx.args and ctx.args[0] else None
     kinds: list[nodes.TypeInfo] = []
     for value in values or ():
@@ -108,7 +108,7 @@ def same_class(ctx: FunctionContext | MethodContext) -> Type:
 
 
 def loader(ctx: FunctionSigContext) -> CallableType:
-    """`DataLoader(batch)` takes a container, which is a sequence of its elements."""
+    """Let `DataLoader(batch)` accept a container, which is a sequence of its elements."""
     if len(ctx.args[0]) != 1:
         return ctx.default_signature
     given = get_proper_type(ctx.api.get_expression_type(ctx.args[0][0]))
@@ -121,7 +121,7 @@ def loader(ctx: FunctionSigContext) -> CallableType:
 
 
 def loaded(ctx: FunctionContext) -> Type:
-    """The type of a `DataLoader` of instances is known where this package puts them together."""
+    """The type of a `DataLoader` of instances, if this package collates them."""
     made = get_proper_type(ctx.default_return_type)
     collates = dict(zip(ctx.callee_arg_names, ctx.args, strict=True)).get("collate_fn") or ()
     if not isinstance(made, Instance) or all(
@@ -133,7 +133,7 @@ def loaded(ctx: FunctionContext) -> Type:
 
 
 def iterating(ctx: FunctionSigContext, loader: nodes.TypeInfo) -> FunctionLike:
-    """`zip(loader, names)`: a function that takes an iterable takes a loader of instances for one of its items."""
+    """`zip(loader, names)`: a function of iterables accepts a loader of instances as an iterable of its items."""
     signature = ctx.default_signature
     types = list(signature.arg_types)
     for position, given in enumerate(ctx.args[: len(types)]):
@@ -153,7 +153,7 @@ def iterated(ctx: FunctionContext | MethodContext) -> Type:
 
 
 def _is_known_loader(api: Any, expr: nodes.Expression) -> bool:
-    """Whether an expression is a loader of instances, whose items are what its type says."""
+    """Whether an expression is a loader of instances whose items have the type that it states."""
     callee = expr.callee if isinstance(expr, nodes.CallExpr) else expr
     if not isinstance(callee, nodes.RefExpr) or (callee is not expr and callee.fullname != LOADER):
         return False
@@ -162,7 +162,7 @@ def _is_known_loader(api: Any, expr: nodes.Expression) -> bool:
 
 
 def _item_of(api: Any, typ: Type, expr: nodes.Context) -> Type | None:
-    """The items of a loader: of instances, or of a tuple with instances where they are taken apart at once."""
+    """The items of a loader: instances, or tuples with instances if they are unpacked at once."""
     if not isinstance(typ, Instance) or typ.type.fullname != LOADER or not typ.args:
         return None
     item = get_proper_type(typ.args[0])

@@ -1,4 +1,4 @@
-"""What meets in one operation: two typed instances, a class and its new fields, leaves and a function, a device."""
+"""Checks operands of an operation: two typed instances, a class and its new fields, leaves and a function, a device."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ NAMED = (
 )  # fmt: skip
 WRITES = ("update", "update_", "copy_", "__setitem__", "set_at_", "update_at_")
 BETWEEN = {*COMPARED, *OPERATORS, *ORDERED, *NAMED, *(f"{name}_" for name in NAMED), *WRITES, "apply", "apply_"}
-"""The methods in which two instances meet."""
+"""The methods that combine two instances."""
 
 
 def different(one: Instance, other: Instance) -> bool:
-    """Whether instances of two classes never meet: neither is the other's parent, or made of other classes."""
+    """Whether two classes are unrelated: neither is a parent of the other, or made from classes."""
     kinds = (one.type, other.type)
     made = any(MADE_OF in base.names for kind in kinds for base in kind.mro)
     return not made and one.type not in other.type.mro and other.type not in one.type.mro
 
 
 def compared(ctx: MethodContext, owner: Instance, name: str) -> None:
-    """Another typed instance among the arguments of an operation."""
+    """Check another typed instance among the arguments of an operation."""
     others = (batch_instance(typ) for types in ctx.arg_types for typ in types)
     for other in (one for one in others if one is not None and different(owner, one)):
         names = f"a {owner.type.name} and a {other.type.name}"
@@ -47,7 +47,7 @@ def compared(ctx: MethodContext, owner: Instance, name: str) -> None:
 
 
 def extended(ctx: MethodContext, owner: Instance) -> None:
-    """`batch.extend(Scored, score=...)`: names and values of the new fields, and that every field has a place."""
+    """`batch.extend(Scored, score=...)`: check names and values of the new fields, and that no field is missing."""
     target = batch_instance(ctx.default_return_type)
     no_class(ctx.api, "extend", ctx.default_return_type, ctx.context)
     if target is None or len(ctx.args) != 2:

@@ -1,7 +1,7 @@
-"""What is in a pipeline: typed modules, class-to-class modules and chains, other pipelines, and parts of them.
+"""The members of a pipeline: typed modules, class-to-class modules and chains, other pipelines, and parts of them.
 
-It follows `nn/typed/_sequential.py` and `nn/typed/_subsequence.py`; something that is not known is None. What
-a name of another file stands for is read from its type, see `_carried`.
+It mirrors `nn/typed/_sequential.py` and `nn/typed/_subsequence.py`; None means unknown. The value of a name in another
+file is read from its type, see `_carried`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ._stages import Stage, is_call, stage_of
 BASE = "tensorclass.nn.typed._class_module.TensorClassModuleBase"
 SEQUENTIAL = "tensorclass.nn.typed._sequential.TensorClassSequential"
 REORDERING = frozenset({"sort", "skip_existing"})
-"""Options with which what is written when is not in the order of the arguments."""
+"""Options that change the order of writes from the order of the arguments."""
 _DEPTH = 8
 Path = tuple[str, ...]
 Ends = tuple[Instance, Instance]
@@ -39,7 +39,7 @@ class Pipeline:
     ends: Ends | None
 
     def inlined(self) -> Iterator[Stage | None]:
-        """The modules as those of an outer pipeline, to which fields that this one does not return are nothing."""
+        """The modules as part of an outer pipeline, in which fields that this one doesn't return don't exist."""
         hidden: set[Path] = set()
         for stage in self.stages:
             if stage is None or stage.reads is None or stage.writes is None:
@@ -52,7 +52,7 @@ class Pipeline:
 
 
 def members(api: Any, expr: nodes.Expression, depth: int = 0) -> list[Stage | None]:
-    """The modules that an argument of a pipeline stands for; [None] when they are not known."""
+    """The modules of a pipeline argument; [None] if they are unknown."""
     stage = stage_of(api, expr)
     if stage is not None:
         return [stage]
@@ -136,7 +136,7 @@ def _touches(paths: Iterable[Path], path: Path) -> bool:
 
 
 def _ends(api: Any, expr: nodes.Expression, depth: int) -> Ends | None:
-    """The classes that a class-to-class module, a chain or a pipeline certainly takes and returns."""
+    """The certain input and output classes of a class-to-class module, a chain or a pipeline."""
     value = source_of(api).follow(expr)
     if isinstance(value, nodes.OpExpr) and value.op == ">>" and depth <= _DEPTH:
         first, last = (_ends(api, side, depth + 1) for side in (value.left, value.right))
@@ -146,7 +146,7 @@ def _ends(api: Any, expr: nodes.Expression, depth: int) -> Ends | None:
 
 
 def _declared(api: Any, expr: nodes.Expression) -> Ends | None:
-    """What `class Encoder(TensorClassModuleBase[Digits, Hidden])` says; its subclasses can't say anything else."""
+    """The classes in `class Encoder(TensorClassModuleBase[Digits, Hidden])`, which subclasses can't change."""
     lookup = getattr(api, "lookup_type_or_none", None)
     typ = get_proper_type(lookup(expr)) if lookup is not None else None
     if not isinstance(typ, Instance) or typ.type.type_vars or typ.type.fullname.startswith("tensorclass."):
@@ -170,7 +170,7 @@ def _fields(owner: Instance) -> Iterator[Ref | None]:
 
 
 def known_elsewhere(ctx: FunctionContext | MethodContext, made: Pipeline | Stage | None) -> Type:
-    """The type of a module or a pipeline, with its fields when it has a name that other files may use."""
+    """The type of a module or a pipeline, with its fields if it has a name that other files may use."""
     if made is None or source_of(ctx.api).name_of(ctx.context) is None:
         return ctx.default_return_type
     whole = made if isinstance(made, Pipeline) else Pipeline([made], frozenset(), None)

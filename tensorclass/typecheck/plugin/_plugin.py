@@ -1,4 +1,4 @@
-"""The hooks of mypy and what answers them. Whatever goes wrong in an answer, mypy's own type is used."""
+"""The hooks of mypy. If a hook fails, the type of mypy is used."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ TYPED_CALL = "tensorclass.nn.typed._two_step.Typed.__call__"
 
 
 def guarded(hook: Callable[[C], R], otherwise: Callable[[C], R]) -> Callable[[C], R]:
-    """A hook whose fault is a note, and whose answer is then mypy's own."""
+    """Wrap a hook: if it fails, report a note and return the result of mypy."""
 
     def run(ctx: C) -> R:
         try:
             return hook(ctx)
-        except Exception as fault:  # a fault of the plugin must not end the check of the user's program
+        except Exception as fault:  # an error in the plugin must not stop the check of the user's program
             _note(ctx, fault)
             return otherwise(ctx)
 
@@ -72,14 +72,14 @@ FIELD = "tensorclass.typecheck._stub_types.Field"
 
 @cache
 def _digest() -> str:
-    """The sources that decide what the plugin says."""
+    """A digest of the sources that determine the results of the plugin."""
     here = Path(__file__).parent
     files = sorted([*here.glob("*.py"), *here.parent.glob("*.py"), *(here.parent.parent / "_dims").glob("*.py")])
     return sha1(b"".join(file.read_bytes() for file in files), usedforsecurity=False).hexdigest()
 
 
 class TensorClassPlugin(plugin.Plugin):
-    """What mypy asks for by the full name of a class, function, method or attribute."""
+    """The hooks by full name of a class, function, method or attribute."""
 
     def _class(self, fullname: str) -> TypeInfo | None:
         symbol = self.lookup_fully_qualified(fullname)
@@ -89,7 +89,7 @@ class TensorClassPlugin(plugin.Plugin):
         return node if isinstance(node, TypeInfo) else None
 
     def report_config_data(self, ctx: plugin.ReportConfigContext) -> object:
-        """What mypy keeps beside its cache: after an update of the plugin files are checked again."""
+        """The data that mypy stores with its cache: after an update of the plugin, files are checked again."""
         return _digest()
 
     def get_class_decorator_hook(self, fullname: str) -> Callable[[plugin.ClassDefContext], None] | None:
@@ -97,7 +97,7 @@ class TensorClassPlugin(plugin.Plugin):
         return guarded(classes.decorated, lambda ctx: None) if fullname == DECORATOR else None
 
     def get_class_decorator_hook_2(self, fullname: str) -> Callable[[plugin.ClassDefContext], bool] | None:
-        """The base class carries the dataclass transform; the decorator's own would add it twice."""
+        """Do nothing: the base class has the dataclass transform, which the decorator would add again."""
         return (lambda ctx: True) if fullname == DECORATOR else None
 
     def get_base_class_hook(self, fullname: str) -> Callable[[plugin.ClassDefContext], None] | None:
@@ -132,7 +132,7 @@ class TensorClassPlugin(plugin.Plugin):
         return None if hook is None else guarded(hook, _return_type)
 
     def get_function_signature_hook(self, fullname: str) -> Callable[[plugin.FunctionSigContext], FunctionLike] | None:
-        """Torch functions take containers; `PerElement[str] | None` takes what `PerElement[str]` takes."""
+        """Torch functions accept containers; `PerElement[str] | None` accepts the values of `PerElement[str]`."""
         if fullname == torch.LOADER:
             return guarded(torch.loader, _signature)
         if fullname in torch.ITERATING:
@@ -164,7 +164,7 @@ class TensorClassPlugin(plugin.Plugin):
         return guarded(partial(access.called, name=name), _return_type)
 
     def get_method_signature_hook(self, fullname: str) -> Callable[[plugin.MethodSigContext], FunctionLike] | None:
-        """`replace` takes the fields; the function of `apply` takes tensors."""
+        """`replace` accepts the fields; the function of `apply` gets tensors."""
         owner, _, name = fullname.rpartition(".")
         if name not in ("replace", "apply", "apply_", "named_apply") or not is_batch_class(self._class(owner)):
             return None

@@ -16,7 +16,7 @@ from ._facts import Found, at_path, is_batch_class
 from ._source import Source, call_arguments, source_of
 
 Env = Mapping[nodes.Node, nodes.Expression]
-"""What the parameters of a function stand for in one call."""
+"""The arguments of the parameters of a function in one call."""
 _DEPTH = 8
 
 
@@ -38,7 +38,7 @@ class Ref:
 
 
 def class_of(expr: nodes.Expression) -> Instance | None:
-    """The tensorclass that an expression names."""
+    """The typed class that an expression names."""
     node = expr.node if isinstance(expr, nodes.RefExpr) else None
     if not isinstance(node, nodes.TypeInfo) or not is_batch_class(node):
         return None
@@ -77,7 +77,7 @@ def _resolve(source: Source, expr: nodes.Expression, env: Env, depth: int) -> Re
 
 
 def known_elsewhere(ctx: AttributeContext) -> Type:
-    """The type of a reference, with the field when it has a name that other files may use."""
+    """The type of a reference, with the field if it has a name that other files may use."""
     ref = reference(ctx.api, ctx.context) if source_of(ctx.api).name_of(ctx.context) is not None else None  # type: ignore[arg-type]  # an expression
     classes: list[Instance] = []
     if ref is None:
@@ -86,28 +86,28 @@ def known_elsewhere(ctx: AttributeContext) -> Type:
 
 
 def to_row(ref: Ref, classes: list[Instance]) -> list[Any]:
-    """A reference as the cache stores it, its class beside it; with the declaration, so that a changed one is seen."""
+    """A reference for the cache, with its class separately; with the declaration, so that a change is noticed."""
     if ref.owner not in classes:
         classes.append(ref.owner)
     return [classes.index(ref.owner), list(ref.path), f"{ref.found.declared} {ref.found.type}"]
 
 
 def from_row(row: list[Any], classes: list[Instance]) -> Ref | None:
-    """The reference that was stored; None when the field is gone."""
+    """The stored reference; None if the field no longer exists."""
     owner, path = classes[row[0]], tuple(row[1])
     found = at_path(owner, path)
     return Ref(owner, path, found) if isinstance(found, Found) else None
 
 
 def resolved(source: Source, expr: nodes.Expression, env: Env) -> nodes.Expression:
-    """What a name stands for: an argument of the call, or the one value it is bound to."""
+    """The value of a name: an argument of the call, or its only value."""
     if isinstance(expr, nodes.NameExpr) and expr.node is not None and expr.node in env:
         return env[expr.node]
     return source.follow(expr)
 
 
 def entered(source: Source, call: nodes.CallExpr) -> tuple[nodes.Expression, dict[nodes.Node, nodes.Expression]] | None:
-    """The expression that a call of a one-line function gives, with its parameters bound to the arguments."""
+    """The returned expression of a call of a one-line function, with its parameters bound to the arguments."""
     found = source.returned(call.callee.node) if isinstance(call.callee, nodes.RefExpr) else None
     if found is None:
         return None
@@ -125,7 +125,7 @@ def entered(source: Source, call: nodes.CallExpr) -> tuple[nodes.Expression, dic
 
 
 def references(api: Any, expr: nodes.Expression, env: Env | None = None) -> list[Ref | None] | None:
-    """The references in one or a list of them; None in the list for `None`; None when one is not known."""
+    """The references in an expression or a list; None in the list for `None`; None if one is unknown."""
     source = source_of(api)
     value = resolved(source, expr, env or {})
     items = source.items(value)

@@ -1,6 +1,6 @@
-"""What is certain about the tensor that an expression makes: `torch.zeros(4, 8, dtype=torch.int64)`.
+"""The certain facts about the tensor of an expression such as `torch.zeros(4, 8, dtype=torch.int64)`.
 
-Unknown is None. The dtype of `torch.zeros(4)` is any floating one, since a program may set another default.
+None means unknown. The dtype of `torch.zeros(4)` is any floating one, since programs may set another default.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OPTIONS = ("dtype", "device", "requires_grad", "layout", "pin_memory", "generat
 
 @dataclass(frozen=True)
 class TensorFacts:
-    """Which dtypes a tensor may have, and its sizes; None for something that is not known."""
+    """The possible dtypes of a tensor, and its sizes; None means unknown."""
 
     dtypes: frozenset[str] | None
     shape: Shape | None
@@ -43,7 +43,7 @@ class TensorFacts:
 
 
 def tensor_facts(source: Source, expr: nodes.Expression) -> TensorFacts | None:
-    """What is known about the value of an expression; None when it may be anything."""
+    """The facts about the value of an expression; None if it may be anything."""
     expr = source.follow(expr)
     if isinstance(expr, nodes.CallExpr) and isinstance(expr.callee, nodes.MemberExpr | nodes.NameExpr):
         name = torch_name(expr.callee)
@@ -65,7 +65,7 @@ def torch_name(expr: nodes.Expression) -> str | None:
 
 
 def int_of(source: Source, expr: nodes.Expression | None) -> int | None:
-    """The number that an expression is certainly equal to."""
+    """The certain value of an integer expression."""
     if isinstance(expr, nodes.RefExpr) and isinstance(expr.node, nodes.Var) and type(expr.node.final_value) is int:
         return expr.node.final_value
     if expr is None:
@@ -209,8 +209,8 @@ def _unsqueezed(base: TensorFacts, shape: Shape, dim: int | None) -> TensorFacts
 
 
 def _indexed(source: Source, base: TensorFacts, index: nodes.Expression) -> TensorFacts | None:
-    """The shape behind an index of numbers and slices; anything else is unknown."""
-    assert base.shape is not None  # the caller has tested it
+    """The shape after an index of numbers and slices; None for other indices."""
+    assert base.shape is not None  # checked by the caller
     left, shape = list(base.shape), list[int | None]()
     for item in index.items if isinstance(index, nodes.TupleExpr) else [index]:
         if not left or isinstance(item, nodes.EllipsisExpr | nodes.ListExpr):

@@ -1,6 +1,6 @@
-"""The source of one file: which name is bound once and to what, so that its value may be read where it is used.
+"""The source of one file: names that are bound once, and their values.
 
-Knowledge is never kept on the type of a variable, where it would outlive `x = x.reshape(...)`.
+Facts are never stored on the type of a variable, where they would survive `x = x.reshape(...)`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from mypy import nodes
 from mypy.patterns import AsPattern, MappingPattern, Pattern, StarredPattern
 from mypy.types import AnyType, TypeOfAny
 
-# Where mypy's own list of a node's parts is not what is needed here.
+# Nodes for which mypy's own list of parts is not suitable.
 _PARTS: dict[type[nodes.Node], tuple[str, ...]] = {
     nodes.AssignmentStmt: ("lvalues", "rvalue"), nodes.MemberExpr: ("expr",), nodes.FuncDef: ("arguments", "body"),
     nodes.OverloadedFuncDef: ("items", "impl"), nodes.LambdaExpr: ("arguments", "body"), nodes.MypyFile: ("defs",),
@@ -21,7 +21,7 @@ _PARTS: dict[type[nodes.Node], tuple[str, ...]] = {
     nodes.NameExpr: (), nodes.Var: (), nodes.IntExpr: (), nodes.StrExpr: (), nodes.FloatExpr: (),
 }  # fmt: skip
 _PATTERN_PARTS = ("pattern", "patterns", "expr", "keys", "values", "class_ref", "positionals", "keyword_values")
-# What a statement binds to a value that the program does not write as an expression.
+# The targets of statements that bind values without an expression.
 _OPAQUE: dict[type[nodes.Node], Callable[[Any], Iterable[nodes.Expression | None]]] = {
     nodes.ForStmt: lambda node: (node.index,),
     nodes.OperatorAssignmentStmt: lambda node: (node.lvalue,),
@@ -52,13 +52,13 @@ class Source:
         self.bindings: dict[nodes.Node, list[nodes.Expression | None]] = {}
         """The values that a variable is bound to; None for one that is not an expression, such as a loop variable."""
         self.uses: dict[nodes.Node, list[nodes.Node]] = {}
-        """What is around each mention of a variable."""
+        """The enclosing node of each use of a variable."""
         self.assigned: dict[nodes.Node, nodes.Expression] = {}
         """The value assigned to an attribute or item."""
         self.deleted: set[nodes.Node] = set()
         self.functions: set[nodes.Node] = set()
         self.unpacked: dict[nodes.Context, int] = {}
-        """Each value that a loop iterates over, and the number of names that it unpacks each item into."""
+        """Each value that a loop iterates over, and the number of names into which items are unpacked."""
         self.early: dict[nodes.Node, nodes.CallExpr] | None = None
         """The result of `_early`; None before its first call."""
         self.decorated: dict[nodes.Node, nodes.Decorator] = {}
@@ -124,11 +124,11 @@ class Source:
                 self._bind(item, part)
 
     def bound_once(self, node: object) -> bool:
-        """Whether a variable of this file has one value as long as it lives."""
+        """Whether a variable of this file has a single value."""
         return isinstance(node, nodes.Var) and len(self.bindings.get(node, ())) == 1
 
     def name_of(self, expr: nodes.Context) -> str | None:
-        """The full name at the top of the file that an expression is the only value of; None for any other one."""
+        """The full module-level name whose only value is an expression; None for any other expression."""
         if self._names is None:
             once = ((node, values[0]) for node, values in self.bindings.items() if self.bound_once(node))
             kept = ((node, value) for node, value in once if value is not None and self._stays(node, value))
@@ -138,7 +138,7 @@ class Source:
         return name if name.rpartition(".")[0] == self._module else None
 
     def follow(self, expr: nodes.Expression) -> nodes.Expression:
-        """The expression that a name stands for, when it is bound once and not changed in place."""
+        """The expression of a name that is bound once and not changed in place."""
         for _ in range(_DEPTH):
             if not isinstance(expr, nodes.NameExpr) or not self.bound_once(expr.node):
                 break
@@ -150,7 +150,7 @@ class Source:
         return expr
 
     def items(self, expr: nodes.Expression) -> list[nodes.Expression] | None:
-        """The members of a list or tuple that is written out; None when they are not known."""
+        """The members of a list or tuple display; None if unknown."""
         value = self.follow(expr)
         found, times = _repeated(value) or (value, 1)
         if not isinstance(found, nodes.ListExpr | nodes.TupleExpr) or any(
@@ -160,7 +160,7 @@ class Source:
         return found.items * times if len(found.items) * times <= _MOST else None
 
     def returned(self, callee: object) -> tuple[nodes.FuncDef, nodes.Expression] | None:
-        """A function of this file that does nothing but return one expression, and that expression."""
+        """A function of this file that only returns one expression, and that expression."""
         if not isinstance(callee, nodes.FuncDef) or callee not in self.functions:
             return None
         said = [s.expr if isinstance(s, nodes.ExpressionStmt) else None for s in callee.body.body]
@@ -169,7 +169,7 @@ class Source:
         return (callee, last.expr) if isinstance(last, nodes.ReturnStmt) and last.expr is not None else None
 
     def _stays(self, variable: nodes.Node, value: nodes.Expression) -> bool:
-        """Whether no use of a variable changes the list or the shape of the tensor that it holds."""
+        """Whether no use of a variable changes its list, or the shape of its tensor."""
         is_list = isinstance(value, nodes.ListExpr) or _repeated(value) is not None
         return all(_keeps(use, variable, is_list) for use in self.uses.get(variable, ()))
 
@@ -204,7 +204,7 @@ def _spread(value: nodes.Expression | None, count: int) -> list[nodes.Expression
 
 
 def parts_of(node: nodes.Node) -> list[nodes.Node]:
-    """The nodes right below one, without code that never runs."""
+    """The direct children of a node, without code that never runs."""
     if isinstance(node, nodes.Block) and node.is_unreachable:
         return []
     names = _PARTS.get(type(node))
@@ -223,7 +223,7 @@ def _flat(parts: Iterable[object]) -> Iterator[nodes.Node]:
 
 
 def anything() -> AnyType:
-    """The type of what nothing is known about."""
+    """The type of an unknown value."""
     return AnyType(TypeOfAny.special_form)
 
 
@@ -244,7 +244,7 @@ _last: list[tuple[nodes.MypyFile, object, Source]] = []
 
 
 def source_of(api: Any) -> Source:
-    """The source of the file that is being checked; read once, and again when the daemon has parsed it anew."""
+    """The source of the checked file; cached until the daemon parses it again."""
     tree: nodes.MypyFile = api.tree
     if not _last or _last[0][0] is not tree or _last[0][1] is not tree.defs:
         _last[:] = [(tree, tree.defs, Source(tree))]

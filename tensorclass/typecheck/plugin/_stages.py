@@ -1,4 +1,4 @@
-"""Typed modules: what they read and write, and whether the wrapped callable takes and returns that."""
+"""Typed modules: the fields that they read and write, checked against the wrapped callable."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _PARAMETERS = ("module", "in_fields", "out_fields")
 
 @dataclass(frozen=True)
 class Stage:
-    """The fields of one module; None for something that is not known."""
+    """The fields of one module; None means unknown."""
 
     reads: list[Ref | None] | None
     writes: list[Ref | None] | None
     update: bool
     plain: bool
-    """Whether no option is given that this plugin does not know."""
+    """Whether the plugin knows all given options."""
     inner: bool = False
-    """Whether it is a module of a pipeline in this one."""
+    """Whether it is a module of a nested pipeline."""
 
 
 def stage_of(api: Any, expr: nodes.Expression, env: Env | None = None, depth: int = 0) -> Stage | None:
@@ -61,7 +61,7 @@ def stage_of(api: Any, expr: nodes.Expression, env: Env | None = None, depth: in
 
 
 def is_call(call: nodes.CallExpr, fullname: str) -> bool:
-    """Whether a call is one of what has a full name."""
+    """Whether a call is one of a function or class with this full name."""
     return isinstance(call.callee, nodes.RefExpr) and call.callee.fullname == fullname
 
 
@@ -99,13 +99,13 @@ def wrapped(ctx: FunctionContext) -> Stage | None:
 
 
 def two_step(ctx: FunctionContext) -> Type:
-    """`module(in_fields=..., out_fields=...)`, whose callable plain mypy compares with the fields."""
+    """`module(in_fields=..., out_fields=...)`; mypy itself compares the callable with the fields."""
     _references(ctx.api, {n: v[0] for n, v in zip(ctx.callee_arg_names, ctx.args, strict=True) if n and len(v) == 1})
     return ctx.default_return_type
 
 
 def _references(api: Any, named: dict[str, nodes.Expression]) -> Stage | None:
-    """The fields of a call; what is certainly no field is reported."""
+    """The fields of a call; arguments that are certainly not fields are reported."""
     for role in ("in_fields", "out_fields"):
         value = named.get(role)
         if value is None:
@@ -118,7 +118,7 @@ def _references(api: Any, named: dict[str, nodes.Expression]) -> Stage | None:
 
 
 def _no_reference(api: Any, value: nodes.Expression, role: str, single: bool) -> str:
-    """Why an expression is certainly no reference; "" when it may be one."""
+    """The reason why an expression is certainly not a reference; "" if it may be one."""
     if isinstance(value, nodes.StrExpr):
         return f'got the string "{value.value}"'
     if class_of(value) is not None:
@@ -149,7 +149,7 @@ def _compare(
         return
     for position, ref in enumerate(reads):
         taken = _parameter(function, position)
-        given = remove_optional(ref.found.type)  # a partial pipeline skips the module where it is None
+        given = remove_optional(ref.found.type)  # a partial pipeline skips the module for None
         if taken is not None and not is_subtype(given, taken):
             text = f"Parameter {position} of the callable is {_text(taken)}, and {ref} is {_text(given)}"
             api.fail(text, where, code=CALLABLE)
@@ -157,7 +157,7 @@ def _compare(
 
 
 def _function(api: Any, typ: ProperType) -> CallableType | None:
-    """The signature that is called: of a function, of `forward` of a module, of `__call__` of any other object."""
+    """The called signature: of a function, `forward` of a module, or `__call__` of any other object."""
     if isinstance(typ, CallableType):
         return None if typ.is_type_obj() or typ.variables else typ
     if not isinstance(typ, Instance):
@@ -174,7 +174,7 @@ def _function(api: Any, typ: ProperType) -> CallableType | None:
 
 
 def _arity(function: CallableType, count: int) -> str:
-    """Why a number of positional arguments does not fit; "" when it does."""
+    """The reason why a number of positional arguments doesn't fit; "" if it does."""
     kinds = function.arg_kinds
     if nodes.ARG_STAR in kinds:
         return ""

@@ -1,1 +1,1 @@
-"""What `tensorclass stubs` reads and writes: source text in, stubs out. Nothing is executed."""
+"""The implementation of `tensorclass stubs`: source text in, stubs out. Nothing is executed."""

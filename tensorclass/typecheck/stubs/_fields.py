@@ -1,4 +1,4 @@
-"""What the typed classes of a module declare, inherited fields included, read only from the source."""
+"""The declarations of the typed classes of a module, including inherited fields, from the source only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_FIELDS = ("ClassVar", "Final")
 
 @dataclass(frozen=True)
 class FieldLine:
-    """A line of a class body: what reading gives, what the constructor takes, whether it has to be given."""
+    """A line of a class body: the type of reads, the type that the constructor accepts, and whether it is required."""
 
     name: str
     reads: str
@@ -49,7 +49,7 @@ class Types(NamedTuple):
     helper: str
 
     def read(self, node: ast.expr, given: bool = False) -> str:
-        """The type that a checker sees when a field is read, or given to the constructor."""
+        """The type for checkers of a field that is read, or passed to the constructor."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             return node.value
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
@@ -71,16 +71,16 @@ class Types(NamedTuple):
 
 
 class Declarations:
-    """Knows which classes are typed, and what they declare."""
+    """Finds out which classes are typed, and what they declare."""
 
     def __init__(self, project: Project) -> None:
         self.project = project
         self._typed: dict[int, bool] = {}
 
     def is_typed(self, file: SourceFile, node: ast.ClassDef) -> bool:
-        """Whether a class is a tensorclass, by its decorator or a parent."""
+        """Whether a class is a typed class, by its decorator or a parent."""
         if id(node) not in self._typed:
-            self._typed[id(node)] = False  # a class that is its own parent is none
+            self._typed[id(node)] = False  # for a class that is its own parent
             decorated = any(file.full_name(d) == DECORATOR for d in node.decorator_list)
             self._typed[id(node)] = decorated or any(self._is_typed_base(file, base) for base in node.bases)
         return self._typed[id(node)]
@@ -90,17 +90,17 @@ class Declarations:
         return file.full_name(base) in ROOTS or (found is not None and self.is_typed(*found))
 
     def has_typed_base(self, file: SourceFile, node: ast.ClassDef) -> bool:
-        """Whether a parent brings the base class, so that the decorator adds nothing."""
+        """Whether a parent has the base class already, so that the decorator doesn't add it."""
         return any(self._is_typed_base(file, base) for base in node.bases)
 
     def is_first(self, file: SourceFile, node: ast.ClassDef) -> bool:
-        """Whether a class that takes writes has no parent that is typed, or may be."""
+        """Whether a writable class has no parent that is, or may be, typed."""
         parents = [(file.full_name(base), self._parent(file, base)) for base in node.bases]
         others = [found for name, found in parents if name != ROOTS[0] and name.rpartition(".")[2] not in NO_PARENTS]
         return not self.is_frozen(file, node) and not any(found is None or self.is_typed(*found) for found in others)
 
     def is_frozen(self, file: SourceFile, node: ast.ClassDef, inherited: bool = True) -> bool:
-        """Whether a class refuses writes, by what it says itself or by what a parent says."""
+        """Whether a class is frozen, by its own options or those of a parent."""
         calls = [d for d in node.decorator_list if isinstance(d, ast.Call) and file.full_name(d) == DECORATOR]
         options = [*node.keywords, *(keyword for call in calls for keyword in call.keywords)]
         if any(k.arg == "frozen" and isinstance(k.value, ast.Constant) and k.value.value for k in options):

@@ -1,4 +1,4 @@
-"""What a stub says about a typed class beyond its source: base and options, the constructor, the types behind keys."""
+"""The generated parts of a stub for a typed class: base and options, the constructor, the types of keys."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ IMPORTS = (
     ("typing", "overload", "_overload"),
     ("typing_extensions", "Self", "_Self"),
 )
-"""What the generated lines name, under names that hide nothing."""
+"""The imports of generated lines, under names that hide nothing."""
 TENSORS = {"Tensor", "torch.Tensor"}
 LEAVES = {
     *TENSORS, "_t.PerElementValues", "_t.RaggedTensor", "None", "str", "int", "float", "bool", "dict", "list", "tuple",
 }  # fmt: skip
-"""Of what is none of these there may be keys below."""
+"""Types without keys below; any other type may have some."""
 DEEPEST = 3
 EXTRAS = ("batch_size: _t.BatchSize = ...", "device: _t.Device = ...", "names: _t.Names = ...")
 GETITEM = (
@@ -55,16 +55,16 @@ BY_FIELD = (
     'def unique_by(self, *keys: {keys}, keep: _Literal["first", "last"] = ...) -> _Self: ...',
 )
 PICK = ("def pick(self, cls: type[_t.T], /) -> _t.T: ...", "def pick(self, /, *fields: {keys}) -> _Any: ...")
-"""Methods that take names of fields; paths of `pick` may have dots, so that it is left open for nested classes."""
+"""Methods with field names as arguments. Paths in `pick` may have dots, so it accepts any string for nested classes."""
 PER_ELEMENT = re.compile(r"_t\.PerElementValues\[.*?\]")
 WRITES = ("set", "__setitem__")
 KEYED = {"__getitem__": GETITEM, "get": GET, "set": SET, "__setitem__": SETITEM}
-"""A method by key: the overload for the fields of one type, then what the base class has."""
+"""A method by key: the overload for the fields of one type, then that of the base class."""
 WRITTEN = "_Self | _t.Untyped"
-"""What an index assignment takes."""
+"""The values that an index assignment accepts."""
 OTHER = {"__getitem__": "Subscript", "get": "Key", "set": "Key", "__setitem__": "Subscript"}
 STRICT = {name: f"Other{key}" for name, key in OTHER.items()}
-"""What else is a key; with strict keys no string and no path."""
+"""The other types of keys; with strict keys, without strings and paths."""
 PYRIGHT = "  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]"
 OVERRIDES = f"  # type: ignore[override, unused-ignore]{PYRIGHT}"
 FROZEN = f"  # type: ignore[misc, unused-ignore]{PYRIGHT}"
@@ -109,7 +109,7 @@ def _bracketed(module: Module, base: ast.expr) -> list[str]:
 
 
 def _name_of(module: Module, full: str) -> str:
-    """The name of a class of this package in the module; imported when it has none."""
+    """The name of a class of this package in the module; imported if it has none."""
     found = next((name for name, stands_for in module.file.names.items() if stands_for == full), None)
     package, _, name = full.rpartition(".")
     return found or module.need(package, name, f"_{name}")
@@ -130,7 +130,7 @@ def declared(module: Module, node: ast.ClassDef, line: ast.AnnAssign) -> str:
         row = f'{name}: _t.Field[{file.text_of(line.annotation)}, _Literal["{name}"]]'
         return row if value is None else f"{row} = {file.text_of(value)}"
     inside = [part for part in ast.walk(line.annotation) if isinstance(part, ast.Subscript)]
-    if "tensorclass.Ragged" in map(file.full_name, inside):  # to Python a name of `Annotated`
+    if "tensorclass.Ragged" in map(file.full_name, inside):  # at run time an alias of `Annotated`
         module.need(*IMPORTS[0])
         row = f"{file.text_of(line.target)}: {module.types.read(line.annotation)}"
         given = "" if value is None else f" = {file.text_of(value) if kept else '...'}"
@@ -156,7 +156,7 @@ def _is_referred(module: Module, node: ast.ClassDef, line: ast.AnnAssign) -> boo
 
 
 def generated(module: Module, node: ast.ClassDef) -> Iterator[str]:
-    """The constructor and the types behind string keys; left to the checker where a parent is in another module."""
+    """The constructor and the types of string keys; left to the checker if a parent is in another module."""
     found = module.stubs.declarations.fields(module.types, node)
     own = {line.name for line in node.body if isinstance(line, (ast.FunctionDef, ast.AsyncFunctionDef))}
     own |= found.rows.keys()
@@ -173,7 +173,7 @@ def generated(module: Module, node: ast.ClassDef) -> Iterator[str]:
         yield _has(f"_Literal[{', '.join(names)}]" if names else "_t.Never")
     if "__init__" not in own and _is_possible(found.rows.values()):
         yield constructor(found.rows.values())
-    # Where any string is a key, any value may be written by it: only with strict keys do types of values say something.
+    # If any string is a key, it may write any value, so value types are only useful with strict keys.
     writes = module.stubs.strict_keys and not module.stubs.declarations.is_frozen(module.file, node)
     stored = [field for field in found.rows.values() if field.stored]
     if stored and "replace" not in own and module.file.classes.get(node.name) is node and not _is_generic(module, node):
@@ -209,7 +209,7 @@ def _is_generic(module: Module, node: ast.ClassDef) -> bool:
 
 
 def _keys(module: Module, fields: Iterable[FieldLine], path: tuple[str, ...] = ()) -> Iterator[tuple[str, FieldLine]]:
-    """The keys of a class as types, with those in nested classes of the same file; whatever is below others."""
+    """The keys of a class as types, with those of nested classes in the same file; any key below other classes."""
     stored = [(field, [f'_Literal["{name}"]' for name in (*path, field.name)]) for field in fields if field.stored]
     yield from ((f"tuple[{', '.join(key)}]" if path else key[0], field) for field, key in stored)
     for field, key in stored:
@@ -222,13 +222,13 @@ def _keys(module: Module, fields: Iterable[FieldLine], path: tuple[str, ...] = (
 
 
 def _is_possible(fields: Iterable[FieldLine]) -> bool:
-    """Whether the fields make a signature; of those that do not, the checker says so in its own words."""
+    """Whether the fields form a valid signature; otherwise the checker reports the error."""
     first = [field.default for field in fields if field.init and not field.kw_only]
     return first == sorted(first) and not {"batch_size", "device", "names"} & {field.name for field in fields}
 
 
 def constructor(fields: Iterable[FieldLine]) -> str:
-    """`__init__` with the fields in order, keyword-only ones last, and what every container takes."""
+    """`__init__` with the fields in order, keyword-only ones last, and the parameters of all containers."""
     taken = [field for field in fields if field.init]
     first = [f"{f.name}: {f.takes}{' = ...' if f.default else ''}" for f in taken if not f.kw_only]
     named = [f"{f.name}: {f.takes}{' = ...' if f.default else ''}" for f in taken if f.kw_only]
@@ -251,6 +251,6 @@ def _keyed(name: str, keys: Iterable[tuple[str, FieldLine]], strict: bool) -> It
     rows = [first.format(key=_union(alike), reads=reads, takes=takes) for (reads, takes), alike in groups.items()]
     rows += [template.format(other=(STRICT if strict else OTHER)[name], written=WRITTEN) for template in others]
     for position, row in enumerate(rows):
-        # Checkers compare overloads in their order with those of the base, and say so on one of these lines.
+        # Checkers compare the order of overloads with that of the base, and report it on one of these lines.
         yield f"@_overload{'' if position else OVERRIDES}"
         yield f"{row}{OVERRIDES if position in (0, len(rows) - 1) else ''}"

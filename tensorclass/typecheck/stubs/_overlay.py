@@ -1,7 +1,7 @@
 """Types under which torch's functions take containers: `torch.stack([batch, batch])` is of the class of `batch`.
 
-Made of the installed torch's own modules: each with everything that it declares, and one overload more for each
-function of the table that containers support. A `DataLoader` over a container gives its class.
+Made from the modules of the installed torch, with an additional overload for each function in the table that containers
+support. A `DataLoader` over a container returns its class.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ._project import SourceFile, StubError
 from ._pyi import MARK, Function, Module, Stubs
 
 PACKAGE = "packages/torch-stubs"
-"""The partial package that mypy, ty and pyrefly find on the path; pyright takes one for the whole of torch."""
+"""The partial package that mypy, ty and pyrefly find on the path; pyright would treat it as all of torch."""
 LOADER = "utils/data/dataloader.py"
 MODULES = {
     "_C/_VariableFunctions.pyi": ("typings/torch", PACKAGE),
     "functional.py": (PACKAGE,),
     LOADER: ("typings/torch",),
 }
-"""What declares the functions of torch's namespace, and the folders for pyright (`stubPath`) and for the others.
+"""The modules that declare functions of torch's namespace, and the folders for pyright (`stubPath`) and for others.
 
 A module straight below `torch` hides all of torch from pyright: it takes the folder for the package. ty and pyrefly
 do not compare a `DataLoader` with the class that its items must have, and mypy has a plugin.
@@ -39,10 +39,10 @@ from typing import TypeVar as _TypeVar, overload as _overload
 from tensorclass import TensorCollection as _TensorCollection
 _Batch = _TypeVar("_Batch", bound=_TensorCollection)"""
 SUBJECTS = {"input": "_Batch", "tensor": "_Batch", "tensors": "_Sequence[_Batch]"}
-"""The parameters under which containers stand in for tensors; masks and indices stay tensors."""
+"""The parameters that accept containers instead of tensors; masks and indices stay tensors."""
 RESULTS = {"Tensor": "_Batch", "tuple[Tensor, ...]": "tuple[_Batch, ...]", "_bool": "_bool"}
 JOINS = ("concat", "concatenate")
-"""Other names of `cat`, for which containers have no methods."""
+"""Aliases of `cat`, for which containers have no methods."""
 Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 BODY: list[ast.stmt] = [ast.Expr(ast.Constant(...))]
 
@@ -68,7 +68,7 @@ def overlay(out: Path) -> dict[Path, str]:
 
 
 def supported() -> set[str]:
-    """The names of torch's functions that give a container of the class that they take, or a bool."""
+    """The names of torch's functions that return a container of the class of their argument, or a bool."""
     names = {function.__name__ for function in TensorCollection._torch_functions}
     return {name for name in names if name in JOINS or name.endswith("_like") or _keeps_class(name)}
 
@@ -92,7 +92,7 @@ def _lines(file: SourceFile, names: set[str], added: set[str]) -> Iterator[str]:
         written = dict.fromkeys(map(_bare, nodes))
         extra = dict.fromkeys(filter(None, map(_for_containers, nodes))) if name in names else {}
         added |= {name} if extra else set()
-        rows = [*extra, *written] if nodes[0].args.vararg else [*written, *extra]  # of whatever: it would take all
+        rows = [*extra, *written] if nodes[0].args.vararg else [*written, *extra]  # `*args` would accept everything
         yield from (f"@_overload\n{row}" if len(rows) > 1 else row for row in rows)
 
 
@@ -100,7 +100,7 @@ def _loading(text: str, file: SourceFile) -> str:
     """The module of `DataLoader`, whose items are of the class of the container, unless something else collates them.
 
     Raises:
-        StubError: when it is declared in another form.
+        StubError: if it is declared in another form.
     """
     init = re.search(r" +def __init__\(\s+self,\s+dataset: Dataset\[_T_co\],.*?\) -> None: \.\.\.\n", text, re.DOTALL)
     given, walk = "collate_fn: _collate_fn_t | None = None", "    def __iter__(self) -> _BaseDataLoaderIter: ...\n"
@@ -119,7 +119,7 @@ def _bare(node: Definition) -> str:
     """A function without decorators and docstring."""
     bare = copy.deepcopy(node)
     bare.decorator_list, bare.body, bare.type_comment = [], BODY, None
-    if node.type_comment and "Optional" not in node.type_comment:  # which torch does not import
+    if node.type_comment and "Optional" not in node.type_comment:  # torch doesn't import that name
         said = ast.parse(node.type_comment, mode="func_type")
         bare.returns = said.returns
         for argument, annotation in zip(bare.args.args, said.argtypes, strict=False):
@@ -128,7 +128,7 @@ def _bare(node: Definition) -> str:
 
 
 def _for_containers(node: Definition) -> str | None:
-    """The same function on containers; None where it takes or gives something else."""
+    """The same function for containers; None if it accepts or returns other types."""
     node = copy.deepcopy(node)
     if ast.unparse(node.args) == "*tensors" and node.returns is None:
         return f"def {node.name}(tensor: _Batch, /) -> _Batch: ..."

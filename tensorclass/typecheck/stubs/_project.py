@@ -1,4 +1,4 @@
-"""A module as the stub generator reads it: its tree, its text, and what its names stand for. Nothing is executed."""
+"""A module for the stub generator: its tree, its text, and the meaning of its names. Nothing is executed."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from ..._content import MAX_SOURCE, read_content
 from ...errors import TensorClassError
 
 BODY_START = re.compile(r":(?=[ \t]*(?P<mark>#[^\n]*)?(?:\s*#[^\n]*\n)*\s*\Z)")
-"""What may be the colon that ends the head of a class or function: only comments follow. A string may look like it."""
+"""A candidate for the colon that ends the head of a class or function: only comments follow. A string may match too."""
 Definition: TypeAlias = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class StubError(TensorClassError):
-    """A file without a possible stub."""
+    """Raised for a file for which no stub can be made."""
 
 
 def _decoded(content: bytes) -> str:
     """The text of a module, in the encoding that it declares."""
-    encoding, _ = detect_encoding(BytesIO(content).readline)  # a SyntaxError for one that is not known
+    encoding, _ = detect_encoding(BytesIO(content).readline)  # raises a SyntaxError if it is unknown
     return StringIO(content.decode(encoding), newline=None).read()
 
 
@@ -35,7 +35,7 @@ class SourceFile:
 
     Args:
         path: Where it is.
-        name: Its dotted name; by default what the folders with an `__init__.py` around it say.
+        name: Its dotted name; by default derived from the enclosing folders with an `__init__.py`.
 
     Raises:
         StubError: for a file that can't be read or is not Python.
@@ -60,7 +60,7 @@ class SourceFile:
         self._lines = [line.encode() for line in self.text.splitlines(keepends=True)]
         self.package = self.name if path.stem == "__init__" else self.name.rpartition(".")[0]
         self.names = {**dict(self.imported(self.tree.body)), **dict(self._defined(self.tree.body))}
-        """What each name at the top of the module stands for, as a dotted path."""
+        """The meaning of each module-level name, as a dotted path."""
         self.classes = {node.name: node for node in _flat(self.tree.body) if isinstance(node, ast.ClassDef)}
 
     def imported(self, body: Iterable[ast.stmt]) -> Iterator[tuple[str, str]]:
@@ -81,7 +81,7 @@ class SourceFile:
                 yield node.name, f"{self.name}.{node.name}"
 
     def full_name(self, node: ast.expr) -> str:
-        """What a dotted expression stands for; empty for anything else. Brackets and calls are left out."""
+        """The full name of a dotted expression, without brackets and calls; empty for anything else."""
         while isinstance(node, ast.Subscript | ast.Call):
             node = node.value if isinstance(node, ast.Subscript) else node.func
         if isinstance(node, ast.Attribute):
@@ -106,14 +106,14 @@ class SourceFile:
         return ast.unparse(node) if "\n" in text and isinstance(node, ast.expr) else text
 
     def statement(self, node: ast.stmt) -> str:
-        """A statement as it is written, with the comment behind it, without its indentation."""
+        """The source of a statement with its trailing comment, without its indentation."""
         line = self._lines[_end(node)[0] - 1].decode()
         rest = line[len(line.encode()[: _end(node)[1]].decode()) :].strip()
         comment = f"  {rest}" if rest.startswith("#") else ""
         return dedented(self.text_of(node) + comment, node.col_offset)
 
     def head(self, node: Definition) -> tuple[str, str]:
-        """What is before the body, `def f(x: int) -> str`, and the comment for a checker behind the colon."""
+        """The head, `def f(x: int) -> str`, and the comment for checkers after the colon."""
         first = node.body[0]
         decorators: list[ast.expr] = getattr(first, "decorator_list", [])
         start = min([(first.lineno, first.col_offset), *[(d.lineno, d.col_offset - 1) for d in decorators]])
@@ -124,7 +124,7 @@ class SourceFile:
         return dedented(text[: found.start()], node.col_offset), comment
 
     def docstring(self, node: ast.Module | Definition) -> str:
-        """The docstring as it is written; empty when there is none."""
+        """The source of the docstring; empty if there is none."""
         first = node.body[0] if node.body else None
         return self.statement(first) if first is not None and is_text(first) else ""
 
@@ -146,8 +146,8 @@ class Project:
         return file
 
     def class_of(self, file: SourceFile, name: str) -> tuple[SourceFile, ast.ClassDef] | None:
-        """The class that a full name stands for, followed through re-exports; None when its source is not found."""
-        for _ in range(8):  # re-exports in a row
+        """The class with a full name, found through re-exports; None if its source is not found."""
+        for _ in range(8):  # the most re-exports in a chain
             module, _, last = name.rpartition(".")
             found = self.module(file, module) if module else None
             if found is None:
@@ -160,7 +160,7 @@ class Project:
         return None
 
     def module(self, near: SourceFile, name: str) -> SourceFile | None:
-        """The source of a module that a file may import; None when it is not found."""
+        """The source of a module that a file may import; None if it is not found."""
         if near.name == name:
             return near
         key = (str(root_of(near.path)), name)
@@ -213,7 +213,7 @@ def is_text(node: ast.stmt) -> bool:
 
 
 def dedented(text: str, columns: int) -> str:
-    """Text whose first line has no indentation any more, without that of the others."""
+    """Remove the indentation of all lines but the first, which has none."""
     return re.sub(rf"\n {{1,{columns}}}", "\n", text) if columns else text
 
 

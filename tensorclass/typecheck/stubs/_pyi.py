@@ -1,4 +1,4 @@
-"""Stubs for modules with typed classes: what the decorator adds is written out, everything else is passed through."""
+"""Stubs for modules with typed classes: the additions of the decorator are written out, everything else is copied."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._wrong import ClassCheck, Finding
 
 MARK = "# Written by `tensorclass stubs` from"
 QUIET = "# ty: ignore\n# ruff: noqa\n# fmt: off"
-"""For tools that would change the file, and for ty, which reads no ignores with the codes of other checkers."""
+"""For tools that would change the file, and for ty, which doesn't support ignores with codes of other checkers."""
 INDENT = "    "
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 BLOCKS = (ast.For, ast.AsyncFor, ast.With, ast.AsyncWith, ast.While)
@@ -24,7 +24,7 @@ class Stubs:
     """Writes the stubs of the modules of one project.
 
     Args:
-        strict_keys: Whether string keys are the names of fields only, so that other ones are errors, variables too.
+        strict_keys: Whether only field names are valid string keys, so that other strings, and variables, are errors.
     """
 
     def __init__(self, strict_keys: bool = False) -> None:
@@ -32,7 +32,7 @@ class Stubs:
         self.declarations = Declarations(self.project)
         self.checker = ClassCheck(self.declarations)
         self.findings: list[Finding] = []
-        """The wrong declarations in the files that got stubs."""
+        """The wrong declarations in the files for which stubs were made."""
         self.strict_keys = strict_keys
 
     def stub(self, path: Path) -> str | None:
@@ -79,7 +79,7 @@ class Module:
     # ---- statements ----------------------------------------------------------------------------------------------
 
     def statement(self, node: ast.stmt) -> Iterator[str]:
-        """The lines that stand for one statement; none for what has no part in a type."""
+        """The lines of the stub for one statement; empty for statements without types."""
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield self._import(node)
         elif isinstance(node, ast.ClassDef):
@@ -103,7 +103,8 @@ class Module:
         return isinstance(node, ast.AugAssign) and self.file.text_of(node.target) == "__all__"
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> str:
-        """As it is written; in the `__init__` of a package without `__all__`, names are public: a stub must say so."""
+        """Copy an import. In an `__init__` without `__all__`, imported names are public, so the stub re-exports them.
+        """
         private = self.file.path.stem != "__init__" or "__all__" in self.file.text
         if private or not isinstance(node, ast.ImportFrom) or node.module == "__future__" or node.names[0].name == "*":
             return self.file.statement(node)
@@ -143,12 +144,12 @@ class Module:
     # ---- functions and classes -----------------------------------------------------------------------------------
 
     def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
-        """Decorators, signature and docstring as they are written."""
+        """Copy decorators, signature and docstring."""
         yield from (f"@{self.file.text_of(decorator)}" for decorator in node.decorator_list)
         yield from self.whole(node, *self.file.head(node), ["..."])
 
     def whole(self, node: Definition, head: str, comment: str, body: Sequence[str]) -> Iterator[str]:
-        """A head, the docstring, and the body; on one line where there is nothing but `...`."""
+        """A head, the docstring, and the body; on one line if the body is `...`."""
         docstring = self.file.docstring(node)
         if not docstring and list(body) == ["..."]:
             yield f"{head}: ...{comment}"
@@ -174,7 +175,7 @@ class Module:
                 yield from self.statement(line)
 
     def _attributes(self, node: ast.ClassDef) -> Iterator[str]:
-        """What methods of a plain class assign to `self`; of any type, unless an annotation says one."""
+        """The attributes that methods of a plain class assign to `self`; of type Any, unless annotated."""
         declared = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         declared |= {line.name for line in node.body if isinstance(line, Function)}
         for method in (line for line in node.body if isinstance(line, Function) and line.args.args):
@@ -204,7 +205,7 @@ def _items(target: ast.expr) -> list[ast.expr]:
 
 
 def without_bodies(statements: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements without the functions behind overloads, which have no place in a stub."""
+    """Statements without the implementations of overloads, which stubs don't have."""
     overloaded: set[str] = set()
     for node in statements:
         if isinstance(node, Function):
@@ -216,7 +217,7 @@ def without_bodies(statements: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def indented(lines: Iterable[str]) -> Iterator[str]:
-    """Lines one level deeper; a line may be several."""
+    """Indent lines by one level; a string may have several lines."""
     for line in lines:
         yield "\n".join(INDENT + part if part.strip() else "" for part in line.split("\n"))
 

@@ -1,4 +1,4 @@
-"""What names and annotations of a module certainly stand for; a name that is bound twice may stand for anything."""
+"""The certain meaning of names and annotations of a module; a name that is bound twice may be anything."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OPTIONAL = ("typing.Optional", "typing.Union")
 MARKS = {"tensorclass.Shared": "shared", "tensorclass.Ragged": "ragged", "tensorclass.PerElement": "per_element"}
 SHAPE = "tensorclass.typing.Shape"
 ELSEWHERE = frozenset((*sys.stdlib_module_names, "torch", "tensorclass", "jaxtyping", "numpy"))
-"""Packages in which nobody declares typed classes: their sources are not read."""
+"""Packages without typed classes, whose sources are not read."""
 EXACT = {
     f"torch.{next(iter(dtypes))}": name
     for name, dtypes in FAMILY_DTYPES.items()
@@ -30,7 +30,7 @@ EXACT = {
 
 
 class Said(NamedTuple):
-    """What an annotation declares, and the typed class that it names."""
+    """The declaration in an annotation, and the typed class that it names."""
 
     declared: Declared
     nested: Class | None = None
@@ -47,7 +47,7 @@ class Bound:
         self.file = file
         self.meanings: dict[str, set[str]] = defaultdict(set)
         self.real: set[str] = set()
-        """The names that are there when the program runs."""
+        """The names that exist at run time."""
         nodes = list(ast.walk(file.tree))
         hidden = [part for node in nodes if isinstance(node, ast.If) and is_for_checkers(node) for part in node.body]
         inside = {id(part) for node in hidden for part in ast.walk(node)}
@@ -67,7 +67,7 @@ class Bound:
             yield name, f"line {getattr(node, 'lineno', 0)}"
 
     def name(self, node: ast.expr) -> str:
-        """The full name of what a dotted expression certainly stands for; "" for anything else."""
+        """The certain full name of a dotted expression; "" for anything else."""
         head = node
         while isinstance(head, ast.Attribute | ast.Subscript | ast.Call):
             head = head.func if isinstance(head, ast.Call) else head.value
@@ -79,7 +79,7 @@ class Bound:
 
 
 def is_for_checkers(node: ast.If) -> bool:
-    """Whether a block is there only for checkers."""
+    """Whether a block is only for checkers."""
     return ast.unparse(node.test).rpartition(".")[2] == "TYPE_CHECKING"
 
 
@@ -91,7 +91,7 @@ class SourceReader:
         self._bound: dict[int, Bound] = {}
 
     def bound(self, file: SourceFile) -> Bound:
-        """What the names of a file stand for."""
+        """The names that a file binds."""
         if id(file) not in self._bound:
             self._bound[id(file)] = Bound(file)
         return self._bound[id(file)]
@@ -164,7 +164,7 @@ class SourceReader:
         return Said(Declared("tensor", family, dims) if plain else Declared())
 
     def _marked(self, file: SourceFile, field: Declared, mark: ast.expr) -> Declared:
-        """A field with one more mark of `Annotated[...]`; `open` when the mark may be anything."""
+        """A field with another mark of `Annotated[...]`; `open` if the mark may be anything."""
         name = self.bound(file).name(mark)
         if isinstance(mark, ast.Call):
             return self._shaped(field, mark.args) if name == SHAPE else replace(field, open=True)
@@ -174,7 +174,7 @@ class SourceReader:
         return replace(field, dtype=dtype or field.dtype, open=field.open or dtype is None)
 
     def _shaped(self, field: Declared, items: list[ast.expr]) -> Declared:
-        """A field with the shape that is behind its type."""
+        """A field with the shape that follows its type."""
         text = items[0].value if len(items) == 1 and isinstance(items[0], ast.Constant) else None
         if text is None:
             return replace(field, open=True)
@@ -185,7 +185,7 @@ class SourceReader:
 
 
 def items_of(node: ast.expr) -> list[ast.expr]:
-    """What is between brackets."""
+    """The items in brackets."""
     return node.elts if isinstance(node, ast.Tuple) else [node]
 
 

@@ -1,4 +1,4 @@
-"""Wrong declarations of typed classes, found only in the source; uncertain cases give none."""
+"""Finds wrong declarations of typed classes in the source; uncertain cases are not reported."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ CODE = "tensorclass-declaration"
 CONTAINER = "tensorclass.store._scale.ScaleOps"
 PRODUCED = "tensorclass.produced"
 NO_PARENTS = (*ROOTS, "typing.Generic", "typing_extensions.Generic", "typing.Protocol", "builtins.object")
-"""Bases that declare no fields and take the options of a class."""
+"""Bases that declare no fields and accept the options of a class."""
 IGNORED = re.compile(rf"#\s*type:\s*ignore(?:\[[^\]]*\b{CODE}\b[^\]]*\]|(?!\[))")
 MEMBER = re.compile(r"^    (?:def )?(\w+)", re.MULTILINE)
 DISPLAYS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
 MUTABLE = ("builtins.list", "builtins.dict", "builtins.set", "builtins.bytearray")
 PLAIN = (ast.Constant, ast.UnaryOp, ast.Tuple, *DISPLAYS)
-"""Defaults that are certainly no `field(...)` under another name."""
+"""Defaults that are certainly not a `field(...)` under another name."""
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class Finding(NamedTuple):
-    """A wrong declaration: where it is, and what to do about it."""
+    """A wrong declaration: its position, and the fix."""
 
     path: Path
     line: int
@@ -44,7 +44,7 @@ class Finding(NamedTuple):
 
 
 class FieldRow(NamedTuple):
-    """A field as its class declares it; `problem` is what is wrong with its annotation."""
+    """A field as its class declares it; `problem` is the error in its annotation."""
 
     field: FieldLine
     declared: Declared
@@ -57,7 +57,7 @@ class ClassCheck:
     """Checks the classes of files.
 
     Args:
-        declarations: What is known about the classes of the project.
+        declarations: The facts about the classes of the project.
     """
 
     def __init__(self, declarations: Declarations) -> None:
@@ -74,13 +74,13 @@ class ClassCheck:
 
     @cached_property
     def members(self) -> frozenset[str]:
-        """The names that a field may not have, read from the source of this package."""
+        """The names that a field can't have, read from the source of this package."""
         found = self.declarations.project.class_of(SourceFile(Path(__file__)), CONTAINER)
         return frozenset({*rules.OWN, *(self._members(found) if found is not None else ())}) - {*rules.YIELDING}
 
     @cached_property
     def _likely(self) -> frozenset[str]:
-        """The members and other names: to look for them in the text is quick."""
+        """A quick pattern for these members and other names in the text."""
         rooms = [Path(__file__).parents[2] / room for room in ("store", "ops", "core")]
         texts = [path.read_text("utf-8") for room in rooms for path in room.glob("*.py")]
         return frozenset({*rules.OWN, *rules.RESERVED, *(name for text in texts for name in MEMBER.findall(text))})
