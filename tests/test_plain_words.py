@@ -1,14 +1,16 @@
 """Plain English: what readers see uses short sentences with the field's words, and none of the phrases below.
 
-Read are the pages, the newest section of the changelog, the docstrings of the package and its messages. `python -m
-tests.test_plain_words` prints what is found; `make lint` runs it.
+It reads the pages, the newest section of the changelog, and the docstrings, comments and messages of the package.
+`python -m tests.test_plain_words` prints the findings; `make lint` runs it.
 """
 
 from __future__ import annotations
 
 import ast
+import io
 import re
 import sys
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -31,8 +33,30 @@ PHRASES = {
     "what it stands for": r"\bwhat (?:it|they|this|these) stands? for\b",
     "answered with what": r"\banswered (?:with|by) what\b",
     "in the mean": r"\bin the mean\b",
+    "asked for": r"\basked for\b",
+    "None where": r"\b(?:None|empty) where\b",
+    "also where": r"\b(?:also|even) where\b",
+    "take the place of": r"\b(?:tak(?:es?|en|ing)|took) (?:the|its|their) place\b",
+    "another name of": r"\banother name (?:of|for)\b",
+    "and its kin": r"\b(?:its|their) kin\b",
+    "the general way": r"\b(?:general|fast|slow|short|complete) way\b",
+    "held against": r"\b(?:held|holds?) (?:[\w ]{1,30} )?against\b",
+    "in force": r"\bin force\b",
+    "likewise": r"\blikewise\b",
+    "anew": r"\banew\b",
+    "whoever": r"\bwhoever\b",
+    "brought to the disk": r"\bbr(?:ought|ing\w*) (?:\w+ ){0,4}to (?:the )?disk\b",
+    "when omitted": r"\bwhen omitted\b",
+    "go on with": r"\b(?:go(?:es)?|went) on (?:with|in|where|from|behind|after|\w+ing)\b",
+    "one that is not": r"\b(?:one|something) that is not\b",
+    "that there is": r"\bthat there (?:is|are)\b",
+    "as it takes them": r"\bas [`\w.]+ (?:takes|has) (?:it|them)\b",
 }
-"""Phrases by name; the replacement is a verb of the field, `not a`, a noun, or `only`."""
+"""Phrases by name.
+
+A plain word replaces each: a verb of the field, `not a`, a noun, `only`, `if`, `by default`, `instead of`, `an alias
+of`, `continue`, `again`, `return`.
+"""
 ALLOWED = {
     "an argument": "alone: whether",  # of a worker, in `parallel`
 }
@@ -82,14 +106,17 @@ def in_pages() -> Iterator[Found]:
 
 
 def texts(source: str) -> Iterator[tuple[int, str]]:
-    """The strings of a module that are sentences: docstrings and messages, without their examples."""
+    """The sentences of a module: docstrings and messages, without their examples, and comments."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             yield node.lineno, re.sub(r"(?m)^ *(?:>>>|\.\.\.) .*$", "", prose(node.value))
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], prose(token.string)
 
 
 def in_package() -> Iterator[Found]:
-    """Phrases of docstrings and messages."""
+    """Phrases of docstrings, comments and messages."""
     for path in sorted(PACKAGE.rglob("*.py")):
         for start, text in texts(path.read_text("utf-8")):
             for line, name, words in searched(text):
@@ -101,8 +128,8 @@ def test_pages_are_plain():
     assert list(in_pages()) == []
 
 
-def test_docstrings_and_messages_are_plain():
-    """No docstring and no message has one."""
+def test_docstrings_comments_and_messages_are_plain():
+    """No docstring, no comment and no message has one."""
     assert list(in_package()) == []
 
 
@@ -121,17 +148,32 @@ def test_docstrings_and_messages_are_plain():
         ("Columns are read as what they stand for.", "what it stands for"),
         ("A wrong name is answered with what to write.", "answered with what"),
         ("Faster in the mean than before.", "in the mean"),
+        ("A shard that was asked for.", "asked for"),
+        ("The index, None where it has none.", "None where"),
+        ("The data also where the class has changed.", "also where"),
+        ("A new file takes the place of the old one.", "take the place of"),
+        ("The number of dims; another name of `ndim`.", "another name of"),
+        ("`apply` and its kin.", "and its kin"),
+        ("False leaves it to the general way.", "the general way"),
+        ("A value that is held against its field.", "held against"),
+        ("The options in force.", "in force"),
+        ("The tolerance; likewise.", "likewise"),
+        ("A container is made anew.", "anew"),
+        ("Bytes that whoever calls keeps alive.", "whoever"),
+        ("A shard is brought to the disk.", "brought to the disk"),
+        ("The device; the current one when omitted.", "when omitted"),
+        ("Go on with a dataset, as a reader goes on reading.", "go on with"),
+        ("For something that is not an archive.", "one that is not"),
+        ("The rows that there are.", "that there is"),
+        ("The options as `DataLoader` takes them.", "as it takes them"),
     ],
 )
 def test_phrases_are_found(text: str, name: str):
     """Each phrase is found in a sentence, in a message and in a docstring."""
-    assert [found[1] for found in searched(text)] == [name]
-    assert [
-        found[1] for _, said in texts(f'"""{text}"""\nraise ValueError(f"{text} {{x}}")') for found in searched(said)
-    ] == [
-        name,
-        name,
-    ]
+    found = {name for _, name, _ in searched(text)}
+    assert found == {name}
+    module = f'"""{text}"""\nraise ValueError(f"{text} {{x}}")  # {text}'
+    assert [{name for _, name, _ in searched(said)} for _, said in texts(module)] == [{name}] * 3
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ class SeededSource:
 
 
 def _reach(low: float | None, high: float | None, dtype: torch.dtype, step: Any) -> tuple[float, float]:
-    """Complete two bounds, of which one or both may be missing."""
+    """Fill in missing bounds."""
     least, greatest = limits(dtype)
     spread = SPREAD * float(step or 1)
     if low is None and high is None:

@@ -58,7 +58,7 @@ class Facts(NamedTuple):
 
 
 class Recipe(NamedTuple):
-    """The request that made a class from other classes, which pickles in its place.
+    """The request that made a class from other classes, which is pickled instead.
 
     `sources` are classes whose instances it may get.
     """

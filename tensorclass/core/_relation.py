@@ -1,4 +1,4 @@
-"""Related typed classes: classes with equal field names are not related by that alone."""
+"""Related typed classes; equal field names don't make two classes related."""
 
 from __future__ import annotations
 

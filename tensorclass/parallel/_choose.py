@@ -57,5 +57,5 @@ def choose(engine: Any, workers: Any, pool: Any = None, **of_processes: Any) -> 
 
 
 def runs_alone(engine: Engine) -> bool:
-    """Whether each task runs alone in a process, so that it may seed the global generators."""
+    """Whether each task has a process to itself, so that it may seed the global generators."""
     return isinstance(engine, (ProcessEngine, PoolEngine, RayEngine))

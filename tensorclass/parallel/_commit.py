@@ -33,7 +33,7 @@ from ._rows import Done, FailedRow
 
 _JOURNAL = "map.json"
 _EVERY = 0.25
-"""Seconds between two commits, each of which flushes a manifest to disk."""
+"""Seconds between two commits; each flushes a manifest to disk."""
 
 
 class Asked(Part):

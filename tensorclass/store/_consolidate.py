@@ -259,7 +259,7 @@ def cut(block: Tensor, shapes: Sequence[Shape]) -> list[Tensor]:
 
 
 def block_of(leaves: Sequence[Tensor]) -> Tensor | None:
-    """The block of which the leaves are consecutive views; None if they are not."""
+    """The block, if the leaves are its consecutive views; else None."""
     ends = [*leaves[:1], *leaves[-1:]]  # which say it of most, so that each level of a nested container takes one look
     if not ends or any([leaf.is_nested or leaf.layout is not torch.strided for leaf in ends]):
         return None

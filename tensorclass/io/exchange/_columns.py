@@ -328,7 +328,7 @@ def nest(columns: Mapping[str, Column], separator: str | None, cls: Any) -> Colu
             inner = here.setdefault(part, Column({})).value
             here = inner if isinstance(inner, dict) else {last: column}
         if last in here:
-            hint = f"{name!r} names a field below another column, or one that there is already"
+            hint = f"{name!r} names a field below another column, or a field that exists already"
             raise SchemaError.of("columns", [Problem(name, "one column for each field", column.kind, hint)])
         here[last] = column
     return found

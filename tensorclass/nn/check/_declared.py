@@ -43,8 +43,8 @@ class SeenOutput:
 class Probed:
     """The results of probing in a report.
 
-    `answered`: findings of step 1 that a probe has refuted. `narrowed`: variables of which a module accepts only one
-    size. `seen`: the outputs of every module. `blind`: why a module could not be probed.
+    `answered`: findings of step 1 that a probe has refuted. `narrowed`: variables that must have a single size for some
+    module. `seen`: the outputs of every module. `blind`: why a module could not be probed.
     """
 
     diagnostics: tuple[Diagnostic, ...]

@@ -62,7 +62,7 @@ class ByPath(dict[Path, V]):
             del self._longer[path[0]][path]
 
     def overlapping(self, path: Path) -> list[Path]:
-        """The paths that are a prefix of this one, or of which it is a prefix."""
+        """The paths that are a prefix of this one, or begin with it."""
         roots = [path[:1]] if path[:1] in self else []
         return roots + [other for other in self._longer.get(path[0], ()) if overlap(other, path)]
 

@@ -31,7 +31,7 @@ BLOCKING = ("E101", "E102", "E103", "E110")
 
 
 class Unknown(Exception):
-    """Raised for a value of which no example can be made."""
+    """Raised for a value without an example."""
 
 
 class Again(Exception):

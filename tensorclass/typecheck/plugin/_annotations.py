@@ -124,7 +124,7 @@ def base(ctx: AnalyzeTypeContext, root: str) -> Type:
 
 
 def annotated(ctx: AnalyzeTypeContext, ragged: nodes.TypeInfo | None) -> Type:
-    """`Ragged[Tensor, "t d"]`, another name of `Annotated`, reads as a `RaggedTensor`."""
+    """`Ragged[Tensor, "t d"]`, an alias of `Annotated`, is read as a `RaggedTensor`."""
     api: Any = ctx.api
     found: Type = api.try_analyze_special_unbound_type(ctx.type, "typing.Annotated")
     named = ctx.type.name.rpartition(".")[2] == "Ragged" and len(ctx.type.args) == 2

@@ -224,7 +224,7 @@ def refused(given: ProperType, declared: ProperType) -> bool:
 
 
 def no_class(api: Any, what: str, given: Type, where: nodes.Context) -> None:
-    """Report a builtin class or value in the place of a tensorclass."""
+    """Report a builtin class or value instead of a typed class."""
     typ = get_proper_type(given)
     if isinstance(typ, Instance) and typ.type.module_name == "builtins":
         api.fail(f"{what} takes tensorclasses, given is {typ.type.name}", where, code=DECLARATION)

@@ -50,7 +50,7 @@ class Source:
 
     def __init__(self, tree: nodes.MypyFile) -> None:
         self.bindings: dict[nodes.Node, list[nodes.Expression | None]] = {}
-        """The values that a variable is bound to; None for one that is not an expression, such as a loop variable."""
+        """The values that a variable is bound to; None for a value without an expression, such as a loop variable."""
         self.uses: dict[nodes.Node, list[nodes.Node]] = {}
         """The enclosing node of each use of a variable."""
         self.assigned: dict[nodes.Node, nodes.Expression] = {}

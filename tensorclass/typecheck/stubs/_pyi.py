@@ -103,8 +103,7 @@ class Module:
         return isinstance(node, ast.AugAssign) and self.file.text_of(node.target) == "__all__"
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> str:
-        """Copy an import. In an `__init__` without `__all__`, imported names are public, so the stub re-exports them.
-        """
+        """Copy an import. In an `__init__` without `__all__`, imported names are public: re-export them."""
         private = self.file.path.stem != "__init__" or "__all__" in self.file.text
         if private or not isinstance(node, ast.ImportFrom) or node.module == "__future__" or node.names[0].name == "*":
             return self.file.statement(node)
