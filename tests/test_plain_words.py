@@ -112,7 +112,7 @@ def texts(source: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, re.sub(r"(?m)^ *(?:>>>|\.\.\.) .*$", "", prose(node.value))
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
-            yield token.start[0], prose(token.string)
+            yield token.start[0], prose(token.string.lstrip("# "))
 
 
 def in_package() -> Iterator[Found]:
