@@ -124,8 +124,7 @@ class DeviceOps(CastMethods, ApplyOps):
             batch_size: another batch size for the result.
             other: a tensor or container whose device and dtype are used.
             memory_format: as for `nn.Module.to`.
-            cast_filter: a function of path and leaf that selects the leaves to cast, such as `is_inexact`; all are
-                moved.
+            cast_filter: selects the leaves to cast by path and leaf, such as `is_inexact`; all leaves are moved.
             non_blocking_pin: pin leaves before they are copied to an accelerator.
             num_threads: accepted for compatibility; torch releases the GIL while it pins.
             inplace: change this container instead of making a new one.
