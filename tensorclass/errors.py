@@ -419,7 +419,9 @@ def program_frames(traceback: TracebackType | None) -> TracebackType | None:
     while traceback is not None:
         frames.append(traceback)
         traceback = traceback.tb_next
-    theirs = [one for one in frames if one.tb_frame.f_globals.get("__name__", "").partition(".")[0] != package]
+    names = [one.tb_frame.f_globals.get("__name__", "") for one in frames]
+    inside = [name.partition(".")[0] == package or name == "torch.nn.modules.module" for name in names]
+    theirs = [one for one, hidden in zip(frames, inside, strict=True) if not hidden]
     for one in reversed(theirs or frames):
         traceback = TracebackType(traceback, one.tb_frame, one.tb_lasti, one.tb_lineno)
     return traceback

@@ -23,6 +23,7 @@ from ._reference import FieldRef
 _BEFORE = re.compile(r"((?:[^\W\d]\w*\.)*[^\W\d]\w*)\.(\w*)$")
 _CELL = '<td style="text-align:left;padding:0 1em 0 0">'
 _ERROR = re.compile(r"(?m)^(error\[\w+\].*)$")
+_PLACE = re.compile(r"--> (\S+):(\d+)")
 _MATCHER = "tensorclass.fields"
 
 
@@ -85,15 +86,30 @@ def _show(shell: Any, kind: Any, error: BaseException, traceback: TracebackType 
     """Show an error of this package without internal frames."""
     traceback = program_frames(traceback)
     text = shell.InteractiveTB.structured_traceback(kind, error, traceback, tb_offset=tb_offset)
+
+    def place(found: re.Match[str]) -> str:
+        cell = shell.compile.format_code_name(found[1])
+        return f"--> {' '.join(cell)}, line {found[2]}" if cell else found[0]
+
+    text = [_PLACE.sub(place, line) for line in text]  # a cell instead of the file that the kernel makes of it
     text = [_ERROR.sub("\x1b[31m\\1\x1b[0m", line) for line in text]  # what is wrong with a pipeline, in red
-    sys.stdout.write("\n".join([*text, ""]))
+    shell._showtraceback(kind, error, text)  # a terminal prints it, a notebook gets a message of an error
     return text
+
+
+def _show_plainly(kind: Any, error: BaseException, traceback: TracebackType | None) -> None:
+    """The same in Python's own shell."""
+    if isinstance(error, TensorClassError):
+        error.__traceback__ = traceback = program_frames(traceback)
+    sys.__excepthook__(kind, error, traceback)
 
 
 def register() -> None:
     """Register with the running shell, if there is one."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     known = [] if shell is None else [getattr(m, "matcher_identifier", "") for m in shell.Completer.custom_matchers]
+    if shell is None and hasattr(sys, "ps1") and sys.excepthook is sys.__excepthook__:
+        sys.excepthook = _show_plainly
     if shell is None or _MATCHER in known:
         return
     shell.Completer.custom_matchers.append(_matcher(shell))
@@ -103,6 +119,7 @@ def register() -> None:
     html.for_type(RaggedTensor, of_ragged)
     html.for_type(FieldRef, lambda ref: table("a field", [str(ref).split(": ", 1)]))
     explained = "tensorclass.nn.typed._explain", "Explanation"
-    html.for_type_by_name(*explained, lambda found: f'<pre style="overflow:auto">{escape(str(found))}</pre>')
+    style = "overflow:auto;font-family:monospace"
+    html.for_type_by_name(*explained, lambda found: f'<pre style="{style}">{escape(str(found))}</pre>')
     if not getattr(shell, "custom_exceptions", ()):  # keep a handler of the user
         shell.set_custom_exc((TensorClassError,), _show)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pydoc
+import re
 import subprocess
 import sys
 from typing import Any
@@ -78,7 +79,13 @@ found["error"], sys.stdout = sys.stdout.text, Out()
 shell.run_cell("TensorClassSequential(head, input=Inner, output=Out)")
 found["build"], sys.stdout = sys.stdout.text, Out()
 shell.run_cell("1 / 0")
-found["other"], sys.stdout = sys.stdout.text, real
+found["other"], sys.stdout = sys.stdout.text, Out()
+shell.run_cell("good(batch.inner)")
+found["call"], sys.stdout = sys.stdout.text, real
+sent = found["sent"] = []
+shell._showtraceback = lambda kind, error, lines: sent.append([kind.__name__, "".join(lines)])  # as kernels do
+for cell in ("Row(imgae=1)", "1 / 0"):
+    shell.run_cell(cell)
 print("FOUND" + json.dumps(found))
 '''  # fmt: skip
 
@@ -138,7 +145,40 @@ def test_errors(shell: Any):
         assert "site-packages" not in text
         assert "tensorclass/" not in text
     assert "\x1b[31merror[E101]" in shell["build"]
+    assert re.search(r"--> Cell In\[\d+\], line \d+", shell["build"])
     assert "ZeroDivisionError" in shell["other"]
+    assert "ArgumentError" in shell["call"]
+    assert "good" in shell["call"]
+    assert "torch/nn/modules" not in shell["call"]  # which calls every module
+
+
+@pytest.mark.slow
+def test_errors_are_messages_of_a_kernel(shell: Any):
+    """A notebook gets an error as an error, as `nbconvert --execute` and the red box of a cell need it."""
+    assert [kind for kind, _ in shell["sent"]] == ["SchemaError", "ZeroDivisionError"]
+    assert "did you mean `image`" in shell["sent"][0][1]
+    assert "_init.py" not in shell["sent"][0][1]
+
+
+PLAIN = """
+from tensorclass import TensorClass, TensorDict
+TensorDict(a=[1.0, 2.0], batch_size=[2])[5]
+1 / 0
+import sys; sys.excepthook = lambda *error: print("MINE", error[0].__name__)
+TensorDict(a=[1.0, 2.0], batch_size=[2])[5]
+"""
+
+
+@pytest.mark.slow
+def test_errors_in_pythons_own_shell():
+    """The frames of the package are left out there too; other errors, and a hook of the user's, stay."""
+    command = [sys.executable, "-W", "ignore", "-i", "-q"]
+    done = subprocess.run(command, input=PLAIN, capture_output=True, text=True, check=True)
+    first, second = done.stderr.split("ZeroDivisionError")
+    assert first.count('File "') == 2  # of each error the line that was typed
+    assert "BatchIndexError: index 5 is out of range" in first
+    assert "Traceback" not in second
+    assert "MINE BatchIndexError" in done.stdout
 
 
 class Row(TensorClass):
