@@ -49,7 +49,7 @@ class Probed:
 
     diagnostics: tuple[Diagnostic, ...]
     answered: tuple[Diagnostic, ...]
-    narrowed: dict[str, int]
+    narrowed: dict[str, int | str]
     seen: tuple[tuple[SeenOutput | None, ...], ...]
     blind: dict[int, str]
 

@@ -34,9 +34,8 @@ def outputs(result: Any, writes: Sequence[Slot | None], label: str) -> tuple[Any
     if not isinstance(result, tuple | list):
         raise ModuleError(f"{label} declares {len(writes)} out fields ({names}) and returned {describe(result)}")
     if len(result) != len(writes):
-        what = ", ".join(map(describe, result))
         raise ModuleError(
-            f"{label} declares {len(writes)} out fields ({names}) and returned {len(result)} values ({what}); "
+            f"{label} declares {len(writes)} out fields ({names}) and returned {_several(result)}; "
             "name a field for each, or None to drop one"
         )
     return tuple(result)
@@ -51,12 +50,16 @@ def single(result: Any, slot: Slot | None, label: str) -> Any:
     if isinstance(result, tuple | list) and len(result) == 1:
         return result[0]
     if isinstance(result, tuple | list):
-        what = ", ".join(map(describe, result))
         raise ModuleError(
-            f"{label} declares one out field ({slot.label}) and returned {len(result)} values ({what}); "
+            f"{label} declares one out field ({slot.label}) and returned {_several(result)}; "
             "name a field for each in a tuple, or None to drop one"
         )
     return result
+
+
+def _several(result: Sequence[Any]) -> str:
+    kind = "" if type(result) in (tuple, list) else f", a {type(result).__name__}"
+    return f"{len(result)} values ({', '.join(map(describe, result))}){kind}"
 
 
 def _pick(result: Mapping[Any, Any], slot: Slot, label: str) -> Any:

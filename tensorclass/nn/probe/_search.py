@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,9 +25,11 @@ from ..parts._stage import Stage, module_of
 from ._copy import Isolator
 from ._effects import Reach
 from ._run import Outcome, RealTensors, Run, Tensors, empty
-from ._sizes import BATCHES, Learned, SweepSizes, accepted, alternatives, dtype_for, dtypes_of, interesting
+from ._sizes import BATCHES, Learned, SweepSizes, accepted, alternatives, divisors, dtype_for, dtypes_of, interesting
 from ._words import Words
 
+_STEPS = 8_000
+"""Operations on fake tensors in one search: about a second."""
 BLOCKING = ("E101", "E102", "E103", "E110")
 
 
@@ -72,8 +75,10 @@ class Searcher:
         self.tensors = tensors
         self.words = Words(report, stages, targets)
         self.unifier = report.state.unifier
-        self.plan = Learned()
-        self.narrowed: dict[str, int] = {}
+        uses = (use for used in (*report.reads, *report.writes) for use in used if use is not None)
+        terms = (term for use in uses for term in self.unifier.resolve(use.place.terms))
+        self.plan = Learned(steps=divisors(term for term in terms if isinstance(term, Polynomial)))
+        self.narrowed: dict[str, int | str] = {}
         self.found: list[Diagnostic] = []
         self.answered: list[Diagnostic] = []
         self.hints: dict[int, str] = {}
@@ -170,7 +175,9 @@ class Searcher:
         if outcome.error is not None and rests:
             raise Unknown("its inputs are declared with any shape, and the module rejects every shape that was tried")
         if outcome.error is not None:
-            self.hints[index] = self._fix(sweep, index, uses)
+            self.hints[index] = self._fix(sweep, index, uses, outcome.error) or self.words.left_out(
+                index, outcome.error
+            )
 
     def _search_dtypes(self, sweep: Sweep, index: int, uses: Sequence[Use]) -> bool:
         for position, use in enumerate(uses):
@@ -189,7 +196,8 @@ class Searcher:
     def _search_sizes(
         self, sweep: Sweep, index: int, names: list[str], rests: list[str], error: Exception | None
     ) -> bool:
-        sizes = interesting(self.targets[index])
+        start, told = self.steps, _numbers(error)
+        sizes = sorted(interesting(self.targets[index]), key=lambda size: size not in told)
         for rank in (1, 0, 2, 3) if rests else (0,):
             ranks = dict.fromkeys(rests, rank)
             variables = names + [f"{rest}#{i}" for rest in rests for i in range(rank)]
@@ -198,17 +206,34 @@ class Searcher:
                 tried = self.run_at(sweep, index, self.plan.with_(chosen, ranks))[1]
                 return tried.error is None and not (ranks and tried.findings)
 
-            found = {} if rests and works({}) else accepted(variables, sizes, works)
+            found = {} if rests and works({}) else accepted(variables, sizes, works, lambda _: self._may_go_on(start))
             if found or (rests and works({})):
                 self.plan.ranks.update(ranks)
-                for name in found:
-                    others = alternatives(name, found, works)
-                    self.plan.sizes[name] = (found[name], *others)  # if there are several, the sweeps use them in turn
-                    if not others and "#" not in name and found[name] in sizes:
+                others = {name: alternatives([name], found, works) for name in found}
+                fixed = [name for name in found if not others[name] and "#" not in name]
+                known = {**sweep.sizes.known, **found}
+                same = [name for name in names if fixed and known.get(name) == known[fixed[0]]]
+                alike = alternatives(same, known, works) if len(same) > 1 else []
+                for name in {**found, **dict.fromkeys(same if alike else ())}:
+                    # If there are several sizes, the sweeps use them in turn.
+                    self.plan.sizes[name] = (known[name], *(alike if name in same else others[name]))
+                for name in same[1:] if alike else ():
+                    self._narrow(index, name, same[0], *self.words.one_size(index, same[0], name))
+                for name in fixed:
+                    if found[name] in sizes and not alike:
                         text = self.words.only_size(index, plain_name(name), found[name], error)
                         self._narrow(index, name, found[name], *text)
                 return True
         return False
+
+    @property
+    def steps(self) -> int:
+        """The operations on fake tensors so far."""
+        return getattr(self.tensors, "steps", 0)
+
+    def _may_go_on(self, start: int) -> bool:
+        """Whether a search that began at a number of steps may try more; a large model is tried less often."""
+        return self.steps - start < _STEPS
 
     def _moves(self, sweep: Sweep, index: int, outcome: Outcome) -> bool:
         """If a module moves dims, the size that it declares is that of the open dim of the input."""
@@ -228,7 +253,7 @@ class Searcher:
                 found |= self._narrow(index, names[0], wanted, text, "")
         return found
 
-    def _narrow(self, index: int, name: str, size: int, message: str, hint: str) -> bool:
+    def _narrow(self, index: int, name: str, size: int | str, message: str, hint: str) -> bool:
         """Fix the size of an input dim from now on."""
         inputs = [term for place in self.report.inputs.values() for term in self.unifier.resolve(place.terms)]
         try:
@@ -266,10 +291,12 @@ class Searcher:
     def _works(self, sweep: Sweep, index: int, values: Sequence[Any]) -> bool:
         return self.run_one(index, sweep, values).error is None
 
-    def _fix(self, sweep: Sweep, index: int, uses: Sequence[Use]) -> str:
+    def _fix(self, sweep: Sweep, index: int, uses: Sequence[Use], error: Exception) -> str:
         """Find by trials what the module would accept instead."""
-        values = sweep.given[index]
-        for text, tried in self._variations(index, uses, values):
+        values, start = sweep.given[index], self.steps
+        for text, tried in self._variations(index, uses, values, _numbers(error)):
+            if not self._may_go_on(start):
+                break
             outcome = self.run_one(index, sweep, tried)
             sizes = {size for value in tried if isinstance(value, Tensor) for size in value.shape}
             flows = all(f.code == "E114" and f.given[f.dim] in sizes for f in outcome.findings)
@@ -278,7 +305,9 @@ class Searcher:
                 return text
         return ""
 
-    def _variations(self, index: int, uses: Sequence[Use], values: Sequence[Any]) -> Iterator[tuple[str, list[Any]]]:
+    def _variations(
+        self, index: int, uses: Sequence[Use], values: Sequence[Any], numbers: set[int]
+    ) -> Iterator[tuple[str, list[Any]]]:
         name = f"`{self.stages[index].name}`"
         kinds = [value.dtype.is_floating_point for value in values if isinstance(value, Tensor)]
         told = kinds != kinds[::-1] or parameter_count(self.targets[index])  # dtypes or weights show which one is right
@@ -286,16 +315,25 @@ class Searcher:
             order = ", ".join(use.slot.label for use in reversed(uses))
             yield f"{name} accepts its in fields in another order: in_fields=({order})", list(reversed(values))
         sizes = (*interesting(self.targets[index])[:32], 1)
-        for position, (use, value) in enumerate(zip(uses, values, strict=True)):
-            if isinstance(value, Tensor):
-                for text, shape, dtype in _changes(use, value, sizes):
-                    given = f"{name} accepts {text} ({self.words.made_by(use.place)})"
-                    yield given, self._with(values, position, shape, dtype)
+        given = [(p, use, v) for p, (use, v) in enumerate(zip(uses, values, strict=True)) if isinstance(v, Tensor)]
+        changes = [(p, use, v, change) for p, use, v in given for change in _changes(use, v, sizes)]
+        # Sizes that the error names come before other new ones.
+        for position, use, _, (text, shape, dtype) in sorted(
+            changes, key=lambda c: bool({*c[3][1]} - {*c[2].shape} - numbers)
+        ):
+            yield (
+                f"{name} accepts {text} ({self.words.made_by(use.place)})",
+                self._with(values, position, shape, dtype),
+            )
 
     def _with(self, values: Sequence[Any], position: int, shape: Sequence[int], dtype: torch.dtype) -> list[Any]:
         changed = list(values)
         changed[position] = self.tensors.tensor(shape, dtype, values[position].device)
         return changed
+
+
+def _numbers(error: Exception | None) -> set[int]:
+    return set(map(int, re.findall(r"\d+", str(error or ""))))
 
 
 def _changes(

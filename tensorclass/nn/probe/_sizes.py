@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import lcm
 from typing import Any
 
 import torch
@@ -25,6 +27,7 @@ _FIRST, _STEP = (48, 112, 176), 32
 _OTHERS = (8, 48, 64, 96, 128, 224)
 _PREFERRED = (torch.float32, torch.int64, torch.bool, torch.uint8, torch.complex64)
 _MOST = 32
+_MOST_STEPS = 1 << 10
 
 
 @dataclass
@@ -34,11 +37,13 @@ class Learned:
     sizes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     ranks: dict[str, int] = field(default_factory=dict)
     dtypes: dict[Path, torch.dtype] = field(default_factory=dict)
+    steps: dict[str, int] = field(default_factory=dict)
+    """For each variable what declared shapes divide it by: the numbers tried are multiples."""
 
     def with_(self, sizes: Mapping[str, int], ranks: Mapping[str, int] = types.MappingProxyType({})) -> Learned:
         """The same with some sizes and ranks set."""
         chosen = {name: (size,) for name, size in sizes.items()}
-        return Learned({**self.sizes, **chosen}, {**self.ranks, **ranks}, self.dtypes)
+        return Learned({**self.sizes, **chosen}, {**self.ranks, **ranks}, self.dtypes, self.steps)
 
 
 class Wrong(Exception):
@@ -72,7 +77,8 @@ class SweepSizes:
 
     def copy(self, plan: Learned) -> SweepSizes:
         """The same numbers, except those that another plan sets."""
-        new = SweepSizes(self.unifier, plan, self.sweep, small=self.small)
+        new = copy.copy(self)
+        new.plan = plan
         new.known = {**self.known, **{n: s[0] for n, s in plan.sizes.items() if n in self.guessed}}
         new.rests = {n: s for n, s in self.rests.items() if plan is self.plan or n not in self.guessed}
         new.guessed, new.bound = set(self.guessed), dict(self.bound)
@@ -93,8 +99,11 @@ class SweepSizes:
 
     def _guess(self, name: str) -> int:
         if name not in self.known:
-            choices = self.plan.sizes.get(name)
-            self.known[name] = choices[self.sweep % len(choices)] if choices else next(self._ladder)
+            choices, step = self.plan.sizes.get(name), self.plan.steps.get(name, 1)
+            size = choices[self.sweep % len(choices)] if choices else -(-next(self._ladder) // step) * step
+            while step > 1 and not choices and size in self.known.values():
+                size += step
+            self.known[name] = size
             self.guessed.add(name)
         return self.known[name]
 
@@ -159,6 +168,20 @@ def _root(zero: Polynomial, name: str, value: int) -> dict[str, int] | None:
     return {name: value, solved[0]: int(solved[1])}
 
 
+def divisors(sizes: Iterable[Polynomial]) -> dict[str, int]:
+    """The numbers by which names in sizes are divided, as one common multiple for each name.
+
+    >>> divisors([Polynomial.of("h") // 2, (Polynomial.of("h") + 2) // 3])
+    {'h': 6}
+    """
+    found: dict[str, int] = {}
+    for atom in (atom for size in sizes for monomial in size.terms for atom in monomial):
+        if not isinstance(atom, str):
+            inner, number = divisors([atom.numerator]), atom.denominator.constant or 1
+            found.update({n: lcm(found.get(n, 1), number * inner.get(n, 1)) for n in atom.numerator.names})
+    return {name: number for name, number in found.items() if number <= _MOST_STEPS}
+
+
 def dtype_for(family: DTypeFamily | None) -> torch.dtype:
     """The most common dtype of a family."""
     if family is None or family.dtypes is None:
@@ -218,7 +241,9 @@ def _integers(values: Iterable[Any]) -> Iterator[int]:
             yield from (item for item in value if type(item) is int)
 
 
-def accepted(variables: Sequence[str], sizes: Sequence[int], works: Callable[[dict[str, int]], bool]) -> dict[str, int]:
+def accepted(
+    variables: Sequence[str], sizes: Sequence[int], works: Callable[[dict[str, int]], bool], more: Callable[..., bool]
+) -> dict[str, int]:
     """Sizes of variables with which a module works; an empty dict if none was found."""
     single = ({name: size} for name in variables for size in (*sizes, *_OTHERS))
     alike = (dict.fromkeys(variables, size) for size in (*sizes, *_OTHERS)) if len(variables) > 1 else iter(())
@@ -228,12 +253,12 @@ def accepted(variables: Sequence[str], sizes: Sequence[int], works: Callable[[di
         for s, t in itertools.product(sizes[:8], repeat=2)
         if s != t
     )
-    tries = itertools.islice(itertools.chain(single, alike, pairs), 300)
+    tries = itertools.takewhile(more, itertools.islice(itertools.chain(single, alike, pairs), 300))
     return next((sizes for sizes in tries if works(sizes)), {})
 
 
-def alternatives(name: str, found: Mapping[str, int], works: Callable[[dict[str, int]], bool]) -> list[int]:
+def alternatives(names: Sequence[str], found: Mapping[str, int], works: Callable[[dict[str, int]], bool]) -> list[int]:
     """Other accepted sizes of one variable; empty if the found size is the only one."""
-    size = found[name]
+    size = found[names[0]]
     others = dict.fromkeys((size + 1, 2 * size, size // 2, *_OTHERS))
-    return [other for other in others if other not in (0, 1, size) and works({**found, name: other})]
+    return [other for other in others if other not in (0, 1, size) and works({**found, **dict.fromkeys(names, other)})]

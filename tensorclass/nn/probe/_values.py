@@ -26,6 +26,13 @@ _STRUCTURAL = re.compile(
 """Words in errors about shapes and types; other errors may be caused by made-up values."""
 
 
+_PAIR = re.compile(
+    r"multiplied \(\d+x(\d+) and (\d+)x|to have (\d+) channels, but got (\d+)|"
+    r"tensor a \((\d+)\) must match.* b \((\d+)\)|[Ee]xpected (?:size )?(\d+),? (?:but )?got (?:size )?(\d+)"
+)
+"""The two sizes that an error says do not fit: if they stay when other sizes are given, they are the module's."""
+
+
 def is_cheap(target: Any, values: Sequence[Any], factor: int = 1) -> bool:
     """Whether one real run of a module is cheap: its parameters, times the positions at which each is used."""
     rows = (value.values if isinstance(value, RaggedTensor) else value for value in values)
@@ -80,7 +87,7 @@ class RealRuns:
             return
         text, words = self.searcher.words.given(self.searcher.report.reads[self.index], values), self.searcher.words
         errors = [out.error for _, out in runs if out.error is not None and self._believed(out.error)]
-        if len(errors) == 2 and str(errors[0]) == str(errors[1]):
+        if len(errors) == 2 and _is_same(*errors):
             yield words.rejected(self.index, errors[0], text, "")
         if ran is None or errors:
             return
@@ -97,7 +104,7 @@ class RealRuns:
         terms = [term for use in uses for term in self.searcher.unifier.resolve(use.place.terms)]
         names = [n for term in terms for n in ([term.name] if isinstance(term, Rest) else term.names)]
         declared = not self.sweep.sizes.guessed.intersection(names)
-        if isinstance(error, IndexError) and "index out of range" in str(error):
+        if isinstance(error, IndexError) and re.search("out of (range|bounds)", str(error)):
             return declared  # a table smaller than the declared size: the made-up indices are 0 and 1
         known = declared or self.index not in self.sweep.blind or self._is_elsewhere(error)
         return _is_structural(error) and (known or isinstance(error, (TypeError, AttributeError)))
@@ -110,7 +117,8 @@ class RealRuns:
         values = [as_real(value, tensors) for value in self.other.given[self.index]]
         again = self.searcher.run_one(self.index, self.other, values, tensors=tensors)
         batches = ((again.error, self.other.batch), (error, self.sweep.batch))
-        return len({re.sub(rf"(?<!\w){batch}(?!\d)", "B", str(one)) for one, batch in batches}) == 1
+        texts = [re.sub(rf"(?<!\w){batch}(?!\d)", "B", str(one)) for one, batch in batches]
+        return _is_same(error, again.error) or texts[0] == texts[1]
 
     def _made(self, given: Sequence[Any], number: int) -> tuple[list[Any], Outcome]:
         tensors = RealTensors(self.searcher.device, number)
@@ -181,6 +189,12 @@ class RealRuns:
             if others:
                 return f"element {' and '.join(map(str, others))}", use.slot.name
         return None
+
+
+def _is_same(one: Exception, other: Exception | None) -> bool:
+    """Whether two errors say the same; of two sizes that do not fit, whatever else was given."""
+    said = {match.groups() if (match := _PAIR.search(str(error))) else str(error) for error in (one, other)}
+    return len(said) == 1
 
 
 def _is_structural(error: Exception) -> bool:

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from ...errors import SchemaError
 from ..check._declared import Report, Use
 from ..check._known import INPUT, Place
+from ..check._unify import plain_name
+from ..parts._arity import signature_of
 from ..parts._diagnostics import Diagnostic, Location
 from ..parts._stage import Stage, module_of
 from ._run import Symptom
@@ -90,6 +92,22 @@ class Words:
         message = f"dim `{dim}` is {size}: {self.who(index)}{where} takes {size} channels from `{dim}`; "
         hint = "where channels come last, move them: `x.movedim(-1, -3)`; else declare the size in the input class"
         return message + "the layout is channels first", hint
+
+    def one_size(self, index: int, one: str, other: str) -> tuple[str, str]:
+        """W205 for two dims: the message and a hint."""
+        message = (
+            f"dims `{plain_name(one)}` and `{plain_name(other)}` are one size: the only case {self.who(index)} accepts"
+        )
+        return message, "declare both with one name in the input class"
+
+    def left_out(self, index: int, error: Exception) -> str:
+        """The parameters that no in field gives, if an error speaks of what is missing."""
+        signature, how = signature_of(self.targets[index]), self.stages[index].how
+        if signature is None or not re.search(r"specif|provid|requir|missing|None", str(error)):
+            return ""
+        given = how.parameters or list(signature.parameters)[: len(self.stages[index].reads)]
+        names = [f"`{n}`" for n, p in signature.parameters.items() if p.default is None and n not in given]
+        return f"give it what it misses, `in_fields={{parameter: field}}`: {', '.join(names[:6])}" if names else ""
 
     def finding(self, index: int, found: Symptom, given: str, batch: int, expression: str) -> Diagnostic:
         """The diagnostic for a wrong output, or for an unexpected change of an input."""
