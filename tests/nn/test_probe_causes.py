@@ -1,4 +1,4 @@
-"""The build check takes sizes that declarations ask for, refuses nothing for the sizes it made up, and names the cause."""
+"""The build check tries sizes that declarations ask for, refuses nothing for made up sizes, and names causes."""
 
 from __future__ import annotations
 

@@ -99,16 +99,13 @@ class FakeTensors:
         self.kind: Any = self._private.FakeTensor
         self._fakes: dict[int, tuple[Tensor, Tensor]] = {}
         self._guard = Guard(self)
+        self.steps = 0
+        """The number of operations so far."""
 
     @property
     def work(self) -> int:
         """The approximate number of multiplications of the operations so far."""
         return self._guard.work
-
-    @property
-    def steps(self) -> int:
-        """The number of operations so far."""
-        return self._guard.steps
 
     def close(self) -> None:
         """Drop the references to real tensors."""
@@ -182,7 +179,7 @@ class Guard(TorchDispatchMode):
     def __init__(self, fakes: FakeTensors) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # of torch
         self.fakes = fakes
-        self.work = self.steps = 0
+        self.work = 0
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -198,7 +195,7 @@ class Guard(TorchDispatchMode):
             kwargs = {key: self._faked(value) for key, value in (kwargs or {}).items()}
         made = (_VIEW if name == "_unsafe_view" else func)(*args, **(kwargs or {}))
         self.work += _work(name, args, made)
-        self.steps += 1
+        self.fakes.steps += 1
         return made
 
     def _faked(self, value: Any) -> Any:

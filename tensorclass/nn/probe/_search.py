@@ -188,7 +188,7 @@ class Searcher:
             for dtype in dtypes_of(place.dtype):
                 values = list(sweep.given[index])
                 values[position] = self.tensors.tensor(values[position].shape, dtype, self.device)
-                if self._works(sweep, index, values):
+                if self.run_one(index, sweep, values).error is None:
                     self.plan.dtypes[place.path] = dtype
                     return True
         return False
@@ -196,7 +196,7 @@ class Searcher:
     def _search_sizes(
         self, sweep: Sweep, index: int, names: list[str], rests: list[str], error: Exception | None
     ) -> bool:
-        start, told = self.steps, _numbers(error)
+        more, told = self._budget(), _numbers(error)
         sizes = sorted(interesting(self.targets[index]), key=lambda size: size not in told)
         for rank in (1, 0, 2, 3) if rests else (0,):
             ranks = dict.fromkeys(rests, rank)
@@ -206,7 +206,7 @@ class Searcher:
                 tried = self.run_at(sweep, index, self.plan.with_(chosen, ranks))[1]
                 return tried.error is None and not (ranks and tried.findings)
 
-            found = {} if rests and works({}) else accepted(variables, sizes, works, lambda _: self._may_go_on(start))
+            found = {} if rests and works({}) else accepted(variables, sizes, works, more)
             if found or (rests and works({})):
                 self.plan.ranks.update(ranks)
                 others = {name: alternatives([name], found, works) for name in found}
@@ -226,14 +226,10 @@ class Searcher:
                 return True
         return False
 
-    @property
-    def steps(self) -> int:
-        """The operations on fake tensors so far."""
-        return getattr(self.tensors, "steps", 0)
-
-    def _may_go_on(self, start: int) -> bool:
-        """Whether a search that began at a number of steps may try more; a large model is tried less often."""
-        return self.steps - start < _STEPS
+    def _budget(self) -> Callable[..., bool]:
+        """Whether a search that begins now may go on; a large model is tried less often."""
+        start = getattr(self.tensors, "steps", 0)
+        return lambda *_: getattr(self.tensors, "steps", 0) - start < _STEPS
 
     def _moves(self, sweep: Sweep, index: int, outcome: Outcome) -> bool:
         """If a module moves dims, the size that it declares is that of the open dim of the input."""
@@ -288,14 +284,11 @@ class Searcher:
         self.plan.sizes.update({name: (size,) for name, size in first.items()})
         return True
 
-    def _works(self, sweep: Sweep, index: int, values: Sequence[Any]) -> bool:
-        return self.run_one(index, sweep, values).error is None
-
     def _fix(self, sweep: Sweep, index: int, uses: Sequence[Use], error: Exception) -> str:
         """Find by trials what the module would accept instead."""
-        values, start = sweep.given[index], self.steps
+        values, more = sweep.given[index], self._budget()
         for text, tried in self._variations(index, uses, values, _numbers(error)):
-            if not self._may_go_on(start):
+            if not more():
                 break
             outcome = self.run_one(index, sweep, tried)
             sizes = {size for value in tried if isinstance(value, Tensor) for size in value.shape}
@@ -315,21 +308,15 @@ class Searcher:
             order = ", ".join(use.slot.label for use in reversed(uses))
             yield f"{name} accepts its in fields in another order: in_fields=({order})", list(reversed(values))
         sizes = (*interesting(self.targets[index])[:32], 1)
-        given = [(p, use, v) for p, (use, v) in enumerate(zip(uses, values, strict=True)) if isinstance(v, Tensor)]
-        changes = [(p, use, v, change) for p, use, v in given for change in _changes(use, v, sizes)]
-        # Sizes that the error names come before other new ones.
-        for position, use, _, (text, shape, dtype) in sorted(
-            changes, key=lambda c: bool({*c[3][1]} - {*c[2].shape} - numbers)
-        ):
-            yield (
-                f"{name} accepts {text} ({self.words.made_by(use.place)})",
-                self._with(values, position, shape, dtype),
-            )
-
-    def _with(self, values: Sequence[Any], position: int, shape: Sequence[int], dtype: torch.dtype) -> list[Any]:
-        changed = list(values)
-        changed[position] = self.tensors.tensor(shape, dtype, values[position].device)
-        return changed
+        changes = [
+            (p, use, value, *change) for p, (use, value) in enumerate(zip(uses, values, strict=True))
+            if isinstance(value, Tensor) for change in _changes(use, value, sizes)
+        ]  # fmt: skip
+        changes.sort(key=lambda c: bool({*c[4]} - {*c[2].shape} - numbers))  # sizes that the error names come first
+        for position, use, value, text, shape, dtype in changes:
+            changed = list(values)
+            changed[position] = self.tensors.tensor(shape, dtype, value.device)
+            yield f"{name} accepts {text} ({self.words.made_by(use.place)})", changed
 
 
 def _numbers(error: Exception | None) -> set[int]:
