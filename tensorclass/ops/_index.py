@@ -259,11 +259,6 @@ class IndexOps(NameOps):
             return self._through("_index", index)  # type: ignore[no-any-return]  # a stack of this class
         size = self._batch_size
         leaves: list[Tensor] = []
-        if type(index) is int:
-            if not size or not -size[0] <= index < size[0]:
-                self._normalised(index)
-            names = self._names
-            return self._each(lambda leaf: leaf[index], size[1:], names and names[1:])
         if type(index) is Tensor and size and index.ndim == 1 and index.dtype is torch.int64:
             twin = self._open(leaves)
             if leaves:

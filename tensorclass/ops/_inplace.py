@@ -117,10 +117,8 @@ class InplaceOps(IndexOps):
         if self._beside(source, targets, sources, "whole", whole) is None:
             return False
         holder = None if self._stacked else store_of(self)
-        return copied_alike(
-            targets, sources, lambda: not given and source._batch_size == self._batch_size and self._is_rigid(),
-            non_blocking, holder=holder,
-        )  # fmt: skip
+        declared = not given and source._batch_size == self._batch_size and self._is_rigid()
+        return copied_alike(targets, sources, declared, non_blocking, holder=holder)
 
     def _update_in_place(self, values: Mapping[Any, Any], non_blocking: bool) -> Self:
         return InplaceOps.update_(self, values, non_blocking=non_blocking)
@@ -239,20 +237,23 @@ class InplaceOps(IndexOps):
         kind, given = type(index), type(value) is dict and not whole
         if (kind is not int and kind is not slice) or not (type(value) is type(self) or given):
             return False
-        own = store_of(self)  # reading its slots is faster
+        typed = self._layered
+        own: Any = self._store if typed else store_of(self)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # reading its slots is faster
         size = () if own._stacked else own._batch_size  # a stack would compute it from all its members
         if not size or (kind is int and not -size[0] <= index < size[0]):
             return False
+        pair: Any = self
+        if typed and own._plain and not (given or self.__tensorclass_options__.frozen):  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a typed class
+            pair, value = own, value._store  # nothing below has a class that could refuse
+            if type(value) is not type(own):
+                return False
         leaves: list[Tensor] = []
         sources: list[Tensor] = []
-        if self._beside(value, leaves, sources, "index", whole) is None or not leaves:
+        if pair._beside(value, leaves, sources, "index", whole) is None or not leaves:
             return False
         rows = None if kind is int else len(range(*index.indices(size[0])))
-
-        def alike() -> bool:
-            return kind is int and not given and value._batch_size == size[1:] and self._is_rigid()
-
-        return copied_alike(leaves, sources, alike, index=index, holder=own, rows=rows)
+        declared = typed and kind is int and not given and value._batch_size == size[1:] and self._is_rigid()
+        return copied_alike(leaves, sources, declared, False, index, rows, own)
 
     def _fill_at(self, index: Any, value: Any, key: str | None = None) -> bool:
         """Write a number to the elements at an int, a slice or a mask; False for the general path."""

@@ -70,42 +70,41 @@ def _kept(index: Any, written: list[Tensor]) -> Any:
 
 
 def copied_alike(
-    leaves: list[Tensor], sources: list[Tensor], alike: Callable[[], bool] = bool, non_blocking: bool = False,
-    index: Any = None, holder: Any = None, rows: int | None = WHOLE,
+    leaves: list[Tensor], sources: list[Tensor], declared: bool = False, non_blocking: bool = False,
+    index: Any = None, rows: int | None = WHOLE, holder: Any = None,
 ) -> bool:  # fmt: skip
     """Copy sources with equal dtypes and shapes into writable leaves; else copy nothing, return False.
 
     Args:
         leaves: the tensors that are written, or hold what is written.
         sources: one for each leaf.
-        alike: whether a declaration and the batch sizes say that dtypes and shapes are the same.
+        declared: a declaration and the batch sizes say that dtypes and shapes are the same.
         non_blocking: whether copies may be asynchronous.
-        index: the elements of the leaves to write; by default all of them.
-        holder: the store that remembers this kind of write.
+        index: which elements of the leaves are written; all of them when omitted.
         rows: how many elements the index takes, see `KnownWrite`.
+        holder: the store that remembers this kind of write.
     """
     traced = is_dynamo_compiling()  # dynamo can't call the check, nor ask whether inference mode made a tensor
     known: Any = None if traced else getattr(holder, "_known_write", None)
-    fits = known is not None and known.rows == rows and known.tensors == 2 * len(leaves)
-    if not (fits and known.check(*leaves, *sources)):
-        same = alike()
-        targets = leaves if same or index is None else [leaf[index] for leaf in leaves]
-        if not (same or _alike(targets, sources)):
+    fits = known is not None and known.rows == rows and known.declared is declared and known.leaves == len(leaves)
+    if not (fits and (known.check(*leaves) if declared else known.check(*leaves, *sources))):
+        targets = leaves if declared or index is None else [leaf[index] for leaf in leaves]
+        if not (declared or _alike(targets, sources)):
             return False
         if traced:
             if True in [leaf.requires_grad or not leaf.is_contiguous() for leaf in leaves]:
                 return False
-            targets = [leaf[index] for leaf in leaves] if same and index is not None else targets
+            targets = leaves if index is None else [leaf[index] for leaf in leaves]
             _copy(targets, apart(targets, sources), non_blocking)
             return True
         if _any_tracked(*leaves) or not all(map(_contiguous, leaves)) or any(map(_inference, leaves)):
             return False
         if holder is not None:
-            _note(holder, rows, leaves, sources)
+            _note(holder, known, rows, declared, leaves, sources)
     if index is None:
         _copy(leaves, apart(leaves, sources), non_blocking)
         return True
-    if _interpreters() is not None or _aliases(tuple(leaves), {}, tuple(sources)):
+    if _aliases(tuple(leaves), {}, tuple(sources)) or _interpreters() is not None:
         sources = apart([leaf[index] for leaf in leaves], sources)
     for leaf, source in zip(leaves, sources):  # noqa: B905  # a keyword takes time
         leaf[index] = source  # torch creates no object for this view
@@ -149,29 +148,32 @@ class KnownWrite(NamedTuple):
 
     Args:
         rows: how many elements an index takes, None for an int, `WHOLE` without an index.
+        declared: a declaration speaks for the sources, so that only leaves are compared.
         left: how often a write of another kind may still be remembered instead.
-        tensors: how many there are.
+        leaves: how many there are.
         check: compares, in one call, what the look at each tensor depended on: class, dtype, device, shape, strides,
             whether autograd tracks it and inference mode made it, and the modes and transforms that are on.
     """
 
     rows: int | None
-    left: int
-    tensors: int = 0
+    declared: bool
+    left: int = 4
+    leaves: int = -1
     check: Callable[..., bool] = bool
 
 
-def _note(holder: Any, rows: int | None, leaves: list[Tensor], sources: list[Tensor]) -> None:
-    """Remember a write that went well, the second of its kind at the earliest: it takes as long as several writes."""
-    known = getattr(holder, "_known_write", None)
-    if known is None or known.rows != rows:
-        holder._known_write = KnownWrite(rows, 4)
+def _note(
+    holder: Any, known: Any, rows: int | None, declared: bool, leaves: list[Tensor], sources: list[Tensor]
+) -> None:
+    """Remember a write that fits, the second of its kind at the earliest: it takes as long as several writes."""
+    if known is None or known.rows != rows or known.declared is not declared:
+        holder._known_write = KnownWrite(rows, declared)
     elif known.left:
-        tensors = (*leaves, *sources)
+        tensors = leaves if declared else [*leaves, *sources]
         sizes: Any = [list(tensor.shape) for tensor in tensors]
-        strides: Any = [list(leaf.stride()) for leaf in leaves] + [[None] * source.ndim for source in sources]
-        guards = _Guards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
-        holder._known_write = KnownWrite(rows, known.left - 1, len(tensors), guards.check)  # at once: others read it
+        strides: Any = [[*leaf.stride()] if i < len(leaves) else [None] * leaf.ndim for i, leaf in enumerate(tensors)]
+        check = _Guards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
+        holder._known_write = KnownWrite(rows, declared, known.left - 1, len(leaves), check)  # at once: others read it
 
 
 _Guards: Any = torch._C._dynamo.guards.TensorGuards

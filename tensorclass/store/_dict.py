@@ -242,11 +242,9 @@ class TensorDict(TensorDictBase):
             return self if write else self._of(data, self._batch_size, self._device, self._names, True)
         if whole and len(found) != len(data):
             return None
-        keys = [*data] if whole else [*found]
-        partners: Any = found.values() if not whole or [*found] == keys else [found.get(key, _ABSENT) for key in keys]
-        for key, source in zip(keys, [*partners]):  # noqa: B905  # a keyword takes time
-            leaf = data.get(key, _ABSENT)
-            if type(leaf) is type(source) is Tensor:
+        for key in data if whole else found:
+            leaf, source = data.get(key, _ABSENT), found.get(key, _ABSENT)
+            if type(leaf) is Tensor and type(source) is Tensor:
                 mine.append(leaf)
                 theirs.append(source)
             elif isinstance(leaf, TensorCollection):
