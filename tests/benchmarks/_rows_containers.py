@@ -67,7 +67,7 @@ WRITES.add(
     "y[i] = row, 1000 times",
     "for i, row in enumerate(rows): y[i] = row",
     "for i, row in enumerate(rows):\n    for k, v in y.items(): v[i] = row[k]",
-    samples=LONG,
+    samples=(*LONG, "1000 rows of 8"),
     floor=None,
 )
 _write("unchanged batch size", "x.batch_size = x.batch_size; x", None)

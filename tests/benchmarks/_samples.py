@@ -51,6 +51,7 @@ SAMPLES = {
     "8 + optional": Sample(8, optional=True),
     "8, batch ()": Sample(8, batch=()),
     "1000 rows": Sample(4, batch=(1000,)),
+    "1000 rows of 8": Sample(8, batch=(1000,)),
     "5 levels": Sample(2, depth=4),
 }
 
