@@ -243,10 +243,9 @@ class InplaceOps(IndexOps):
         if not size or (kind is int and not -size[0] <= index < size[0]):
             return False
         pair: Any = self
-        if typed and own._plain and not (given or self.__tensorclass_options__.frozen):  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a typed class
+        frozen = typed and self.__tensorclass_options__.frozen  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a typed class
+        if typed and not (given or frozen) and own._plain and type(value._store) is type(own):
             pair, value = own, value._store  # nothing below has a class that could refuse
-            if type(value) is not type(own):
-                return False
         leaves: list[Tensor] = []
         sources: list[Tensor] = []
         if pair._beside(value, leaves, sources, "index", whole) is None or not leaves:

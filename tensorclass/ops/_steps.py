@@ -80,7 +80,7 @@ def copied_alike(
         sources: one for each leaf.
         declared: a declaration and the batch sizes say that dtypes and shapes are the same.
         non_blocking: whether copies may be asynchronous.
-        index: which elements of the leaves are written; all of them when omitted.
+        index: the elements of the leaves to write; by default all of them.
         rows: how many elements the index takes, see `KnownWrite`.
         holder: the store that remembers this kind of write.
     """
