@@ -117,10 +117,10 @@ class KeyOps(LazyOps):
         """
         flag(inplace=inplace) if inplace is not False else None
         seen = self._entries() if inplace else None
-        result = self._without({unravel_key_to_tuple(key) for key in keys})
+        result = self._without([(key,) if type(key) is str else unravel_key_to_tuple(key) for key in keys])
         return self._adopt(result, seen) if inplace else result
 
-    def _without(self, paths: set[Path]) -> Any:
+    def _without(self, paths: Sequence[Path]) -> Any:
         if self._stacked:
             return self._untyped("exclude", *paths)
         deeper = [path for path in paths if len(path) > 1]
@@ -130,7 +130,7 @@ class KeyOps(LazyOps):
                 kept.pop(path[0], None)
         for key, value in kept.items():
             if type(value) is not Tensor and isinstance(value, KeyOps):
-                below = {path[1:] for path in deeper if path[0] == key} if deeper else ()
+                below = [path[1:] for path in deeper if path[0] == key] if deeper else ()
                 kept[key] = value._without(below) if below else value._twin()
         return self._laid(kept)
 
@@ -171,7 +171,7 @@ class KeyOps(LazyOps):
         """
         pairs = [(unravel_key_to_tuple(old), unravel_key_to_tuple(new)) for old, new in mapping.items()]
         values = [(new, self._raw(old)) for old, new in pairs if strict or old in self]
-        result = self._without({old for old, _ in pairs})
+        result = self._without([old for old, _ in pairs])
         for new, value in values:
             if new in result:
                 raise KeySetError(f"rename_keys: `{join_path(new)}` is already an entry")
@@ -268,7 +268,7 @@ class KeyOps(LazyOps):
             for path, value in [*found, *[(path, default) for path in lacking if default is not UNSET]]:
                 MappingOps.set(part, path, value)
             parts.append(part)
-        rest = self._without(set(every))
+        rest = self._without(every)
         if not reproduce_struct:
             KeyOps.filter_empty_(rest)
         if inplace:

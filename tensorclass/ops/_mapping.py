@@ -354,10 +354,11 @@ class MappingOps(ReadingOps):
         values = source._tensors_by_key() if isinstance(source, MappingOps) else source
         if type(values) is not dict:
             return False
-        if not all([type(key) is str and isinstance(value, Tensor) for key, value in values.items()]):
+        open_to_all = type(self) is self._dense and self._device is None  # stores tensors of its batch size unchecked
+        taken = open_to_all and all_begin_with(self._batch_size, values)
+        if not taken and not all([type(key) is str and isinstance(value, Tensor) for key, value in values.items()]):
             return False
-        declares = type(self) is not self._dense or self._device is not None  # otherwise tensors are stored unchecked
-        checked = self._check_all(values) if declares or not all_begin_with(self._batch_size, values) else values
+        checked = values if taken else self._check_all(values)
         if checked:
             self._require_unlocked("write", next(iter(checked)))
         self._put_all(checked)

@@ -97,7 +97,7 @@ def copied_alike(
             targets = leaves if index is None else [leaf[index] for leaf in leaves]
             _copy(targets, apart(targets, sources), non_blocking)
             return True
-        if _any_tracked(*leaves) or not all(map(_contiguous, leaves)) or any(map(_inference, leaves)):
+        if not surely_writable(leaves):
             return False
         if holder is not None:
             _note(holder, known, rows, declared, leaves, sources)
@@ -140,7 +140,22 @@ def apart(targets: list[Tensor], sources: list[Tensor], own: bool = True) -> lis
         return [source.clone() for source in sources] if len(targets) > 1 or not own else sources
     if _interpreters() is not None:  # tensors inside a function transform have no address
         return [source.clone() for source in sources]
-    return _copied_apart(targets, sources, own) if _aliases(tuple(targets), {}, tuple(sources)) else sources
+    shared = _aliases(tuple(targets), {}, tuple(sources)) and _share(targets, sources)
+    return _copied_apart(targets, sources, own) if shared else sources
+
+
+def surely_writable(leaves: list[Tensor]) -> bool:
+    """Whether torch can write all leaves in place, by one look at each; False also where in doubt."""
+    return not _any_tracked(*leaves) and all(map(_contiguous, leaves)) and not any(map(_inference, leaves))
+
+
+def _share(targets: list[Tensor], sources: list[Tensor]) -> bool:
+    """Whether a source is in the storage of a target, where some do share one: sources may, as rows of one tensor."""
+    try:
+        places = {target.untyped_storage()._cdata for target in targets}
+        return not places.isdisjoint([source.untyped_storage()._cdata for source in sources])
+    except NotImplementedError:  # of tensors without a storage
+        return True
 
 
 class KnownWrite(NamedTuple):
@@ -189,11 +204,14 @@ def any_tracked(leaves: Sequence[Tensor]) -> bool:
     return True in [leaf.requires_grad for leaf in leaves] if is_dynamo_compiling() else _any_tracked(*leaves)
 
 
-def all_begin_with(size: torch.Size, values: dict[str, Tensor]) -> bool:
-    """Whether all values are plain tensors whose leading dims are the batch size."""
+def all_begin_with(size: torch.Size, values: dict[Any, Any]) -> bool:
+    """Whether all keys are plain strings and all values plain tensors whose leading dims are the batch size."""
     dims = len(size)
     try:
-        return all([type(value) is Tensor and value.shape[:dims] == size for value in values.values()])
+        for key, value in values.items():
+            if type(key) is not str or type(value) is not Tensor or value.shape[:dims] != size:
+                return False
+        return True
     except RuntimeError:  # the shape of a strided nested tensor can't be read
         return False
 

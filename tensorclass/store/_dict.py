@@ -206,12 +206,15 @@ class TensorDict(TensorDictBase):
         return self._of(data, batch_size, self._device, names, True)
 
     def _twin(self) -> Self:
-        data = self._data.copy()
-        plain = self._plain  # after the copy, as in `_open`
+        new = _new(type(self))
+        new._data = data = self._data.copy()
+        new._plain = plain = self._plain  # after the copy, as in `_open`
         for key, value in () if plain else data.items():
             if type(value) is not Tensor and isinstance(value, TensorCollection):
                 data[key] = value._twin()
-        return self._of(data, self._batch_size, self._device, self._names, plain)
+        new._batch_size, new._device, new._names = self._batch_size, self._device, self._names
+        new._lock = None
+        return new
 
     def _open(self, leaves: list[Tensor], kind: Kind = BATCHED) -> Self:
         data = self._data.copy()
@@ -533,7 +536,7 @@ class TensorDict(TensorDictBase):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         new = self._of({}, self._batch_size, self._device, self._names, self._plain)
         memo[id(self)] = new
-        new._data = {key: deepcopied(value, memo) for key, value in self._data.copy().items()}
+        new._data = deepcopied(self._data.copy(), memo)
         return new
 
     # ---- pickling ------------------------------------------------------------------------------------------------

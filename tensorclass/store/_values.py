@@ -62,25 +62,30 @@ def stacked(value: Any) -> Any:
     return torch.stack(parts) if len(shapes) == 1 and None not in shapes else None
 
 
-def deepcopied(value: Any, memo: dict[int, Any]) -> Any:
-    """Deep-copy an entry: a plain tensor that doesn't share its storage is cloned, and recorded in the memo."""
-    if type(value) is not Tensor or id(value) in memo or not _is_simple(value):
-        return deepcopy(value, memo)
-    storage, noted = value.untyped_storage(), memo.setdefault("torch", {})  # type: ignore[call-overload]  # torch reads the memo
-    if storage._cdata in noted or storage.nbytes() != value.nbytes:
-        return deepcopy(value, memo)
-    memo[id(value)] = new = value.clone()
-    noted[storage._cdata] = new.untyped_storage()
-    return new
-
-
-def _is_simple(value: Tensor) -> bool:
-    """Whether a tensor has only elements: no gradient, no attributes, no special layout."""
-    if value.requires_grad or value.layout is not torch.strided or not (value.is_cpu or value.is_cuda):
-        return False
-    if value.is_nested or value.is_quantized or value.is_conj() or value.is_neg() or value.is_inference():
-        return False
-    return value.is_contiguous() and value.grad is None and not value.__dict__ and foreach_is_safe()
+def deepcopied(data: dict[str, Any], memo: dict[int, Any]) -> dict[str, Any]:
+    """Deep-copy the entries of a dict, in place; plain tensors that don't share their storage are cloned."""
+    noted: dict[int, Any] = memo.setdefault("torch", {})  # type: ignore[call-overload]  # torch reads the memo
+    own: list[tuple[str, Tensor, int]] = []
+    rest: list[str] = []
+    for key, value in data.items():
+        if type(value) is Tensor and value.layout is torch.strided and not value.requires_grad and not value.__dict__:
+            storage = value.untyped_storage()
+            place = storage._cdata
+            special = place in noted or id(value) in memo or value.dtype.is_complex or value.grad is not None
+            if not special and storage.nbytes() == value.nbytes and value.is_contiguous():
+                noted[place] = storage  # so that a second tensor over it is copied after it, as a view of the copy
+                own.append((key, value, place))
+                continue
+        rest.append(key)
+    leaves = [value for _, value, _ in own]
+    fused = len(leaves) > 3 and foreach_is_safe()
+    clones = torch._foreach_clone(leaves) if fused else [leaf.clone() for leaf in leaves]  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
+    for (key, value, place), new in zip(own, clones):  # noqa: B905  # a keyword takes time
+        memo[id(value)] = data[key] = new
+        noted[place] = new.untyped_storage()
+    for key in rest:  # last: they may be views of what was cloned
+        data[key] = deepcopy(data[key], memo)
+    return data
 
 
 def _native(array: Any) -> Any:

@@ -259,13 +259,14 @@ class LazyBase(TensorDictBase):
         return entries.Entries(self)
 
     def _outline(self) -> dict[str, Any]:
-        if not self._members:
-            return {}
         members = list(self._members)  # a snapshot: other threads may write to it
-        first = members[0]._outline().copy()
-        found = {key: first[key] for key in entries.shared_keys([first, *[m._outline() for m in members[1:]]])}
+        if not members:
+            return {}
+        tables = entries.outlines(members)
+        first = tables[0] = tables[0].copy()  # whose keys and values are read one after the other
+        found = {key: first[key] for key in entries.shared_keys(tables)}
         for key, value in found.items():
-            if isinstance(value, TensorCollection):
+            if type(value) is not Tensor and isinstance(value, TensorCollection):
                 values = [value, *[member._outline().get(key) for member in members[1:]]]
                 if all([isinstance(value, TensorCollection) for value in values]):
                     found[key] = self._restack(values, self.stack_dim)

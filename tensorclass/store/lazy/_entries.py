@@ -97,15 +97,21 @@ class Uneven(Entry):
 
 def common_keys(members: Sequence[Any]) -> list[str]:
     """The keys that every member has, in the order of the first."""
-    return shared_keys([member._outline() for member in members]) if members else []
+    return shared_keys(outlines(members)) if members else []
+
+
+def outlines(members: Sequence[Any]) -> list[dict[str, Any]]:
+    """The entries of each member, for a look at keys and classes."""
+    return [member._data if type(member) is TensorDict else member._outline() for member in members]
 
 
 def shared_keys(tables: Sequence[dict[str, Any]]) -> list[str]:
     """The keys that every dict has, in the order of the first."""
-    first = tables[0]
-    keys = list(first)
-    different = [table for table in tables[1:] if list(table) != keys]
-    return [key for key in keys if all(key in table for table in different)]
+    found = [*map(list, tables)]
+    keys = found[0]
+    if found.count(keys) == len(found):
+        return keys
+    return [key for key in keys if all([key in table for table in tables])]
 
 
 def exclusive_keys(members: Sequence[Any]) -> dict[str, list[int]]:

@@ -221,8 +221,10 @@ class LazyShapes(LazyIndex):
         fits = -1 in head or torch.Size(head).numel() == size[: len(size) - kept].numel()
         if kept and fits and tuple(shape[len(head) :]) == size[-kept:]:  # else the -1 is inferred, as for tensors
             return self._reshaped_head(head, size[:-kept], op)
-        total = sum([_numel(member) for member in self._members])
+        total = sum([_numel(member) for member in self._members]) if ragged else size.numel()
         new = infer_shape(shape, total, op=op)
+        if new == size:
+            return self._twin()
         if not ragged:
             lead = size[:dim].numel()
             for at, n in enumerate(new):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from ..._flags import flags
@@ -20,7 +21,7 @@ from ...ops._inplace import InplaceOps
 from ...ops._join import JoinOps
 from ...ops._lengths import Ragged, has_lengths
 from ...ops._mapping import MappingOps
-from ...ops._steps import AtMember, Copy
+from ...ops._steps import AtMember, Copy, surely_writable
 from ...ops._writable import require_writable, scalar_like, takes
 from .._dict import TensorDict
 from .._fitting import mismatch
@@ -208,29 +209,43 @@ class LazyWrites(LazyBase):
         if parts is not None:
             return [(AtMember(self, None), self._plan_at(parts, source, prefix, wanted), prefix)]  # type: ignore[list-item]  # commits as a node does
         plan: list[Copy] = []
-        if type(source) is dict and len(source) == 1 and wanted is None and self._plan_rows(source, prefix, plan):
+        dense = type(source) is TensorDict and source._plain and source._batch_size == self._batch_size
+        rows = source if type(source) is dict else source._data.copy() if dense else {}
+        if rows and wanted is None and self._plan_rows(rows, prefix, plan):
             return plan
         shares = self._spread_source(source, self._batch_size, self.stack_dim, ())
         for member, share in zip(self._members, shares, strict=True):
             plan += member._plan(share, prefix, None, None, wanted)
         return plan
 
+    def _copied_alike(self, source: Any, whole: bool, non_blocking: bool) -> bool:
+        plan: list[Copy] = []
+        fits = type(source) is dict and (not whole or source.keys() == self._outline().keys())
+        if not fits or not self._plan_rows(source, (), plan):
+            return super()._copied_alike(source, whole, non_blocking)
+        self._write(plan, non_blocking)
+        return True
+
     def _plan_rows(self, source: dict[Any, Any], prefix: Path, plan: list[Copy]) -> bool:
-        """The common plan: one tensor with a row for each member; False for the general path."""
-        key, value = next(iter(source.items()))
-        path = unravel_key_to_tuple(key)
-        if path[1:] or type(value) is not Tensor or value.ndim <= self.stack_dim:
-            return False
-        rows = value.unbind(self.stack_dim)
-        leaves = [member._data.get(path[0]) if isinstance(member, TensorDict) else None for member in self._members]
-        if len(rows) != len(leaves):
-            return False
-        for leaf, row in zip(leaves, rows, strict=True):
-            if type(leaf) is not Tensor or leaf.shape != row.shape or leaf.dtype is not row.dtype:
+        """The common plan: tensors with a row for each member; False for the general path."""
+        tables = [member._data if isinstance(member, TensorDict) else {} for member in self._members]
+        found: list[Copy] = []
+        for key, value in source.items():
+            if type(key) is not str or type(value) is not Tensor or value.ndim <= self.stack_dim:
                 return False
-        for leaf, row in zip(leaves, rows, strict=True):
-            require_writable(leaf, (*prefix, *path))  # type: ignore[arg-type]  # a tensor: checked by the loop above
-            plan.append((leaf, row, (*prefix, *path)))  # type: ignore[arg-type]  # as above
+            rows, path = value.unbind(self.stack_dim), (*prefix, key)
+            if not rows or len(rows) != len(tables):
+                return False
+            shape, dtype = rows[0].shape, value.dtype
+            for table, row in zip(tables, rows, strict=True):
+                leaf = table.get(key)
+                if type(leaf) is not Tensor or leaf.shape != shape or leaf.dtype is not dtype:
+                    return False
+                found.append((leaf, row, path))
+        if is_dynamo_compiling() or not surely_writable([leaf for leaf, _, _ in found]):
+            for leaf, _, path in found:
+                require_writable(leaf, path)
+        plan += found
         return True
 
     def _plan_at(self, parts: Any, source: Any, prefix: Path, wanted: list[Path] | None) -> list[Copy]:
@@ -337,25 +352,17 @@ class LazyWrites(LazyBase):
         """Fill one entry of every member with a number; a nested container is filled at every depth."""
         path = unravel_key_to_tuple(key)
         found = [member._read(path) for member in self._members]
-        if all([type(entry) is Tensor and takes(entry, value) for entry in found]):
-            self._refuse_frozen("fill")
-            for entry in found:
-                entry.fill_(value)
-            return self
-        if not any([isinstance(entry, TensorCollection) for entry in found]):
+        plain = all([type(entry) is Tensor and takes(entry, value) for entry in found])
+        if not plain and not any([isinstance(entry, TensorCollection) for entry in found]):
             return InplaceOps.set_(self, path, value)
-        leaves = [leaf for entry in found for leaf in (entry._leaves(VALUES) if _is_node(entry) else [entry])]
-        self._require_fillable(leaves, value)
+        leaves = found if plain else [leaf for entry in found for leaf in _leaves_of(entry)]
+        self._refuse_frozen("fill")
+        for leaf in () if plain else leaves:
+            scalar_like(value, leaf)
+            require_writable(leaf, ())
         for leaf in leaves:
             leaf.fill_(value)
         return self
-
-    def _require_fillable(self, leaves: list[Tensor], value: float | bool) -> None:
-        self._refuse_frozen("fill")
-        for leaf in leaves:
-            if not takes(leaf, value):
-                scalar_like(value, leaf)
-                require_writable(leaf, ())
 
     def where(
         self, condition: Tensor, other: Any, *, out: Any = None, pad: int | bool | None = None,
@@ -377,8 +384,8 @@ class LazyWrites(LazyBase):
         return MappingOps.update(out, result, inplace=True)
 
 
-def _is_node(value: Any) -> bool:
-    return isinstance(value, (TensorCollection, Node))
+def _leaves_of(entry: Any) -> list[Tensor]:
+    return entry._leaves(VALUES) if isinstance(entry, (TensorCollection, Node)) else [entry]
 
 
 _ABSENT: Any = object()
