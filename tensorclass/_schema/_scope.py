@@ -67,14 +67,14 @@ def _readable(layer: Mapping[str, Any]) -> MutableMapping[str, Any]:
 
 def is_open(annotation: Any) -> bool:
     """Whether an annotation contains a string or forward reference."""
-    if isinstance(annotation, str | ForwardRef):
+    if isinstance(annotation, (str, ForwardRef)):
         return True
-    if get_origin(annotation) is typing.Literal:
+    inner = () if type(annotation) is type else get_args(annotation)
+    origin = get_origin(annotation) if inner else None
+    if origin is typing.Literal:
         return False
-    inner = get_args(annotation)
-    if get_origin(annotation) is typing.Annotated:
-        inner = inner[:1]
-    return any(is_open(part) for part in inner if part is not annotation)
+    inner = inner[:1] if origin is typing.Annotated else inner
+    return True in [is_open(part) for part in inner if part is not annotation]
 
 
 def _evaluate(annotation: Any, globalns: Mapping[str, Any], names: MutableMapping[str, Any]) -> Any:

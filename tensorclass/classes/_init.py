@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from functools import wraps
 from typing import Any
 
 import torch
@@ -46,6 +47,10 @@ WIDE = 16
 """From this number of fields, the slow path gets `locals()`: repeating every argument would increase compile time."""
 
 
+MANY = 100
+"""From here on arguments by keyword are put in order first."""
+
+
 class Given(Enum):
     """Sentinels for arguments in the generated code; an enum, because dynamo supports enums."""
 
@@ -66,6 +71,18 @@ SPACE.update(
     _new=object.__new__, _TensorDict=TensorDict, _ABSENT=ABSENT, _DEFAULT=DEFAULT, _type=type, _len=len, _object=object,
     **{f"_{kind.__name__}": kind for kind in EXACT},
 )  # fmt: skip
+
+
+def _in_order(init: Any) -> Callable[..., None]:
+    """A constructor that passes its arguments on by position: Python compares each keyword with every parameter."""
+    code = init.__code__
+    parameters = [*zip(code.co_varnames[1 : code.co_argcount], init.__defaults__, strict=True)]
+
+    @wraps(init)
+    def ordered(self: Any, /, *args: Any, **given: Any) -> None:
+        init(self, *args, *[given.pop(name, default) for name, default in parameters[len(args) :]], **given)
+
+    return ordered
 
 
 class InitBuilder:
@@ -99,7 +116,8 @@ class InitBuilder:
         plain = all(spec.kind == "tensor" for spec in self.fields)
         checks = "\n".join("            " + line for line in self.lines) if fast else "            break"
         text = HEAD.format(parameters=self._parameters(), checks=checks, plain=plain, given=given, post=post)
-        return compile_function(text, "__init__", self.cls, self.names, SPACE)
+        made = compile_function(text, "__init__", self.cls, self.names, SPACE)
+        return made if len(self.fields) < MANY else _in_order(made)
 
     def _parameters(self) -> str:
         positional: list[str] = []

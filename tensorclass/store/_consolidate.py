@@ -258,6 +258,14 @@ def cut(block: Tensor, shapes: Sequence[Shape]) -> list[Tensor]:
     ]
 
 
+def has_own_storage(entries: dict[str, Any]) -> bool:
+    """Whether a tensor of this level is all of its storage: so there is no block, and no look at the levels below."""
+    first = next((value for value in list(entries.values()) if type(value) is Tensor), None)
+    if first is None or first.is_nested or first.layout is not torch.strided:
+        return False
+    return first.untyped_storage().nbytes() == first.nbytes
+
+
 def block_of(leaves: Sequence[Tensor]) -> Tensor | None:
     """The block, if the leaves are its consecutive views; else None."""
     ends = [*leaves[:1], *leaves[-1:]]  # which say it of most, so that each level of a nested container takes one look

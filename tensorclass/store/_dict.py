@@ -40,7 +40,7 @@ from ..ops._nesting import build, nested_entries
 from ..ops._operands import Layout
 from ..ops._reading import ReadingOps
 from ..ops._steps import KnownWrite
-from ._consolidate import block_of, hollow, restore
+from ._consolidate import block_of, has_own_storage, hollow, restore
 from ._fitting import Replaced, at_once, below, fits, mismatch, missing, named_like, same_tail, within
 from ._relaid import Relaid as Relaid
 from ._values import as_tensor, deepcopied, holds, stacked
@@ -554,7 +554,7 @@ class TensorDict(TensorDictBase):
             self._set_lock(None)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        leaves = self._leaves(STORAGE)
+        leaves = [] if has_own_storage(self._data) else self._leaves(STORAGE)
         block = block_of(leaves)
         if block is not None:  # as one block: each single leaf would pickle the whole storage
             shell, shapes = hollow(self, leaves)

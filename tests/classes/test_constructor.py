@@ -484,3 +484,42 @@ def test_a_class_of_many_fields_names_the_one_that_is_wrong() -> None:
         given["f0"]
     )
     assert made.f19 is given["f0"]
+
+
+class Counted(str):
+    """A keyword that counts how often it is compared."""
+
+    __slots__ = ()
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return str.__eq__(self, other)
+
+
+@pytest.mark.parametrize("count", [97, 98, 300])
+def test_a_class_of_very_many_fields_takes_keywords_of_any_origin(count: int) -> None:
+    """Python compares a keyword that is not interned with every parameter; from 100 fields on it is looked up once."""
+    names = [f"f{i}" for i in range(count)]
+    notes = {**dict.fromkeys(names, Float32[Tensor, ""]), "last": Float32[Tensor, ""], "self": str}
+    wide: Any = type(
+        "Wide", (TensorClass,), {"__annotations__": notes, "last": 2.0, "self": "", "__module__": __name__}
+    )
+    values = {name: torch.rand(3) for name in names}
+    Counted.compared = 0
+    batch = wide(**{Counted(name): value for name, value in values.items()}, self="me")
+    assert count < 98 or Counted.compared <= 2 * count
+    assert (batch.last.tolist(), batch.self, batch.batch_size) == ([2.0] * 3, "me", (3,))
+    assert all(getattr(batch, name) is value for name, value in values.items())
+    mixed = wide(*list(values.values())[:5], **dict(list(values.items())[5:]), batch_size=[3], names=["n"])
+    assert (mixed.f4 is values["f4"], mixed.names) == (True, ["n"])
+    assert list(inspect.signature(wide).parameters)[:3] == ["f0", "f1", "f2"]
+    with pytest.raises(SchemaError, match="f7"):
+        wide(**{name: value for name, value in values.items() if name != "f7"})
+    with pytest.raises(SchemaError, match="nothing"):
+        wide(**values, nothing=1)
+    with pytest.raises(TypeError, match="multiple values"):
+        wide(values["f0"], **values)
+    with pytest.raises(TypeError, match="positional"):
+        wide(*values.values(), torch.rand(3), "s", "more")

@@ -97,6 +97,18 @@ def test_a_block_is_pickled_once() -> None:
     assert back.pose.angle.sum() == 6
 
 
+def test_blocks_below_other_tensors_are_pickled_once():
+    """At every level where the leaves are one block, beside tensors that are not, and nowhere else."""
+    inner = TensorDict({str(i): torch.arange(10_000.0) + i for i in range(8)}, batch_size=[10_000]).consolidate()
+    outer = TensorDict(n=TensorDict(inner=inner, batch_size=[10_000]), own=torch.zeros(10_000), batch_size=[10_000])
+    for data in (outer, outer.select("n"), TensorDict(part=torch.zeros(20_000)[:10_000], n=outer["n"])):
+        text = pickle.dumps(data)
+        assert len(text) < 1.3 * 10 * 40_000
+        back = pickle.loads(text)
+        assert equal(back, data)
+        assert back["n", "inner"].is_consolidated()
+
+
 def test_gradients_do_not_enter_a_block() -> None:
     """Leaves that require grad are copied detached, whatever the mode."""
     data = TensorDict(a=torch.ones(2, requires_grad=True), b=torch.ones(2), batch_size=[2])

@@ -50,7 +50,9 @@ def test_one_tensor_under_two_keys_stays_one() -> None:
     assert stack[0]["a"] is stack[1]["a"]
 
 
-@pytest.mark.parametrize("kind", ["parameter", "leaf", "grad", "attribute", "conj", "sparse"])
+@pytest.mark.parametrize(
+    "kind", ["parameter", "leaf", "grad", "attribute", "conj", "sparse", "negated", "part", "inference", "meta"]
+)
 def test_nothing_of_a_tensor_is_lost(kind: str) -> None:
     """What a plain clone would drop goes the way of torch."""
     value: Any = torch.ones(2, dtype=torch.complex64 if kind == "conj" else torch.float32)
@@ -62,10 +64,29 @@ def test_nothing_of_a_tensor_is_lost(kind: str) -> None:
         value.requires_grad_(kind == "leaf")
     elif kind == "attribute":
         value.note = "kept"
+    elif kind == "inference":
+        with torch.inference_mode():
+            value = value.clone()
+    elif kind in ("negated", "part", "meta"):
+        value = {"negated": torch._neg_view(value), "part": torch.ones(4)[1:3], "meta": value.to("meta")}[kind]
     else:
         value = value.conj() if kind == "conj" else value.to_sparse()
     new, due = copy.deepcopy(TensorDict(a=value))["a"], copy.deepcopy(value)
     assert type(new) is type(value)
     assert (new.requires_grad, new.layout, new.is_conj()) == (due.requires_grad, due.layout, due.is_conj())
+    assert (new.is_neg(), new.is_inference(), new.device) == (due.is_neg(), due.is_inference(), due.device)
+    if kind in ("negated", "part"):
+        assert new.equal(due)
+        assert new.untyped_storage().nbytes() == due.untyped_storage().nbytes()
     assert (new.grad is None) == (due.grad is None)
     assert getattr(new, "note", None) == getattr(due, "note", None)
+
+
+def test_what_the_memo_holds_is_used():
+    """A tensor that the caller says is copied already; many tensors at once keep the order of the keys."""
+    kept = torch.zeros(2)
+    data = TensorDict({"z": kept, **{key: torch.full((2,), i) for i, key in enumerate("hgfedcba")}})
+    new = copy.deepcopy(data, {id(kept): kept})
+    assert new["z"] is kept
+    assert list(new.keys()) == list(data.keys())
+    assert all(new[key].equal(value) and new[key] is not value for key, value in data.items() if key != "z")

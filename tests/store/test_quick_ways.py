@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import TensorClass, TensorDict, lazy_stack
+from tensorclass import LazyStackedTensorDict, TensorClass, TensorDict, lazy_stack
 from tensorclass.errors import BatchSizeError, FrozenError, MissingKeyError, StructureError, UnsupportedOperationError
 from tensorclass.ops._writable import takes
 
@@ -181,3 +181,45 @@ def test_views_list_tensors_alone_as_others() -> None:
     assert TensorDict(n={}).is_empty() is True
     uneven = lazy_stack([data, data.select("a")])
     assert ("a" in uneven, "b" in uneven, len(uneven)) == (True, False, 2)
+
+
+PARTS: dict[str, Callable[[Any], Any]] = {
+    "exclude": lambda t: t.exclude("a"),
+    "exclude below": lambda t: t.exclude(("n", "b")),
+    "exclude, several": lambda t: t.exclude("a", ("n", "m", "c"), "absent", ("a",)),
+    "select": lambda t: t.select("n"),
+    "select below": lambda t: t.select(("n", "m")),
+    "copy": lambda t: t.copy(),
+    "replace": lambda t: t.replace(a=t["a"]),
+    "rename_keys": lambda t: t.rename_keys({"a": "z"}),
+    "split_keys": lambda t: t.split_keys(["a"])[1],
+    "view": lambda t: t.view(-1),
+}
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
+def test_nested_containers_are_never_shared(part: Callable[[Any], Any], stacked: bool):
+    """A key that is added below the result is not in the source, nor the other way round; the tensors are the same."""
+    inner = TensorDict({"b": torch.zeros(4), "m": {"c": torch.ones(4), "d": torch.ones(4)}}, batch_size=[4])
+    source: Any = TensorDict(a=torch.zeros(4), n=inner, batch_size=[4])
+    whole = lazy_stack([source, source.clone()]) if stacked else source
+    result = part(whole)
+    result = result[0] if stacked else result
+    assert result["n", "m", "d"].data_ptr() == inner["m", "d"].data_ptr()
+    result["n", "m", "new"] = torch.zeros(4)
+    source["n", "other"] = torch.zeros(4)
+    assert ("n", "m", "new") not in source
+    assert ("n", "other") not in result
+
+
+def test_keys_of_a_stack_are_those_of_all_members():
+    """In the order of the first, whatever order the others have; counted, listed and looked up alike."""
+    rows = [TensorDict(dict.fromkeys(keys, torch.zeros(3)), batch_size=[3]) for keys in ("abcd", "dcba", "bca")]
+    for members, due in ((rows[:1], "abcd"), (rows[:2], "abcd"), (rows, "abc"), (rows[::-1], "bca"), ([], "")):
+        stack = LazyStackedTensorDict(*members)
+        assert list(stack.keys()) == list(due)
+        assert len(stack.keys()) == len(due)
+        assert [key for key in "abcde" if key in stack] == sorted(due)
+        nested = TensorDict(s=stack, batch_size=stack.batch_size)
+        assert list(nested.keys(True, True)) == [("s", key) for key in due]
