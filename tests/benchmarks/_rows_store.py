@@ -34,6 +34,10 @@ _dicts(
     "8",
 )
 _dicts("lazy write of a member", "lazy[0] = y; x", "[v.copy_(y[k]) for k, v in rows[0].items()]; x", "8")
+_dicts("lazy keys", "list(lazy.keys())", "list(rows[0])", "8")
+_dicts("lazy update_", "lazy.update_(others); x", "[trees.update_(row, y) for row in rows]; x", "8")
+_dicts("lazy load_state_dict", "lazy.load_state_dict(states); x", "[trees.update_(row, y) for row in rows]; x", "8")
+_dicts("pickle", "pickle.dumps(x)", "pickle.dumps(x)", "8", "5 levels", comparable=False)
 _dicts("get an object", "x['source']", "x['source']", "with a str")
 _dicts("set an object", "x['source'] = 'text'; x", "x['source'] = 'text'; x", "with a str")
 _dicts("to_dict", "x.to_dict()", "trees.copy(x)", "8", "5 levels")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -127,7 +128,7 @@ def names(candidate: Candidate, sample: Sample) -> dict[str, Any]:
     x, y, z: three batches; first: y[0]; twin: equal to x in other storage; w: x declared by dtype family;
     json: x for pydantic;
     rows: x, y, z, or the rows of x where it has many; mask, index: tensor indices; t0, t1, ...: tensors of one field;
-    lazy, stacked, plain, state: see `_store`.
+    lazy, others, stacked, plain, state, states: see `_store`.
     """
     x, y, z = (tensors(sample, seed) for seed in range(3))
     made = {k: container(candidate, sample, v) for k, v in {"x": x, "y": y, "z": z}.items()}
@@ -148,13 +149,15 @@ def names(candidate: Candidate, sample: Sample) -> dict[str, Any]:
 
 
 def _store(candidate: Candidate, made: dict[str, Any], x: dict[str, Any]) -> dict[str, Any]:
-    """A lazy stack of the rows, one of its entries stacked, a plain dict like x, and the state of y."""
+    """Lazy stacks of the rows and of copies of y, an entry of the first stacked, a plain dict like x, and states."""
     found: dict[str, Any] = {"plain": x}
     if "rows" in made and "f0" in x:
         found["stacked"] = torch.stack([row["f0"] if candidate == "raw" else row.get("f0") for row in made["rows"]])
     if candidate in ("anchor_dict", "our_dict"):
         stack = (tensordict if candidate == "anchor_dict" else tensorclass).lazy_stack
         found |= {"lazy_stack": stack, "lazy": stack(made["rows"]), "state": made["y"].state_dict()}
+        found["others"] = stack([made["y"].clone() for _ in made["rows"]])
+        found["states"] = found["others"].state_dict()
     return found
 
 
@@ -172,7 +175,7 @@ def _indices(sample: Sample) -> dict[str, Any]:
 
 
 def _api(candidate: Candidate, sample: Sample) -> dict[str, Any]:
-    api: dict[str, Any] = {"torch": torch, "trees": _trees}
+    api: dict[str, Any] = {"torch": torch, "trees": _trees, "pickle": pickle}
     if candidate in ("anchor_class", "our_class"):
         classes = anchor_classes(sample) if candidate == "anchor_class" else our_classes(sample)
         api |= zip(("Batch", "Inner"), classes, strict=False)

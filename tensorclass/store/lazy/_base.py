@@ -264,7 +264,8 @@ class LazyBase(TensorDictBase):
             return {}
         tables = entries.outlines(members)
         first = tables[0] = tables[0].copy()  # whose keys and values are read one after the other
-        found = {key: first[key] for key in entries.shared_keys(tables)}
+        keys = entries.shared_keys(tables)
+        found = first if len(keys) == len(first) else {key: first[key] for key in keys}
         for key, value in found.items():
             if type(value) is not Tensor and isinstance(value, TensorCollection):
                 values = [value, *[member._outline().get(key) for member in members[1:]]]

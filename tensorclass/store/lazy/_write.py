@@ -228,7 +228,7 @@ class LazyWrites(LazyBase):
 
     def _plan_rows(self, source: dict[Any, Any], prefix: Path, plan: list[Copy]) -> bool:
         """The common plan: tensors with a row for each member; False for the general path."""
-        tables = [member._data if isinstance(member, TensorDict) else {} for member in self._members]
+        tables: list[dict[str, Any]] = [m._data if isinstance(m, TensorDict) else {} for m in self._members]
         found: list[Copy] = []
         for key, value in source.items():
             if type(key) is not str or type(value) is not Tensor or value.ndim <= self.stack_dim:
