@@ -71,8 +71,7 @@ class InplaceOps(IndexOps):
         >>> TensorDict(a=torch.zeros(2), batch_size=[2]).set_("a", torch.ones(2))["a"]
         tensor([1., 1.])
         """
-        if non_blocking is not False:
-            flag(non_blocking=non_blocking)
+        flag(non_blocking=non_blocking) if non_blocking is not False else None
         if type(key) is str and self._copied_alike({key: item}, False, non_blocking):
             return self
         path = unravel_key_to_tuple(key)
@@ -109,7 +108,9 @@ class InplaceOps(IndexOps):
         given = type(source) is dict
         if not given and type(source) is not type(self):
             return False
-        if given and len(source) == 1 and not (self._stacked or self._layered):
+        if given and self._stacked and not self._layered:
+            return self._through("_copied_rows", source, whole, non_blocking)  # type: ignore[no-any-return]  # a bool
+        if given and len(source) == 1 and not self._layered:
             ((key, item),) = source.items()
             return copied(self._live().get(key), item, non_blocking)
         targets: list[Tensor] = []
@@ -187,8 +188,7 @@ class InplaceOps(IndexOps):
         >>> TensorDict(a=torch.zeros(3), batch_size=[3]).set_at_("a", 1.0, 1)["a"]
         tensor([0., 1., 0.])
         """
-        if non_blocking is not False:
-            flag(non_blocking=non_blocking)
+        flag(non_blocking=non_blocking) if non_blocking is not False else None
         if type(key) is str and self._fill_at(index, value, key):
             return self
         path = unravel_key_to_tuple(key)

@@ -218,11 +218,10 @@ class LazyWrites(LazyBase):
             plan += member._plan(share, prefix, None, None, wanted)
         return plan
 
-    def _copied_alike(self, source: Any, whole: bool, non_blocking: bool) -> bool:
+    def _copied_rows(self, source: dict[Any, Any], whole: bool, non_blocking: bool) -> bool:
         plan: list[Copy] = []
-        fits = type(source) is dict and (not whole or source.keys() == self._outline().keys())
-        if not fits or not self._plan_rows(source, (), plan):
-            return super()._copied_alike(source, whole, non_blocking)
+        if (whole and source.keys() != self._outline().keys()) or not self._plan_rows(source, (), plan):
+            return False
         self._write(plan, non_blocking)
         return True
 
