@@ -54,15 +54,15 @@ class Views:
     """
 
     def __init__(self, block: Tensor, leaves: Sequence[Tensor], runs: Sequence[Run]) -> None:
-        self._each: list[Tensor] = [block] * len(leaves)
+        self.each: list[Tensor] = [block] * len(leaves)
         begin = 0
         for run in runs:
             flat = block[begin : begin + sum(run.sizes) * run.dtype.itemsize].view(run.dtype)
             for place, part in zip(run.places, flat.split(run.sizes), strict=True):
-                self._each[place] = part.view(leaves[place].shape)
+                self.each[place] = part.view(leaves[place].shape)
             begin += run.room
-        even = len({(leaf.dtype, leaf.shape) for leaf in leaves}) == 1
-        self._stacked = flat.view(len(leaves), *leaves[0].shape) if even else None
+        kinds = {(leaf.dtype, leaf.shape) for leaf in leaves}
+        self._stacked = flat.view(len(leaves), *leaves[0].shape) if len(kinds) == 1 else None
 
     def fill(self, leaves: list[Tensor]) -> None:
         """Copy values into the block."""
@@ -70,11 +70,7 @@ class Views:
             with suppress(RuntimeError), torch.no_grad():  # those of several devices are copied one by one
                 torch.stack(leaves, out=self._stacked)
                 return
-        write(self._each, leaves)
-
-    def read(self, leaves: list[Tensor]) -> None:
-        """Copy the block into leaves, in place."""
-        write(leaves, self._each)
+        write(self.each, leaves)
 
 
 def check_writable(leaves: Sequence[Tensor], names: Sequence[str]) -> None:

@@ -156,9 +156,9 @@ class _Plan(NamedTuple):
     job: ChunkJob
     pbar: bool
 
-    def results(self) -> Iterator[Any]:
-        """The results, in the order of the chunks."""
-        total = self.job.cuts.number
+    def results(self, least: int = 0) -> Iterator[Any]:
+        """The results, in the order of the chunks; an empty container has at least this many empty chunks."""
+        total = max(least, self.job.cuts.number)
         with progress(self.pbar, total, "map", "chunks") as step:
             for _, found in ordered(self.engine, self.job, range(total), self.workers):
                 step(1)
@@ -187,7 +187,7 @@ def map_chunks(batch: Any, fn: Any, dim: int, num_workers: Any, *, out: Any, pba
     plan = _planned(batch, fn, dim, num_workers, pbar=pbar, shuffle=False, **how)
     job = plan.job
     if out is None:
-        return _joined(list(plan.results()), job)
+        return _joined(list(plan.results(int(not job.cuts.single))), job)
     if not isinstance(out, TensorCollection):
         raise ArgumentError(f"out is a container, got a {type(out).__name__}")
     if out.batch_size[job.dim : job.dim + 1] != (job.cuts.size,):

@@ -9,7 +9,6 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -139,9 +138,8 @@ def _function(fn: Any, verb: str) -> str:
     """The name of a function, which a call that goes on has too; of a module or an object, that of its class."""
     if not callable(fn):
         raise ArgumentError(f"{verb} takes a function of a batch, got {fn!r:.80}")
-    while isinstance(fn, partial):
-        fn = fn.func
-    return f"function {getattr(fn, '__qualname__', type(fn).__qualname__)}"
+    inner = getattr(fn, "func", fn)  # of a `partial`
+    return f"function {getattr(inner, '__qualname__', type(inner).__qualname__)}"
 
 
 def _skips(data: Data, errors: Any) -> bool:

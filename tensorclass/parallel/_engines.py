@@ -242,7 +242,8 @@ class Failed:
     """The result of a task that raised an exception; with it, the class of the exception survives every engine."""
 
     def __init__(self, error: BaseException) -> None:
-        self.error = error
+        ends = isinstance(error, StopIteration)  # which would end the loop over results
+        self.error = RuntimeError(f"the function raised StopIteration: {error}") if ends else error
 
     def __reduce__(self) -> Any:
         text = f"{type(self.error).__name__}: {self.error}"

@@ -29,6 +29,7 @@ from ._wire import Parcel, take_apart, unpicklable
 _INLINE = 1 << 16
 """Smaller blocks are sent through the pipe directly."""
 _TRIES = 3
+_STARTING = threading.Lock()
 
 
 class _Handle:
@@ -48,6 +49,12 @@ class _Worker:
         self.pipe = pipe
         self.handle: _Handle | None = None
         self.done = 0
+
+    def dismiss(self) -> None:
+        """Tell the process to end. Closing the pipe is not enough: processes that were forked later hold it too."""
+        with suppress(OSError):  # it is dead
+            self.pipe.send_bytes(b"")
+        self.pipe.close()
 
 
 @flags
@@ -88,6 +95,8 @@ class ProcessEngine:
         """Store the job; processes start with the first tasks."""
         if self._workers:
             raise ArgumentError("this engine runs another map; make one for each")
+        if mp.current_process().daemon:
+            raise ArgumentError('a worker process can\'t start others: inside of a map pass engine="threads"')
         self._job = job
         self._count = workers or cores()
         return self._count
@@ -113,7 +122,7 @@ class ProcessEngine:
         for worker in workers:
             if worker.handle is not None:
                 worker.process.kill()
-            worker.pipe.close()  # an idle process ends
+            worker.dismiss()
         for worker in workers:
             worker.process.join()
             worker.process.close()
@@ -134,19 +143,18 @@ class ProcessEngine:
                 self._bury(idle)
 
     def _spawn(self) -> _Worker:
-        here, there = self._context.Pipe()
-        inherited = self._context.get_start_method() == "fork"
-        others = [*[worker.pipe for worker in self._workers], here] if inherited else []
-        process = self._context.Process(target=_work, args=(there, others, self._job, self._threads), daemon=True)
-        try:
-            process.start()
-        except Exception as error:  # whatever the classes of the objects raise; the system says itself what it lacks
-            here.close()
-            if isinstance(error, OSError):
-                raise
-            raise ArgumentError(unpicklable(getattr(self._job, "fn", self._job), error)) from error
-        finally:
-            there.close()
+        with _STARTING:  # a process that another thread forks now would keep this end open when the worker dies
+            here, there = self._context.Pipe()
+            process = self._context.Process(target=_work, args=(there, self._job, self._threads), daemon=True)
+            try:
+                process.start()
+            except Exception as error:  # of pickling, whatever it is
+                here.close()
+                if isinstance(error, OSError):
+                    raise
+                raise ArgumentError(unpicklable(getattr(self._job, "fn", self._job), error)) from error
+            finally:
+                there.close()
         worker = _Worker(process, here)
         self._workers.append(worker)
         return worker
@@ -169,7 +177,7 @@ class ProcessEngine:
 
     def _end(self, worker: _Worker) -> None:
         self._workers.remove(worker)
-        worker.pipe.close()
+        worker.dismiss()
         worker.process.join()
         worker.process.close()
 
@@ -215,17 +223,17 @@ def _mapped(fd: int, size: int) -> Tensor:
 # ---- in a worker -----------------------------------------------------------------------------------------------------
 
 
-def _work(pipe: Any, others: list[Any], job: Job, threads: int) -> None:
-    """The main loop of a process: read tasks from the pipe, write results to it, until the pipe closes."""
-    for other in others:
-        other.close()
+def _work(pipe: Any, job: Job, threads: int) -> None:
+    """The main loop of a process: read tasks from the pipe, write results to it, until an empty message comes."""
+    if _STARTING.locked():  # inherited
+        _STARTING.release()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver decides when to stop
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(threads)
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        while True:
-            _reply(pipe, job(pickle.loads(pipe.recv_bytes())))
+        while task := pipe.recv_bytes():
+            _reply(pipe, job(pickle.loads(task)))
 
 
 def _end_with_parent() -> None:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ArgumentError, StructureError, WorkerError
-from ._blocks import Views, check_writable
+from ._blocks import Views, check_writable, write
 from ._links import BUCKET, bytes_on, device_of, peer_of, talking
 from ._structure import Structure, difference
 from ._wire import Parcel, take_apart
@@ -333,7 +333,7 @@ class Incoming:
     def take(self, message: Message, batch: Any, structure: Structure) -> None:
         """Write a received message into a container of this structure."""
         if message.kind == _PLAIN:
-            message.block.views(structure).read(structure.leaves)
+            write(structure.leaves, message.block.views(structure).each)
         else:
             with torch.no_grad():
                 batch.copy_(message.container())

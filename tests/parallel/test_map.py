@@ -350,6 +350,59 @@ def test_wrong_functions() -> None:
     assert isinstance(Backwards(), Engine)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_no_elements(engine: str) -> None:
+    """The function is called once, as in the anchor, so that the result has its class; `map_iter` gives nothing."""
+    none = functions.items(3)[:0]
+    found = none.map(functions.same, chunksize=2, **ENGINES[engine]())
+    assert type(found) is functions.Item
+    assert found.batch_size == (0,)
+    assert plain()[:0].map(functions.tensor, **ENGINES[engine]()).shape == (0,)
+    assert none.map(functions.same, chunksize=0, **ENGINES[engine]()) is None
+    assert list(none.map_iter(functions.same, **ENGINES[engine]())) == []
+
+
+def ends(chunk: Any) -> Any:
+    """What would end a loop."""
+    raise StopIteration("early")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_function_that_stops_iteration(engine: str) -> None:
+    """An error like others, not an early end of the results."""
+    with pytest.raises(RuntimeError, match=r"raised StopIteration: early\nin elements 0 to 1"):
+        list(plain().map_iter(ends, chunksize=2, **ENGINES[engine]()))
+
+
+def nested(chunk: Any) -> Any:
+    """A map in a thread of a map."""
+    return chunk.map(functions.more, num_workers=2, chunksize=1, engine=ProcessEngine("fork"))
+
+
+def test_maps_at_the_same_time() -> None:
+    """Of one thread and of several: forked processes hold the pipes of others, and each map ends all the same."""
+    first, second = (
+        plain().map_iter(functions.same, num_workers=2, chunksize=1, engine=ProcessEngine("fork")) for _ in range(2)
+    )
+    for part in (first, second, first):
+        next(part)
+    found: list[Any] = []
+    threads = [
+        threading.Thread(target=first.close, daemon=True),
+        threading.Thread(
+            target=lambda: found.append(plain().map(nested, num_workers=3, chunksize=2, engine="threads")), daemon=True
+        ),
+    ]
+    for thread in threads:
+        thread.start()
+        thread.join(30)
+        assert not thread.is_alive()
+    assert len(list(second)) == len(plain()) - 1
+    assert torch.equal(found[0]["a"], plain()["a"] + 1)
+    with pytest.raises(ArgumentError, match='inside of a map pass engine="threads"'):
+        plain().map(nested, num_workers=1, engine=ProcessEngine("fork"))
+
+
 def test_an_engine_runs_one_map() -> None:
     """And is closed when its iterator is."""
     engine = Backwards()

@@ -375,7 +375,7 @@ def test_blocks_live_where_the_backend_moves_them(monkeypatch: pytest.MonkeyPatc
     _transfer.Sending(data, group, 1, 0)
     _transfer.Sending(items(3), group, 1, 0)
     block = _transfer.known_of(group).lent(group._device_types[0], structure)
-    assert {view.device.type for view in block.views(structure)._each} == {"meta"}
+    assert {view.device.type for view in block.views(structure).each} == {"meta"}
     assert not block.apart, "other backends have no tags"
     _transfer.Incoming(group, 1, 0).expect(structure)
     _collectives.Reducing(group, structure, dist.ReduceOp.SUM, None, None)
