@@ -17,7 +17,7 @@ from .._flags import answers
 from ..core import Entry, Key, TensorCollection, batch_shape, join_path, unravel_key_to_tuple
 from ..core._describe import Description, describe
 from ..core._repr import describe_entry
-from ..errors import ArgumentError, BatchDimError, BatchSizeError, MissingKeyError
+from ..errors import ArgumentError, BatchDimError, BatchSizeError, MissingKeyError, UnknownFieldError
 from ._conversions import ConversionOps
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class Groups(dict[Any, T]):
         if name[0] == "_":
             return object.__getattribute__(self, name)
         way = f"`{{value: rows.{name}() for value, rows in groups}}` asks each group"
-        raise AttributeError(f"groups are a dict without `{name}`; {way}", name=name, obj=self)
+        raise UnknownFieldError(f"groups are a dict without `{name}`; {way}")
 
     def __missing__(self, value: Any) -> T:
         hint = "; iterating gives pairs: `for value, rows in groups`" if isinstance(value, tuple) else ""
