@@ -117,9 +117,8 @@ class InplaceOps(IndexOps):
         sources: list[Tensor] = []
         if self._beside(source, targets, sources, "whole", whole) is None:
             return False
-        holder = None if self._stacked else store_of(self)
-        declared = not given and source._batch_size == self._batch_size and self._is_rigid()
-        return copied_alike(targets, sources, declared, non_blocking, holder=holder)
+        declared = not given and source._batch_size == self._batch_size and self._is_rigid()  # pyright: ignore[reportAttributeAccessIssue]  # a container
+        return copied_alike(targets, sources, declared, non_blocking, holder=None if self._stacked else store_of(self))
 
     def _update_in_place(self, values: Mapping[Any, Any], non_blocking: bool) -> Self:
         return InplaceOps.update_(self, values, non_blocking=non_blocking)
@@ -243,15 +242,16 @@ class InplaceOps(IndexOps):
         if not size or (kind is int and not -size[0] <= index < size[0]):
             return False
         pair: Any = self
+        there: Any = value
         frozen = typed and self.__tensorclass_options__.frozen  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a typed class
-        if typed and not (given or frozen) and own._plain and type(value._store) is type(own):
-            pair, value = own, value._store  # nothing below has a class that could refuse
+        if typed and not (given or frozen) and own._plain and type(value._store) is type(own):  # pyright: ignore[reportAttributeAccessIssue]  # a typed class
+            pair, there = own, value._store  # nothing below has a class that could refuse
         leaves: list[Tensor] = []
         sources: list[Tensor] = []
-        if pair._beside(value, leaves, sources, "index", whole) is None or not leaves:
+        if pair._beside(there, leaves, sources, "index", whole) is None or not leaves:
             return False
         rows = None if kind is int else len(range(*index.indices(size[0])))
-        declared = typed and kind is int and not given and value._batch_size == size[1:] and self._is_rigid()
+        declared = typed and kind is int and not given and there._batch_size == size[1:] and self._is_rigid()
         return copied_alike(leaves, sources, declared, False, index, rows, own)
 
     def _fill_at(self, index: Any, value: Any, key: str | None = None) -> bool:

@@ -247,7 +247,7 @@ def test_rollouts_of_many_kinds_stay_right() -> None:
 def test_a_frozen_class_below_refuses_again() -> None:
     """A nested container that is replaced by one of a frozen class is refused, however often others were written."""
 
-    class Still(Inner, frozen=True):
+    class Still(Inner, frozen=True):  # pyright: ignore[reportGeneralTypeIssues]  # containers may
         """A frozen class of the same fields."""
 
     buffer, row = MAKERS["mixed"](ROWS), MAKERS["mixed"]()
@@ -277,10 +277,10 @@ def test_what_is_remembered_keeps_no_tensor_alive() -> None:
     """A row may be freed after it was written; so may a replaced leaf."""
     buffer = MAKERS["untyped"](ROWS)
     rows = [MAKERS["untyped"]() for _ in range(4)]
-    for row in rows:
-        buffer[0] = row
+    for position in range(4):
+        buffer[0] = rows[position]
     left = [weakref.ref(row["a"]) for row in rows] + [weakref.ref(buffer["a"])]
     buffer["a"] = torch.zeros(ROWS, 2)
-    del row, rows
+    del rows
     gc.collect()
     assert [ref() for ref in left] == [None] * 5
