@@ -68,7 +68,7 @@ def load_classes(target: str) -> dict[str, Any]:
             raise CommandError(f"{target} defines no tensorclass; name one that it imports, `{target}:Class`")
         return found
     if not is_tensorclass(value):
-        raise CommandError(f"{target} is a {type(value).__name__}, not a tensorclass")
+        raise CommandError(f"{target} is of type {type(value).__name__}, not a tensorclass")
     return {value.__name__: value}
 
 

@@ -88,6 +88,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _sources(path: Path) -> Iterator[Path]:
     if path.is_file():
+        if path.suffix not in ("", ".py", ".pyi", ".pyw"):
+            raise CommandError(f"{path} is not a file of Python; for a notebook: `jupyter nbconvert --to script`")
         yield path
         return
     for file in sorted(path.rglob("*.py")):

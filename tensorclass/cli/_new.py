@@ -19,7 +19,7 @@ import tensorclass.typing
 
 from ..classes._build import RESERVED, member_names
 from ..core import TensorCollection, batch_shape
-from ..errors import TensorClassError
+from ..errors import SchemaError, TensorClassError
 from ..io import from_csv, from_json, from_parquet, load
 from ..store import Node, RaggedTensor, Unbatched, from_any
 from ._main import CommandError, write_file
@@ -29,14 +29,18 @@ HEAD = "from torch import Tensor\n\n"
 
 def _saved(path: str) -> Any:
     """Load a file of torch or of this library; only tensors and plain types are unpickled."""
-    return torch.load(path, map_location="cpu", weights_only=True)
+    found = torch.load(path, map_location="cpu", weights_only=True)
+    rows = isinstance(found, list) and found and all(isinstance(row, dict) for row in found)
+    return tensorclass.stack([from_any(row) for row in found]) if rows else found
 
 
 READERS: dict[str, Callable[[str], Any]] = {
     ".parquet": from_parquet, ".csv": from_csv, ".json": lambda path: from_json(path=path),
+    **dict.fromkeys((".jsonl", ".ndjson"), lambda path: from_json(path=path, lines=True)),
     **dict.fromkeys((".pt", ".pth"), _saved),
 }  # fmt: skip
 """Readers by file suffix; any other file is one of this library."""
+_WITH_DTYPES = {"", ".parquet", ".pt", ".pth", ".safetensors"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -68,11 +72,15 @@ def run(arguments: argparse.Namespace) -> int:
 def _read(source: str) -> TensorCollection:
     if not Path(source).exists():
         raise CommandError(f"no file `{source}`")
+    suffix = Path(source).suffix.lower()
     try:
-        found = READERS.get(Path(source).suffix.lower(), load)(source)
+        given = found = READERS.get(suffix, load)(source)
         found = found if isinstance(found, TensorCollection) else from_any(found, auto_batch_size=True)
     except (TensorClassError, OSError, ValueError, RuntimeError) as error:
-        raise CommandError(f"{source}: {str(error).removeprefix(f'{source}: ').splitlines()[0]}") from None
+        text = str(error).removeprefix(f"{source}: ")
+        why = text if isinstance(error, SchemaError) else text.splitlines()[0]
+        known = "" if suffix in READERS else f"; tables are read from {', '.join(READERS)}"
+        raise CommandError(f"{source}: {why}{known}") from None
     except UnpicklingError as error:
         what = re.search(r"GLOBAL [\w.]+", str(error))
         why = f"it holds {what[0][7:]}" if what else "torch can't load it"
@@ -80,7 +88,9 @@ def _read(source: str) -> TensorCollection:
     except Exception as error:  # torch.load may raise anything
         raise CommandError(f"{source} can't be read: {type(error).__name__}: {str(error).splitlines()[0]}") from None
     if not isinstance(found, TensorCollection) or not found._entries():
-        raise CommandError(f"{source} holds a {type(found).__name__} without entries that could become fields")
+        raise CommandError(f"{source} holds a {type(given).__name__} without entries that could become fields")
+    if suffix not in _WITH_DTYPES and not found.numel():
+        raise CommandError(f"{source} has no rows; the types of the fields come from them")
     return found
 
 

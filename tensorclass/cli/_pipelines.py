@@ -37,7 +37,7 @@ def load_pipelines(target: str) -> dict[str, Pipeline]:
             with running(target, BuildError):
                 found = found()
     if not isinstance(found, TensorClassSequential):
-        raise CommandError(f"{target} is a {type(found).__name__}, not a TensorClassSequential")
+        raise CommandError(f"{target} is of type {type(found).__name__}, not a TensorClassSequential")
     return {name: found}
 
 

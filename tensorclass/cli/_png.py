@@ -41,7 +41,7 @@ def png(svg: str) -> bytes:
         elif kind == "path":
             axes.add_patch(patches.PathPatch(_path(paths.Path, at["d"]), facecolor="none", edgecolor=COLOURS["edge"]))
         elif kind == "text":
-            bold = {"fontsize": 13, "fontweight": 600} if at.get("class") == "title" else {"fontsize": 11}
+            bold = {"fontsize": 13, "fontweight": "bold"} if at.get("class") == "title" else {"fontsize": 11}
             place = float(at["x"]), float(at["y"])
             axes.text(*place, node.text or "", family="monospace", color=COLOURS["ink"], parse_math=False, **bold)
     content = io.BytesIO()

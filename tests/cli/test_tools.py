@@ -76,6 +76,42 @@ def test_new(kind: str, tmp_path: Path, capsys: Any):
     batch.validate()
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "wanted"),
+    [
+        ("a.jsonl", '{"x": 1}\n{"x": 2}\n', 'x: Int64[Tensor, ""]'),
+        ("a.csv", "x,y\n", "a.csv has no rows; the types of the fields come from them"),
+        ("a.csv", "x,x\n1,2\n", "given:    'x' twice"),  # the whole error, not its first line
+        ("a.json", '[{"x": null}, {"x": 1}]', "given:    column of JSON with 1 nulls"),
+        ("a.tsv", "x\ty\n1\t2\n", "tables are read from .parquet, .csv, .json, .jsonl"),
+    ],
+)
+def test_new_reads_or_says_why(name: str, text: str, wanted: str, tmp_path: Path, capsys: Any):
+    """Lines of JSON are rows; for files that give no class the whole reason is printed."""
+    (tmp_path / name).write_text(text, "utf-8")
+    status = main(["new", "Digits", "--from", str(tmp_path / name)])
+    said = capsys.readouterr()
+    assert status == (0 if name == "a.jsonl" else 2)
+    assert wanted in said.out + said.err
+
+
+def test_new_reads_rows_of_torch(tmp_path: Path, capsys: Any):
+    """A list of dicts is a batch; other objects are named by their type."""
+    torch.save([{"x": torch.rand(3), "y": i} for i in range(2)], tmp_path / "rows.pt")
+    assert main(["new", "Digits", "--from", str(tmp_path / "rows.pt")]) == 0
+    assert 'x: Float32[Tensor, "3"]' in capsys.readouterr().out
+    torch.save([torch.rand(3)], tmp_path / "list.pt")
+    assert main(["new", "Digits", "--from", str(tmp_path / "list.pt")]) == 2
+    assert "holds a list without entries" in capsys.readouterr().err
+
+
+def test_migrate_refuses_a_notebook(tmp_path: Path, capsys: Any):
+    """A file that is no program of Python is not skipped in silence."""
+    (tmp_path / "a.ipynb").write_text("{}", "utf-8")
+    assert main(["migrate", str(tmp_path / "a.ipynb")]) == 2
+    assert "nbconvert --to script" in capsys.readouterr().err
+
+
 def test_new_names(tmp_path: Path, capsys: Any):
     """Names that no field can have are changed, said, and counted as a finding; those of methods need `shadow`."""
     file = tmp_path / "odd.pt"
