@@ -28,16 +28,8 @@ class Scene(_t.Declared, TensorClass):
     boxes: Float32[RaggedTensor, "n 4"]  # left, top, right, bottom, in pixels
     kinds: Int64[RaggedTensor, "n"]  # 0 is dark, 1 is bright
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def __init__(
-        self,
-        picture: Tensor,
-        boxes: _t.RaggedGiven,
-        kinds: _t.RaggedGiven,
-        *,
-        batch_size: _t.BatchSize = ...,
-        device: _t.Device = ...,
-        names: _t.Names = ...,
-    ) -> None: ...
+    def update(self, input_dict_or_td: Scene | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def update_(self, input_dict_or_td: Scene | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
         self,
@@ -73,16 +65,8 @@ class Grid(_t.Declared, TensorClass):
     kind: Float32[Tensor, "2 16 16"]
     place: Float32[Tensor, "4 16 16"]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def __init__(
-        self,
-        middle: Tensor,
-        kind: Tensor,
-        place: Tensor,
-        *,
-        batch_size: _t.BatchSize = ...,
-        device: _t.Device = ...,
-        names: _t.Names = ...,
-    ) -> None: ...
+    def update(self, input_dict_or_td: Grid | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def update_(self, input_dict_or_td: Grid | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
         self,
@@ -113,15 +97,8 @@ class Found(_t.Declared, TensorClass):
     boxes: Float32[RaggedTensor, "k 4"]
     kinds: Int64[RaggedTensor, "k"]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def __init__(
-        self,
-        boxes: _t.RaggedGiven,
-        kinds: _t.RaggedGiven,
-        *,
-        batch_size: _t.BatchSize = ...,
-        device: _t.Device = ...,
-        names: _t.Names = ...,
-    ) -> None: ...
+    def update(self, input_dict_or_td: Found | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def update_(self, input_dict_or_td: Found | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
         self,

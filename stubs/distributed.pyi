@@ -34,15 +34,8 @@ class Sample(_t.Declared, TensorClass):
     x: Float32[Tensor, "4"]
     y: Float32[Tensor, ""]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def __init__(
-        self,
-        x: Tensor,
-        y: Tensor,
-        *,
-        batch_size: _t.BatchSize = ...,
-        device: _t.Device = ...,
-        names: _t.Names = ...,
-    ) -> None: ...
+    def update(self, input_dict_or_td: Sample | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def update_(self, input_dict_or_td: Sample | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
         self,
@@ -71,14 +64,8 @@ class Losses(_t.Declared, TensorClass):
     """The result of a step."""
     loss: Float32[Tensor, ""]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def __init__(
-        self,
-        loss: Tensor,
-        *,
-        batch_size: _t.BatchSize = ...,
-        device: _t.Device = ...,
-        names: _t.Names = ...,
-    ) -> None: ...
+    def update(self, input_dict_or_td: Losses | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def update_(self, input_dict_or_td: Losses | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
         self,

@@ -29,14 +29,8 @@ class Scan(_t.Declared, TensorClass, validate="values"):
     """The request of a client: images with ink between 0 and 1."""
     image: Annotated[Float32[Tensor, "8 8"], Interval(ge=0, le=1)]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def __init__(
-        self,
-        image: Tensor,
-        *,
-        batch_size: _t.BatchSize = ...,
-        device: _t.Device = ...,
-        names: _t.Names = ...,
-    ) -> None: ...
+    def update(self, input_dict_or_td: Scan | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def update_(self, input_dict_or_td: Scan | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
         self,
@@ -64,14 +58,8 @@ class Scores(_t.Declared, TensorClass):
     """The output of the network, which clients never see."""
     logits: Float32[Tensor, "10"]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def __init__(
-        self,
-        logits: Tensor,
-        *,
-        batch_size: _t.BatchSize = ...,
-        device: _t.Device = ...,
-        names: _t.Names = ...,
-    ) -> None: ...
+    def update(self, input_dict_or_td: Scores | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def update_(self, input_dict_or_td: Scores | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
         self,
@@ -100,15 +88,8 @@ class Answer(_t.Declared, TensorClass):
     digit: Int64[Tensor, ""]
     confidence: Float32[Tensor, ""]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def __init__(
-        self,
-        digit: Tensor,
-        confidence: Tensor,
-        *,
-        batch_size: _t.BatchSize = ...,
-        device: _t.Device = ...,
-        names: _t.Names = ...,
-    ) -> None: ...
+    def update(self, input_dict_or_td: Answer | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def update_(self, input_dict_or_td: Answer | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
         self,

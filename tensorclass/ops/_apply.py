@@ -107,8 +107,8 @@ class ApplyOps(KeyOps):
     __slots__ = ()
 
     def apply(
-        self, fn: Callable[..., Any], *others: Any, batch_size: Sequence[int] | None = None, device: Device = UNSET,
-        names: Sequence[str | None] | None = UNSET, inplace: bool = False, default: Any = UNSET,
+        self, fn: Callable[..., Any], *others: TensorCollection, batch_size: Sequence[int] | None = None,
+        device: Device = UNSET, names: Sequence[str | None] | None = UNSET, inplace: bool = False, default: Any = UNSET,
         filter_empty: bool | None = None, propagate_lock: bool = False, call_on_nested: bool = False,
         is_leaf: LeafTest = None, out: Any = None, **constructor_kwargs: Any,
     ) -> Self:  # fmt: skip
@@ -167,9 +167,9 @@ class ApplyOps(KeyOps):
         return own._run(mapper, others, *options)  # type: ignore[no-any-return]  # None if nothing is left
 
     def named_apply(
-        self, fn: Callable[..., Any], *others: Any, nested_keys: bool = False, batch_size: Sequence[int] | None = None,
-        device: Device = UNSET, names: Sequence[str | None] | None = UNSET, inplace: bool = False,
-        default: Any = UNSET, filter_empty: bool | None = None, propagate_lock: bool = False,
+        self, fn: Callable[..., Any], *others: TensorCollection, nested_keys: bool = False,
+        batch_size: Sequence[int] | None = None, device: Device = UNSET, names: Sequence[str | None] | None = UNSET,
+        inplace: bool = False, default: Any = UNSET, filter_empty: bool | None = None, propagate_lock: bool = False,
         call_on_nested: bool = False, is_leaf: LeafTest = None, out: Any = None, **constructor_kwargs: Any,
     ) -> Self:  # fmt: skip
         """Apply a function of key and leaf to the leaves; the other arguments are those of `apply`.
@@ -201,7 +201,7 @@ class ApplyOps(KeyOps):
         options = (batch_size, device, names, filter_empty, propagate_lock, out, constructor_kwargs)
         return self._run(mapper, others, *options)  # type: ignore[no-any-return]  # None if nothing is left
 
-    def apply_(self, fn: Callable[..., Any], *others: Any, **kwargs: Any) -> Self:
+    def apply_(self, fn: Callable[..., Any], *others: TensorCollection, **kwargs: Any) -> Self:
         """Apply a function to the leaves, in place; the arguments are those of `apply`.
 
         >>> import torch

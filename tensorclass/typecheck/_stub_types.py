@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, overload
 
 import numpy as np
-import torch
 from torch import Tensor as Tensor
 from typing_extensions import Never as Never
 from typing_extensions import Self
@@ -25,17 +24,17 @@ from ..store import TensorDictBase
 from ..store.entries._ragged import Elements
 
 T = TypeVar("T")
+W = TypeVar("W")
 P = ParamSpec("P")
-BatchSize: TypeAlias = "Sequence[int] | int | None"
-Device: TypeAlias = "torch.device | str | int | None"
-Names: TypeAlias = "Sequence[str | None] | None"
 PerElementGiven: TypeAlias = (
     "T | Sequence[T] | Sequence[Sequence[T]] | Sequence[Sequence[Sequence[T]]] | PerElementValues[T]"
 )
 """The values that a `PerElement[T]` field accepts."""
 RaggedGiven: TypeAlias = "RaggedTensor | Elements | Tensor"
 """The values that a ragged field accepts."""
-Untyped: TypeAlias = "TensorDictBase | Tensor | complex | np.number[Any] | np.bool_ | Mapping[str, Any]"
+Entries: TypeAlias = "TensorDictBase | Mapping[Any, Any]"
+"""The arguments of `update` besides instances."""
+Untyped: TypeAlias = "Entries | Tensor | complex | np.number[Any] | np.bool_"
 """The operands of an instance besides instances of its class."""
 OtherKey: TypeAlias = "FieldPath | Tensor"
 """A key other than a string or a path of strings; checkers see `Digits.image` as a tensor."""
@@ -109,6 +108,17 @@ class Field(Tensor, Generic[T, N_co]):
     def __get__(self, instance: object, owner: Any) -> Any: ...
 
     def __set__(self, instance: Any, value: T) -> None: ...
+
+    def __delete__(self, instance: Any) -> None: ...
+
+
+class Stored(Generic[T, W]):
+    """A field that takes more than it gives."""
+
+    def __get__(self, instance: object, owner: Any) -> T:
+        raise NotImplementedError
+
+    def __set__(self, instance: Any, value: W) -> None: ...
 
     def __delete__(self, instance: Any) -> None: ...
 

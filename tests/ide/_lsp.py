@@ -13,6 +13,7 @@ from pathlib import Path
 from queue import Queue
 from threading import Thread
 from typing import Any
+from urllib.parse import unquote, urlparse
 
 from tests.ide._project import place
 
@@ -123,3 +124,23 @@ def server(name: str, project: Path) -> Iterator[Client]:
             yield client
         finally:
             os.killpg(process.pid, signal.SIGKILL)  # the server is a child of the command
+
+
+def renamed(edit: dict[str, Any] | None) -> dict[str, str]:
+    """The files of the project as the edit leaves them, by name."""
+    if edit is None:
+        return {}
+    changes = edit.get("changes") or {
+        change["textDocument"]["uri"]: change["edits"] for change in edit["documentChanges"]
+    }
+    found = {}
+    for uri, edits in changes.items():
+        path = Path(unquote(urlparse(uri).path))
+        lines = path.read_text("utf-8").splitlines(keepends=True)
+        places = [[(at["line"], at["character"]) for at in (e["range"]["start"], e["range"]["end"])] for e in edits]
+        for ((row, start), (_, end)), one in sorted(
+            zip(places, edits, strict=True), key=lambda pair: pair[0], reverse=True
+        ):
+            lines[row] = lines[row][:start] + one["newText"] + lines[row][end:]
+        found[path.name] = "".join(lines)
+    return found

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-from urllib.parse import unquote, urlparse
 
 import pytest
 
 from tensorclass.cli import main
-from tests.ide._lsp import Client, server
+from tests.ide._lsp import Client, renamed, server
 from tests.ide._project import DIGITS, INPUTS, SCHEMA, USE, typed_file, write
 
 pytestmark = pytest.mark.slow
@@ -93,22 +90,6 @@ def test_signature_help(editor: Client, stubbed: Client) -> None:
 def test_rename_of_a_field_reaches_everything(editor: Client) -> None:
     """The declaration, methods, keywords of the constructor, instances and references on the class; no string key."""
     at = {**editor.at("project_schema.py", "    label"), "newName": "digit"}
-    found = _renamed(editor.request("textDocument/rename", at))
+    found = renamed(editor.request("textDocument/rename", at))
     assert found["project_schema.py"] == SCHEMA.replace("label", "digit")
     assert found["project_use.py"] == USE.replace("label", "digit").replace('["digit"]', '["label"]')
-
-
-def _renamed(edit: dict[str, Any]) -> dict[str, str]:
-    """The files of the project as the edit leaves them, by name."""
-    changes = edit.get("changes") or {
-        change["textDocument"]["uri"]: change["edits"] for change in edit["documentChanges"]
-    }
-    found = {}
-    for uri, edits in changes.items():
-        path = Path(unquote(urlparse(uri).path))
-        lines = path.read_text("utf-8").splitlines(keepends=True)
-        for one in sorted(edits, key=lambda one: tuple(one["range"]["start"].values()), reverse=True):
-            (row, start), (_, end) = (tuple(one["range"][side].values()) for side in ("start", "end"))
-            lines[row] = lines[row][:start] + one["newText"] + lines[row][end:]
-        found[path.name] = "".join(lines)
-    return found

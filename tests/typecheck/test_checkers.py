@@ -151,6 +151,11 @@ class User:
 
 
 @tensorclass
+class Child(User):
+    size_: Float32[Tensor, ""] | None = None
+
+
+@tensorclass
 class Scan:
     image: Float32[Tensor, "3"]
     path: str = ""
@@ -163,19 +168,23 @@ class Visit:
 """
 USED = """\
 from typing_extensions import assert_type
-from visits import Scan, User, Visit
+from visits import Child, Scan, User, Visit
 
 
-def right(user: User, visit: Visit, scan: Scan) -> list[str]:
+def right(user: User, visit: Visit, scan: Scan, child: Child) -> list[str]:
     assert_type(user.sort_by("age", User.name, User.height, descending=True), User)
     print(user.pick(User.height, User.name), scan.pick(Scan.path, "image"), scan.sort_by(Scan.image, "image"))
     assert_type(visit.sort_by(("user", "age")).unique_by("cost", keep="last"), Visit)
     print(visit.group_by("cost"), user.pick("age"), visit.pick("user.age"), user.pick(User).name)
+    print(visit.pick("user", ("user", "name"), Visit.user, Visit.user.age, "cost").batch_size)
+    visit.update({"cost": visit.cost}).update(visit[:]).update(visit.to_tensordict())
+    child.update(user)
+    user.update(child)
     assert_type(user + user * 2 - 1 == user, User)
     return user.name.tolist()
 
 
-def wrong(user: User, visit: Visit) -> None:
+def wrong(user: User, visit: Visit, scan: Scan) -> None:
     user.sort_by("agee")  # wrong
     visit.group_by(("user", "agee"))  # wrong
     visit.unique_by("price")  # wrong
@@ -183,6 +192,12 @@ def wrong(user: User, visit: Visit) -> None:
     print(user + visit)  # wrong
     print(user == visit, 2)  # wrong
     print(user < visit)  # wrong
+    user.update(visit)  # wrong
+    user.update(3)  # wrong
+    visit.update_(scan)  # wrong
+    visit.pick("user", "price")  # wrong
+    visit.pick("user.agee")  # wrong
+    visit.apply(lambda x, y: x, 3)  # wrong
 """
 
 

@@ -22,7 +22,6 @@ from .._rules import OPTIONS, differs
 from ._codes import DECLARATION, UNKNOWN_KEY
 from ._definitions import DIGEST
 from ._facts import MADE_OF, ROOT, NoField, at_path, batch_instance, field_type, fields_of, option, record, with_fields
-from ._given import no_class
 from ._refs import class_of
 from ._source import anything, source_of
 
@@ -79,11 +78,8 @@ def made(ctx: FunctionContext, kind: str) -> Type:
     call = ctx.context
     if not isinstance(call, nodes.CallExpr):
         return ctx.default_return_type
-    classes = [source_of(ctx.api).follow(expr) for expr in _classes(kind, call.args)]
-    for expr, node in zip(call.args, (getattr(one, "node", None) for one in classes), strict=False):
-        no_class(ctx.api, kind, Instance(node, []) if isinstance(node, nodes.TypeInfo) else anything(), expr)
-    sources, rest = [class_of(expr) for expr in classes], call.args[len(classes) :]
-    request = _request(kind, sources, rest, call)
+    sources = [class_of(source_of(ctx.api).follow(expr)) for expr in _classes(kind, call.args)]
+    request = _request(kind, sources, call.args[len(sources) :], call)
     if request is None or not _known(ctx.api, request, call) or _is_taken(ctx.api, call):
         return ctx.default_return_type
     info = _unnamed(ctx.api, request)
@@ -107,8 +103,6 @@ def part(ctx: MethodContext, kind: str) -> Type:
         return ctx.default_return_type
     if kind == "merge":
         others = [typ for types in ctx.arg_types for typ in types]
-        for other in others[:1]:
-            no_class(ctx.api, kind, other, call)
         request = _request(kind, [own, *map(batch_instance, others)], [], call)
     else:
         request = _request(kind, [own], call.args, call)

@@ -16,7 +16,7 @@ from mypy.types import FunctionLike, Instance, NoneType, ProperType, Type, Union
 from ..._dims import AnyDim, Bindings, Dims
 from ...errors import did_you_mean
 from . import _facts as facts
-from ._codes import BATCH, DECLARATION, DEVICE, DTYPE, SHAPE, UNKNOWN_KEY, VALUE
+from ._codes import BATCH, DEVICE, DTYPE, SHAPE, UNKNOWN_KEY, VALUE
 from ._shapes import Shape, TensorFacts, sizes_of, tensor_facts, torch_name
 from ._source import Source, call_arguments, source_of
 
@@ -223,13 +223,6 @@ def refused(given: ProperType, declared: ProperType) -> bool:
     return own and not is_subtype(erase_type(given), erase_type(declared))
 
 
-def no_class(api: Any, what: str, given: Type, where: nodes.Context) -> None:
-    """Report a builtin class or value instead of a typed class."""
-    typ = get_proper_type(given)
-    if isinstance(typ, Instance) and typ.type.module_name == "builtins":
-        api.fail(f"{what} takes tensorclasses, given is {typ.type.name}", where, code=DECLARATION)
-
-
 # ---- devices ---------------------------------------------------------------------------------------------------------
 
 TENSOR = "torch._tensor.Tensor"
@@ -277,7 +270,7 @@ def constructed(ctx: FunctionContext) -> Type:
     if made is None:
         return ctx.default_return_type
     info, init = made.type, made.type.get("__init__")
-    ours = facts.MADE_OF in info.names or (init is not None and (init.plugin_generated or _is_written_out(init.node)))
+    ours = facts.MADE_OF in info.names or (init is not None and init.plugin_generated)
     if not ours:
         return ctx.default_return_type  # a user-defined constructor
     given = {
@@ -300,11 +293,6 @@ def constructed(ctx: FunctionContext) -> Type:
         text = f"{info.name}: {len(names)} names are given, and the batch size is {_text(known.sizes)}{known.source}"
         ctx.api.fail(text, given["names"], code=BATCH)
     return ctx.default_return_type
-
-
-def _is_written_out(init: object) -> bool:
-    """Whether a constructor is one that `tensorclass stubs` wrote."""
-    return isinstance(init, nodes.FuncDef) and tuple(init.arg_names[-len(facts.EXTRAS) :]) == facts.EXTRAS
 
 
 def _batch_argument(source: Source, given: Mapping[str, nodes.Expression]) -> Batch | None:

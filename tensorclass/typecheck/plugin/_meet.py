@@ -8,7 +8,7 @@ from mypy.types import CallableType, FunctionLike, Instance, Type, get_proper_ty
 
 from ._codes import JOIN, UNKNOWN_KEY, VALUE
 from ._facts import MADE_OF, batch_instance, fields_of, required
-from ._given import NO_TENSOR, device, named, no_class
+from ._given import NO_TENSOR, device, named
 from ._source import anything
 
 COMPARED = ("__eq__", "__ne__")
@@ -49,7 +49,6 @@ def compared(ctx: MethodContext, owner: Instance, name: str) -> None:
 def extended(ctx: MethodContext, owner: Instance) -> None:
     """`batch.extend(Scored, score=...)`: check names and values of the new fields, and that no field is missing."""
     target = batch_instance(ctx.default_return_type)
-    no_class(ctx.api, "extend", ctx.default_return_type, ctx.context)
     if target is None or len(ctx.args) != 2:
         return
     pairs = list(zip(ctx.arg_names[1], ctx.args[1], ctx.arg_types[1], strict=True))
@@ -63,7 +62,7 @@ def extended(ctx: MethodContext, owner: Instance) -> None:
         ctx.api.fail(f"extend needs {', '.join(missing)} of {target.type.name}", ctx.context, code=UNKNOWN_KEY)
 
 
-def applied(ctx: MethodSigContext, tensor: nodes.TypeInfo, container: nodes.TypeInfo, named: bool) -> FunctionLike:
+def applied(ctx: MethodSigContext, tensor: nodes.TypeInfo, named: bool) -> FunctionLike:
     """The function of `apply` takes tensors, one of each container; that of `named_apply` the key before them."""
     signature, call = ctx.default_signature, ctx.context
     rows = dict(zip(signature.arg_names, ctx.args, strict=True))
@@ -76,9 +75,8 @@ def applied(ctx: MethodSigContext, tensor: nodes.TypeInfo, container: nodes.Type
     fn = CallableType(
         taken, [nodes.ARG_POS] * len(taken), [None] * len(taken), anything(), signature.fallback
     )  # fmt: skip
-    changed: dict[str | None, Type] = {"fn": fn, "others": Instance(container, [])}
-    formals = zip(signature.arg_names, signature.arg_types, strict=True)
-    return signature.copy_modified(arg_types=[changed.get(name, typ) for name, typ in formals])
+    types: list[Type] = [fn if n == "fn" else t for n, t in zip(signature.arg_names, signature.arg_types, strict=True)]
+    return signature.copy_modified(arg_types=types)
 
 
 def returned(ctx: MethodContext, owner: Instance) -> None:

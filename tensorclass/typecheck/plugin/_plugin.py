@@ -168,11 +168,10 @@ class TensorClassPlugin(plugin.Plugin):
         owner, _, name = fullname.rpartition(".")
         if name not in ("replace", "apply", "apply_", "named_apply") or not is_batch_class(self._class(owner)):
             return None
-        tensor, container = self._class(TENSOR), self._class(torch.COLLECTION)
-        if name == "replace" or tensor is None or container is None:
+        tensor = self._class(TENSOR)
+        if name == "replace" or tensor is None:
             return guarded(access.replaced, _signature) if name == "replace" else None
-        hook = partial(meet.applied, tensor=tensor, container=container, named=name == "named_apply")
-        return guarded(hook, _signature)
+        return guarded(partial(meet.applied, tensor=tensor, named=name == "named_apply"), _signature)
 
     def get_attribute_hook(self, fullname: str) -> Callable[[plugin.AttributeContext], Type] | None:
         """Assignments to fields."""

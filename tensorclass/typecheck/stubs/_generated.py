@@ -28,7 +28,6 @@ LEAVES = {
 }  # fmt: skip
 """Types without keys below; any other type may have some."""
 DEEPEST = 3
-EXTRAS = ("batch_size: _t.BatchSize = ...", "device: _t.Device = ...", "names: _t.Names = ...")
 GETITEM = (
     "def __getitem__(self, index: {key}) -> {reads}: ...",
     "def __getitem__(self, index: _t.{other}) -> _Any: ...",
@@ -55,7 +54,10 @@ BY_FIELD = (
     'def unique_by(self, *keys: {keys}, keep: _Literal["first", "last"] = ...) -> _Self: ...',
 )
 PICK = ("def pick(self, cls: type[_t.T], /) -> _t.T: ...", "def pick(self, /, *fields: {keys}) -> _Any: ...")
-"""Methods with field names as arguments. Paths in `pick` may have dots, so it accepts any string for nested classes."""
+"""Methods with field names as arguments. Paths in `pick` may have dots, and a reference has the type of its field."""
+QUOTED = re.compile(r'"(\w+)"')
+UPDATE = "def {name}(self, input_dict_or_td: {cls} | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ..."
+"""Instances of unrelated classes are refused."""
 PER_ELEMENT = re.compile(r"_t\.PerElementValues\[.*?\]")
 WRITES = ("set", "__setitem__")
 KEYED = {"__getitem__": GETITEM, "get": GET, "set": SET, "__setitem__": SETITEM}
@@ -120,7 +122,9 @@ def declared(module: Module, node: ast.ClassDef, line: ast.AnnAssign) -> str:
     file, value = module.file, line.value
     if file.full_name(line.annotation).rpartition(".")[2] in NO_FIELDS:
         return file.statement(line)
-    kept = isinstance(value, ast.Constant) or (isinstance(value, ast.Call) and file.full_name(value) in SPECIFIERS)
+    reads, takes = module.types.read(line.annotation), module.types.read(line.annotation, given=True)
+    kept = isinstance(value, ast.Call) and file.full_name(value) in SPECIFIERS
+    kept = kept or (isinstance(value, ast.Constant) and reads == takes)
     said = class_head(module, node)[0] + (file.text_of(value) if isinstance(value, ast.Call) else "")
     mark = SHADOWS if "shadow=True" in said or file.text_of(line.target) in YIELDING else ""
     if not mark and _is_referred(module, node, line):
@@ -130,14 +134,12 @@ def declared(module: Module, node: ast.ClassDef, line: ast.AnnAssign) -> str:
         row = f'{name}: _t.Field[{file.text_of(line.annotation)}, _Literal["{name}"]]'
         return row if value is None else f"{row} = {file.text_of(value)}"
     inside = [part for part in ast.walk(line.annotation) if isinstance(part, ast.Subscript)]
-    if "tensorclass.Ragged" in map(file.full_name, inside):  # at run time an alias of `Annotated`
+    apart = reads != takes and " | " in reads  # no checker looks for a descriptor in a union
+    if apart or "tensorclass.Ragged" in map(file.full_name, inside):  # at run time an alias of `Annotated`
         module.need(*IMPORTS[0])
-        row = f"{file.text_of(line.target)}: {module.types.read(line.annotation)}"
+        row = f"{file.text_of(line.target)}: {f'_t.Stored[{reads}, {takes}]' if apart else reads}"
         given = "" if value is None else f" = {file.text_of(value) if kept else '...'}"
         return f"{row}{given}{mark}"
-    kept = kept and not (
-        isinstance(value, ast.Constant) and file.full_name(line.annotation) == "tensorclass.PerElement"
-    )
     if value is None or kept:
         return f"{file.text_of(line)}{mark}" if mark else file.statement(line)
     return f"{file.text_of(line.target)}: {file.text_of(line.annotation)} = ...{mark}"
@@ -161,8 +163,11 @@ def generated(module: Module, node: ast.ClassDef) -> Iterator[str]:
     own = {line.name for line in node.body if isinstance(line, (ast.FunctionDef, ast.AsyncFunctionDef))}
     own |= found.rows.keys()
     if module.stubs.declarations.is_first(module.file, node):
+        module.need(*IMPORTS[1])
         module.need(*IMPORTS[4])
         yield f"def __exactly__(self, other: _Self, /) -> _Self: ...{OVERRIDES}"
+        names = [name for name in ("update", "update_") if name not in own and _is_plain(module, node)]
+        yield from (f"{UPDATE.format(name=name, cls=node.name)}{OVERRIDES}" for name in names)
     if not found.whole or not found.rows:
         yield from [_has("str")] if module.stubs.strict_keys and found.rows else []
         return
@@ -171,12 +176,10 @@ def generated(module: Module, node: ast.ClassDef) -> Iterator[str]:
     if module.stubs.strict_keys:
         names = [f'"{field.name}"' for field in found.rows.values() if field.stored]
         yield _has(f"_Literal[{', '.join(names)}]" if names else "_t.Never")
-    if "__init__" not in own and _is_possible(found.rows.values()):
-        yield constructor(found.rows.values())
     # If any string is a key, it may write any value, so value types are only useful with strict keys.
     writes = module.stubs.strict_keys and not module.stubs.declarations.is_frozen(module.file, node)
     stored = [field for field in found.rows.values() if field.stored]
-    if stored and "replace" not in own and module.file.classes.get(node.name) is node and not _is_generic(module, node):
+    if stored and "replace" not in own and _is_plain(module, node):
         yield from replacing(node.name, stored)
     keys = list(_keys(module, found.rows.values()))
     for name in KEYED:
@@ -192,7 +195,11 @@ def _by_field(keys: list[tuple[str, FieldLine]], own: set[str]) -> Iterator[str]
     text = f"{_union(key for key, _ in keys)} | _t.Reference"
     if not types & {"str", "_Any", "Any", "object"}:
         yield from (row.format(keys=text) + OVERRIDES for row in BY_FIELD if row[4:].partition("(")[0] not in own)
-    if types <= {*TENSORS, "None", "_t.RaggedTensor"} and "pick" not in own:
+    open_ended = any("_t.Unpack" in key for key, _ in keys)
+    if not types & {"str", "_Any", "Any", "object"} and not open_ended and "pick" not in own:
+        dotted = [f'_Literal["{".".join(re.findall(QUOTED, key))}"]' for key, _ in keys]
+        text = " | ".join(dict.fromkeys([_union([*dotted, *(key for key, _ in keys if key.startswith("tuple"))]),
+                                         "_t.Reference", *(field.reads for _, field in keys)]))  # fmt: skip
         yield from (f"@_overload{'' if n else OVERRIDES}\n{row.format(keys=text)}" for n, row in enumerate(PICK))
 
 
@@ -204,8 +211,10 @@ def _has(names: str) -> str:
     return f"def __delattr__(self, name: {names}, /) -> None: ...{OVERRIDES}"
 
 
-def _is_generic(module: Module, node: ast.ClassDef) -> bool:
-    return bool(getattr(node, "type_params", ())) or "typing.Generic" in map(module.file.full_name, node.bases)
+def _is_plain(module: Module, node: ast.ClassDef) -> bool:
+    """Whether the name of a class is all that there is to say of its type."""
+    generic = bool(getattr(node, "type_params", ())) or "typing.Generic" in map(module.file.full_name, node.bases)
+    return module.file.classes.get(node.name) is node and not generic
 
 
 def _keys(module: Module, fields: Iterable[FieldLine], path: tuple[str, ...] = ()) -> Iterator[tuple[str, FieldLine]]:
@@ -219,21 +228,6 @@ def _keys(module: Module, fields: Iterable[FieldLine], path: tuple[str, ...] = (
             yield from _keys(module, inner.rows.values(), (*path, field.name))
         elif module.stubs.strict_keys and not LEAVES.issuperset(re.findall(r"[\w.]+", field.reads)):
             yield f"tuple[{', '.join(key)}, _t.Unpack[tuple[_Any, ...]]]", replace(field, reads="_Any", takes="_Any")
-
-
-def _is_possible(fields: Iterable[FieldLine]) -> bool:
-    """Whether the fields form a valid signature; otherwise the checker reports the error."""
-    first = [field.default for field in fields if field.init and not field.kw_only]
-    return first == sorted(first) and not {"batch_size", "device", "names"} & {field.name for field in fields}
-
-
-def constructor(fields: Iterable[FieldLine]) -> str:
-    """`__init__` with the fields in order, keyword-only ones last, and the parameters of all containers."""
-    taken = [field for field in fields if field.init]
-    first = [f"{f.name}: {f.takes}{' = ...' if f.default else ''}" for f in taken if not f.kw_only]
-    named = [f"{f.name}: {f.takes}{' = ...' if f.default else ''}" for f in taken if f.kw_only]
-    rows = ["self", *first, "*", *named, *EXTRAS]
-    return "def __init__(\n" + "".join(f"    {row},\n" for row in rows) + ") -> None: ..."
 
 
 def replacing(name: str, fields: Iterable[FieldLine]) -> Iterator[str]:

@@ -29,14 +29,8 @@ last: _Any
 class Inputs(_t.Declared, TensorClass):
     image: Float32[Tensor, "8 8"]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def __init__(
-        self,
-        image: Tensor,
-        *,
-        batch_size: _t.BatchSize = ...,
-        device: _t.Device = ...,
-        names: _t.Names = ...,
-    ) -> None: ...
+    def update(self, input_dict_or_td: Inputs | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def update_(self, input_dict_or_td: Inputs | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
         self,
@@ -71,7 +65,7 @@ class Digits(_t.Declared, TensorClass, autocast=True):
     weight: Float32[Tensor, ""] | None = None
     scale: InitVar[float] = 1.0
     _: KW_ONLY
-    name: PerElement[str] | None = None
+    name: _t.Stored[_t.PerElementValues[str] | None, _t.PerElementGiven[str] | None] = ...
     table: Shared[Float32[Tensor, "10 4"]] | None = None
     tags: dict[str, str] = field(default_factory=dict)
     hidden: Float32[Tensor, "8"] = produced("what the encoder sees")
@@ -88,14 +82,6 @@ class Digits(_t.Declared, TensorClass, autocast=True):
     class Nested(_t.Declared, TensorClass):
         x: Tensor
         def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-        def __init__(
-            self,
-            x: Tensor,
-            *,
-            batch_size: _t.BatchSize = ...,
-            device: _t.Device = ...,
-            names: _t.Names = ...,
-        ) -> None: ...
         @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
         def __getitem__(self, index: _Literal["x"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
         @_overload
@@ -112,20 +98,8 @@ class Digits(_t.Declared, TensorClass, autocast=True):
         def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def __init__(
-        self,
-        inputs: Inputs,
-        label: Tensor,
-        weight: Tensor | None = ...,
-        scale: float = ...,
-        *,
-        name: _t.PerElementGiven[str] | None = ...,
-        table: Tensor | None = ...,
-        tags: dict[str, str] = ...,
-        batch_size: _t.BatchSize = ...,
-        device: _t.Device = ...,
-        names: _t.Names = ...,
-    ) -> None: ...
+    def update(self, input_dict_or_td: Digits | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def update_(self, input_dict_or_td: Digits | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
         self,
@@ -173,21 +147,6 @@ class Digits(_t.Declared, TensorClass, autocast=True):
 
 class Page(Digits):
     number: int = 0
-    def __init__(
-        self,
-        inputs: Inputs,
-        label: Tensor,
-        weight: Tensor | None = ...,
-        scale: float = ...,
-        number: int = ...,
-        *,
-        name: _t.PerElementGiven[str] | None = ...,
-        table: Tensor | None = ...,
-        tags: dict[str, str] = ...,
-        batch_size: _t.BatchSize = ...,
-        device: _t.Device = ...,
-        names: _t.Names = ...,
-    ) -> None: ...
     @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
         self,
@@ -240,14 +199,6 @@ class Page(Digits):
 
 class Still(_t.Frozen, FrozenTensorClass):  # type: ignore[misc, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     value: Float32[Tensor, ""]
-    def __init__(
-        self,
-        value: Tensor,
-        *,
-        batch_size: _t.BatchSize = ...,
-        device: _t.Device = ...,
-        names: _t.Names = ...,
-    ) -> None: ...
     @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
         self,
@@ -275,15 +226,6 @@ class Pair(_t.Declared, TensorClass, Generic[T], shadow=True):
     left: T  # type: ignore[assignment, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     values: T  # type: ignore[assignment, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def __init__(
-        self,
-        left: T,
-        values: T,
-        *,
-        batch_size: _t.BatchSize = ...,
-        device: _t.Device = ...,
-        names: _t.Names = ...,
-    ) -> None: ...
     @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __getitem__(self, index: _Literal["left", "values"]) -> T: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_overload

@@ -84,10 +84,8 @@ merge(Digits, Clash)  # E: - | - | SchemaError | mypy+plugin: tensorclass-declar
 merge(Digits, Boxes, 3)  # E: arg-type | reportArgumentType | ArgumentError
 merge(Digits, "Boxes")  # E: arg-type | reportArgumentType | ArgumentError
 merge(Digits, batch)  # E: arg-type | reportArgumentType | ArgumentError
-merge(Digits, int)  # E: - | - | ArgumentError | mypy+plugin: tensorclass-declaration
 pick(batch, "image")  # E: arg-type | reportArgumentType | ArgumentError
-batch.merge(3)  # E: - | - | ArgumentError | mypy+plugin: tensorclass-declaration
-batch.extend(dict, score=torch.zeros(4))  # E: - | - | ArgumentError | mypy+plugin: tensorclass-declaration
+batch.merge(3)  # E: call-overload | reportArgumentType | ArgumentError
 batch.extend(Noted, note=3)  # E: - | - | SchemaError | mypy+plugin: tensorclass-value
 batch.extend(Noted, note="x", tags={"a": 1})  # E: - | - | SchemaError | mypy+plugin: tensorclass-value
 batch.update(dict(lable=torch.zeros(4)))  # noqa: C408  # E: - | - | MissingKeyError | mypy+plugin: tensorclass-key
@@ -98,7 +96,7 @@ batch.apply(upper)  # E: - | - | AttributeError | mypy+plugin: arg-type, tensorc
 batch.apply(len)  # E: - | - | SchemaError | mypy+plugin: tensorclass-value
 batch.apply(lambda x: x.tolist())  # E: - | - | SchemaError | mypy+plugin: tensorclass-value
 batch.apply(lambda x: [x])  # E: - | - | SchemaError | mypy+plugin: tensorclass-value
-batch.apply(one_of_two, 3)  # E: - | - | KeySetError | mypy+plugin: arg-type
+batch.apply(one_of_two, 3)  # E: arg-type | reportArgumentType | KeySetError
 batch.named_apply(lambda x: x)  # E: - | - | TypeError | mypy+plugin: arg-type, misc
 batch.apply(lambda name: name.upper())  # E: - | - | AttributeError | mypy+plugin: attr-defined
 batch.apply(one_of_two)  # E: - | - | TypeError | mypy+plugin: arg-type
