@@ -212,7 +212,7 @@ def _has(names: str) -> str:
 
 
 def _is_plain(module: Module, node: ast.ClassDef) -> bool:
-    """Whether the name of a class is all that there is to say of its type."""
+    """Whether the stub can name the type of a class: it is at the top of the module and not generic."""
     generic = bool(getattr(node, "type_params", ())) or "typing.Generic" in map(module.file.full_name, node.bases)
     return module.file.classes.get(node.name) is node and not generic
 
