@@ -245,7 +245,7 @@ class InplaceOps(IndexOps):
         there: Any = value
         frozen = typed and self.__tensorclass_options__.frozen  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a typed class
         if typed and not (given or frozen) and own._plain and type(value._store) is type(own):  # pyright: ignore[reportAttributeAccessIssue]  # a typed class
-            pair, there = own, value._store  # nothing below has a class that could refuse
+            pair, there = own, value._store  # pyright: ignore[reportAttributeAccessIssue]  # nothing below has a class that could refuse
         leaves: list[Tensor] = []
         sources: list[Tensor] = []
         if pair._beside(there, leaves, sources, "index", whole) is None or not leaves:

@@ -87,7 +87,7 @@ def copied_alike(
     traced = is_dynamo_compiling()  # dynamo can't call the check, nor ask whether inference mode made a tensor
     known: Any = None if traced else getattr(holder, "_known_write", None)
     fits = known is not None and known.rows == rows and known.declared is declared and known.leaves == len(leaves)
-    if not (fits and (known.check(*leaves) if declared else known.check(*leaves, *sources))):
+    if not (fits and (known.check(*leaves) if declared else known.check(*leaves, *sources))):  # pyright: ignore[reportOptionalMemberAccess]  # fits says that it is there
         targets = leaves if declared or index is None else [leaf[index] for leaf in leaves]
         if not (declared or _alike(targets, sources)):
             return False
@@ -191,7 +191,7 @@ def _note(
         holder._known_write = KnownWrite(rows, declared, known.left - 1, len(leaves), check)  # at once: others read it
 
 
-_Guards: Any = torch._C._dynamo.guards.TensorGuards
+_Guards: Any = torch._C._dynamo.guards.TensorGuards  # pyright: ignore[reportAttributeAccessIssue]  # a C module
 _contiguous, _inference = Tensor.is_contiguous, Tensor.is_inference
 _interpreters = torch._C._functorch.peek_interpreter_stack  # pyright: ignore[reportAttributeAccessIssue]  # a C module
 _any_tracked: Callable[..., bool] = getattr(
