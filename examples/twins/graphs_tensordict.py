@@ -48,8 +48,10 @@ class Network(nn.Module):
             heard = torch.zeros_like(state).index_add(0, end, state[start])
             state = state + round_(torch.cat([state, heard], 1))
         sizes = nodes.offsets().diff()
-        mean = torch.segment_reduce(state, "mean", lengths=sizes)
-        least = torch.segment_reduce(state, "min", lengths=sizes)
+        into = torch.arange(len(sizes)).repeat_interleave(sizes)[:, None].expand_as(state)
+        whole = torch.zeros(len(sizes), WIDTH)
+        mean = whole.scatter_reduce(0, into, state, "mean", include_self=False)
+        least = whole.scatter_reduce(0, into, state, "amin", include_self=False)
         expected: Tensor = self.last(torch.cat([mean, least], 1))
         return expected
 
