@@ -201,7 +201,7 @@ class ApplyOps(KeyOps):
         options = (batch_size, device, names, filter_empty, propagate_lock, out, constructor_kwargs)
         return self._run(mapper, others, *options)  # type: ignore[no-any-return]  # None if nothing is left
 
-    def apply_(self, fn: Callable[..., Any], *others: TensorCollection, **kwargs: Any) -> Self:
+    def apply_(self, fn: Callable[..., Any], *others: Any, **kwargs: Any) -> Self:
         """Apply a function to the leaves, in place; the arguments are those of `apply`.
 
         >>> import torch
