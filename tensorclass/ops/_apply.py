@@ -201,7 +201,7 @@ class ApplyOps(KeyOps):
         options = (batch_size, device, names, filter_empty, propagate_lock, out, constructor_kwargs)
         return self._run(mapper, others, *options)  # type: ignore[no-any-return]  # None if nothing is left
 
-    def apply_(self, fn: Callable[..., Any], *others: Any, **kwargs: Any) -> Self:
+    def apply_(self, fn: Callable[..., Any], *others: TensorCollection, **kwargs: Any) -> Self:
         """Apply a function to the leaves, in place; the arguments are those of `apply`.
 
         >>> import torch
@@ -210,7 +210,7 @@ class ApplyOps(KeyOps):
         >>> TensorDict(a=weights).apply_(lambda x: x * 3)["a"] is weights, weights
         (True, tensor([3., 3.]))
         """
-        return ApplyOps.apply(self, fn, *others, inplace=True, **kwargs)
+        return ApplyOps.apply(self, fn, *others, inplace=True, **kwargs)  # pyright: ignore[reportReturnType]  # a Self
 
     def _run(
         self, mapper: Mapper, others: Sequence[Any], batch_size: Any, device: Any, names: Any,
