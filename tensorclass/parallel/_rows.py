@@ -123,20 +123,22 @@ class RowJob:
     def _results(self, begin: int, end: int) -> Iterator[tuple[IntArray, Any]]:
         """The results of the function for rows.
 
-        With `skip`, a batch that raises is halved until single rows are left.
+        With `skip`, a batch that raises is halved until single rows are left. The source and the number of results are
+        outside of this: a wrong number could be right for single rows.
         """
         rows = self.order.rows(begin, end)
-        batch = self.data[torch.from_numpy(rows)]  # outside the `try`: errors of the source are never skipped
+        batch = self.data[torch.from_numpy(rows)]
         try:
-            yield rows, self._called(batch, begin)
+            result: Any = self._called(batch, begin)
         except Exception as error:  # the function may raise anything
-            if not self.skip:
-                placed(error, self._where(rows))
-                error._placed = True  # type: ignore[attr-defined]  # read above
-                raise
-            if end - begin == 1:
-                yield rows, error
-                return
+            result = error
+        if not isinstance(result, Exception):
+            yield rows, self._counted(result, batch, rows)
+        elif not self.skip:
+            raise self._at(result, rows)
+        elif end - begin == 1:
+            yield rows, result
+        else:
             middle = (begin + end) // 2
             yield from self._results(begin, middle)
             yield from self._results(middle, end)
@@ -144,18 +146,31 @@ class RowJob:
     def _called(self, batch: Any, begin: int) -> Any:
         if self.verb == "copy":
             return batch
-        rows = len(batch)
         with seeded(seed_of(self.seed, begin), self.alone_there):
             found = self.fn(batch)
+        return torch.as_tensor(found) if self.verb == "filter" else fitting(found, self.cls)
+
+    def _counted(self, found: Any, batch: Any, rows: IntArray) -> Any:
+        """The result, with an element for each row; of a filter the rows that it keeps."""
+        count = len(rows)
         if self.verb == "filter":
-            return batch[_mask(found, rows)]
-        result = fitting(found, self.cls)
-        if result.batch_size != (rows,):
-            raise BatchSizeError(
-                f"map: the function was given {rows} rows and gave batch size {list(result.batch_size)}; it gives "
+            if found.dtype is torch.bool and found.shape == (count,):
+                return batch[found.cpu()]
+            what = f"{found.dtype} of shape {list(found.shape)}"
+            why = f"filter: the function returns True or False for each of {count} rows, got {what}"
+            raise self._at(ArgumentError(why), rows)
+        if found.batch_size != (count,):
+            why = (
+                f"map: the function was given {count} rows and gave batch size {list(found.batch_size)}; it gives "
                 "one row for each, `filter` leaves rows out"
             )
-        return result
+            raise self._at(BatchSizeError(why), rows)
+        return found
+
+    def _at(self, error: Exception, rows: IntArray) -> Exception:
+        placed(error, self._where(rows))
+        error._placed = True  # type: ignore[attr-defined]  # `__call__` reads it
+        return error
 
     def _failure(self, row: int, error: Exception) -> Any:
         generic: Any = FailedRow
@@ -189,14 +204,6 @@ class Jobs:
     def __call__(self, task: tuple[int, int]) -> Any:
         """Write the shard of a part."""
         return self.jobs[task[0]](task[1])
-
-
-def _mask(found: Any, count: int) -> Tensor:
-    mask = torch.as_tensor(found)
-    if mask.dtype is not torch.bool or mask.shape != (count,):
-        what = f"{mask.dtype} of shape {list(mask.shape)}"
-        raise ArgumentError(f"filter: the function gives True or False for each of {count} rows, got {what}")
-    return mask.cpu()
 
 
 def fitting(found: Any, cls: Any) -> Any:

@@ -435,6 +435,26 @@ def test_a_fault_of_the_source_is_never_skipped(data: Any, tmp_path: Path, verb:
         getattr(data, verb)(out=tmp_path / "out", num_workers=0, **options[verb])
 
 
+WRONG_COUNTS: dict[str, tuple[str, Any]] = {
+    "every second row": ("map", lambda batch: batch[::2]),
+    "the first row": ("map", lambda batch: batch[:1]),
+    "one answer for all rows": ("filter", lambda batch: [True]),
+    "an answer for every second row": ("filter", lambda batch: (batch.label >= 0)[::2]),
+    "numbers": ("filter", lambda batch: batch.label),
+}
+"""Functions whose results would fit single rows, or none."""
+
+
+@pytest.mark.parametrize("errors", ["raise", "skip"])
+@pytest.mark.parametrize("name", WRONG_COUNTS)
+def test_a_wrong_number_of_results_is_never_skipped(data: Any, tmp_path: Path, name: str, errors: str) -> None:
+    """It is a fault of the function, not of some rows; called with single rows it would not show."""
+    verb, fn = WRONG_COUNTS[name]
+    with pytest.raises((ArgumentError, BatchSizeError), match=r"(?s)rows.*in rows 0 to 9 of"):
+        getattr(data, verb)(fn, out=tmp_path / "out", batch_size=10, num_workers=0, errors=errors)
+    assert list((tmp_path / "out").rglob("*.safetensors")) == []
+
+
 def test_a_damaged_journal(data: Any, tmp_path: Path) -> None:
     """Is no reason to compute other rows."""
     how: dict[str, Any] = {"out": tmp_path / "out", "num_workers": 0}
