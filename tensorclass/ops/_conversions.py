@@ -1,7 +1,7 @@
 """Conversions: from nested data to containers, and back to dicts, lists, tuples, arrays and pytrees."""
 
-# Operations call each other through the class: pyright infers the mixin as their result, mypy infers Self. pyright:
-# reportReturnType=false
+# Operations call each other through the class: pyright infers the mixin as their result, mypy infers Self.
+# pyright: reportReturnType=false
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Device moves and dtype casts. A move or cast without effect returns a new container around the same tensors."""
 
-# Operations call each other through the class: pyright infers the mixin as their result, mypy infers Self. pyright:
-# reportReturnType=false, reportArgumentType=false
+# Operations call each other through the class: pyright infers the mixin as their result, mypy infers Self.
+# pyright: reportReturnType=false, reportArgumentType=false
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Writes that keep the storage of leaves. A write is checked as a whole before the first leaf is changed."""
 
-# Operations call each other through the class: pyright infers the mixin as their result, mypy infers Self. pyright:
-# reportReturnType=false
+# Operations call each other through the class: pyright infers the mixin as their result, mypy infers Self.
+# pyright: reportReturnType=false
 
 from __future__ import annotations
 

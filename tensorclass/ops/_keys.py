@@ -1,7 +1,7 @@
 """Containers with other keys around the same leaves: select, exclude, rename, flatten, unflatten, partition."""
 
-# Operations call each other through the class: pyright infers the mixin as their result, mypy infers Self. pyright:
-# reportReturnType=false
+# Operations call each other through the class: pyright infers the mixin as their result, mypy infers Self.
+# pyright: reportReturnType=false
 
 from __future__ import annotations
 

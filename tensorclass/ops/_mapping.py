@@ -1,7 +1,7 @@
 """Dict-like writes of a container: set, pop, update, copy. All values are checked before the first is written."""
 
-# Operations call each other through the class: pyright infers the mixin as their result, mypy infers Self. pyright:
-# reportReturnType=false
+# Operations call each other through the class: pyright infers the mixin as their result, mypy infers Self.
+# pyright: reportReturnType=false
 
 from __future__ import annotations
 

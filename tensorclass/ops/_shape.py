@@ -1,7 +1,7 @@
 """Shape operations on batch dims. They never change event dims; the result is always a new container."""
 
-# Operations call each other through the class: pyright infers the mixin as their result, mypy infers Self. pyright:
-# reportReturnType=false, reportArgumentType=false
+# Operations call each other through the class: pyright infers the mixin as their result, mypy infers Self.
+# pyright: reportReturnType=false, reportArgumentType=false
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """state_dict and load_state_dict: the leaves under dotted keys, as in `nn.Module`, and back, all or nothing."""
 
-# Operations call each other through the class: pyright infers the mixin as their result, mypy infers Self. pyright:
-# reportReturnType=false
+# Operations call each other through the class: pyright infers the mixin as their result, mypy infers Self.
+# pyright: reportReturnType=false
 
 from __future__ import annotations
 

@@ -62,7 +62,8 @@ class Views:
                 self.each[place] = part.view(leaves[place].shape)
             begin += run.room
         kinds = {(leaf.dtype, leaf.shape) for leaf in leaves}
-        self._stacked = flat.view(len(leaves), *leaves[0].shape) if len(kinds) == 1 else None
+        whole = block[: sum(runs[0].sizes) * runs[0].dtype.itemsize] if len(kinds) == 1 else None
+        self._stacked = None if whole is None else whole.view(runs[0].dtype).view(len(leaves), *leaves[0].shape)
 
     def fill(self, leaves: list[Tensor]) -> None:
         """Copy values into the block."""

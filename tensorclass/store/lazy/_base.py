@@ -1,7 +1,7 @@
 """The base of lazy stacks: their members, the stack dim, and the primitives of a container."""
 
-# Operations call each other through the class: pyright infers the mixin as their result, mypy infers Self. pyright:
-# reportIncompatibleVariableOverride=false
+# Operations call each other through the class: pyright infers the mixin as their result, mypy infers Self.
+# pyright: reportIncompatibleVariableOverride=false
 
 from __future__ import annotations
 
