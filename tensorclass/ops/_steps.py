@@ -145,7 +145,7 @@ def apart(targets: list[Tensor], sources: list[Tensor], own: bool = True) -> lis
 
 
 def surely_writable(leaves: list[Tensor]) -> bool:
-    """Whether torch can write all leaves in place, by one look at each; False also where in doubt."""
+    """Whether torch can write all leaves in place, by one look at each; False if in doubt."""
     return not _any_tracked(*leaves) and all(map(_contiguous, leaves)) and not any(map(_inference, leaves))
 
 
