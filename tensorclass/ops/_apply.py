@@ -210,7 +210,7 @@ class ApplyOps(KeyOps):
         >>> TensorDict(a=weights).apply_(lambda x: x * 3)["a"] is weights, weights
         (True, tensor([3., 3.]))
         """
-        return ApplyOps.apply(self, fn, *others, inplace=True, **kwargs)  # pyright: ignore[reportReturnType]  # a Self
+        return ApplyOps.apply(self, fn, *others, inplace=True, **kwargs)
 
     def _run(
         self, mapper: Mapper, others: Sequence[Any], batch_size: Any, device: Any, names: Any,
