@@ -22,6 +22,7 @@ import torch.multiprocessing as mp
 from torch import Tensor
 
 from .._flags import flags
+from ..core._forks import forked
 from ..errors import ArgumentError, WorkerError
 from ._engines import GRAIN, Failed, Job, at_least, cores
 from ._wire import Parcel, take_apart, unpicklable
@@ -29,7 +30,7 @@ from ._wire import Parcel, take_apart, unpicklable
 _INLINE = 1 << 16
 """Smaller blocks are sent through the pipe directly."""
 _TRIES = 3
-_STARTING = threading.Lock()
+_STARTING = forked(threading.Lock())
 
 
 class _Handle:
