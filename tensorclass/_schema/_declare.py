@@ -16,7 +16,7 @@ from ._annotations import Parsed, WrongDeclaration, is_collection, is_tensorclas
 from ._constraints import broken, check_constraints
 from ._convert import NUMBERS, Inexact, to_tensor
 from ._fields import MISSING, FieldInfo
-from ._spec import TENSOR_KINDS, FieldSpec, Kind, describe_tensor, short, type_name
+from ._spec import TENSOR_KINDS, FieldSpec, Kind, describe_tensor, is_class, short, type_name
 
 NEVER_NONE = ("tensor", "shared", "ragged", "nested", "collection", "per_element")
 
@@ -181,7 +181,7 @@ def check_default(spec: FieldSpec) -> Any:
 
 
 def _never_none(spec: FieldSpec) -> bool:
-    plain = spec.kind == "value" and isinstance(spec.annotation, type)
+    plain = spec.kind == "value" and is_class(spec.annotation)
     return spec.kind in NEVER_NONE or (plain and spec.annotation not in (object, type(None)))
 
 
@@ -230,10 +230,10 @@ def substitute_field(spec: FieldSpec, arguments: Mapping[Any, Any], owner: type 
 
 
 def _substitute(declared: Any, arguments: Mapping[Any, Any]) -> Any:
-    if not isinstance(declared, type) and declared in arguments:
+    if not is_class(declared) and declared in arguments:
         return arguments[declared]
     parameters = getattr(declared, "__parameters__", ())
-    if isinstance(declared, type) or not any(parameter in arguments for parameter in parameters):
+    if is_class(declared) or not any(parameter in arguments for parameter in parameters):
         return declared
     return declared[tuple(arguments.get(parameter, parameter) for parameter in parameters)]
 
@@ -245,10 +245,10 @@ def check_argument(variable: Any, argument: Any) -> None:
         SchemaError: if it is outside the bound or the constraints.
     """
     bound, constraints = getattr(variable, "__bound__", None), getattr(variable, "__constraints__", ())
-    if not isinstance(argument, type):
+    if not is_class(argument):
         return
-    if isinstance(bound, type) and not issubclass(argument, bound):
+    if is_class(bound) and not issubclass(argument, bound):
         raise SchemaError(f"{type_name(argument)} is not an argument for {variable}: its bound is {type_name(bound)}")
-    if constraints and not any(isinstance(c, type) and issubclass(argument, c) for c in constraints):
+    if constraints and not any(is_class(c) and issubclass(argument, c) for c in constraints):
         allowed = ", ".join(type_name(c) for c in constraints)
         raise SchemaError(f"{type_name(argument)} is not an argument for {variable}: it is one of {allowed}")

@@ -8,7 +8,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from .._dims import DimMap as DimMap
 from .._dims import dims_within
-from ._spec import TENSOR_KINDS, FieldSpec
+from ._spec import TENSOR_KINDS, FieldSpec, is_class
 
 
 def widening(child: FieldSpec, parent: FieldSpec, table: DimMap) -> str:
@@ -53,7 +53,7 @@ def type_within(child: Any, parent: Any) -> bool:
 
 def _class_within(child: Any, parent: Any) -> bool:
     own, other = get_origin(child) or child, get_origin(parent) or parent
-    if not (isinstance(own, type) and isinstance(other, type) and issubclass(own, other)):
+    if not (is_class(own) and is_class(other) and issubclass(own, other)):
         return False
     # Accept only a bare parent or equal arguments: the variance of a type parameter is unknown here.
     return not get_args(parent) or get_args(child) == get_args(parent)
@@ -62,7 +62,7 @@ def _class_within(child: Any, parent: Any) -> bool:
 def _literal_within(values: Iterable[Any], parent: Any) -> bool:
     if get_origin(parent) is Literal:
         return set(values) <= set(get_args(parent))
-    return all(isinstance(parent, type) and isinstance(value, parent) for value in values)
+    return all(is_class(parent) and isinstance(value, parent) for value in values)
 
 
 def _is_union(annotation: Any) -> bool:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import inspect
+import operator
 import sys
+import types
 import typing
 from collections import ChainMap
 from collections.abc import Mapping, MutableMapping
@@ -84,8 +87,23 @@ def _evaluate(annotation: Any, globalns: Mapping[str, Any], names: MutableMappin
         annotation = eval(annotation, dict(globalns), names)
     if not is_open(annotation):
         return annotation
+    if sys.version_info < (3, 11):
+        annotation = _referred(annotation)
     carrier = type("Carrier", (), {"__annotations__": {"it": annotation}})
     return typing.get_type_hints(carrier, dict(globalns), dict(names), include_extras=True)["it"]
+
+
+def _referred(annotation: Any) -> Any:
+    """The annotation with a forward reference for each string in `list["Item"]`, which Python 3.10 leaves as it is."""
+    if not is_open(annotation) or not hasattr(annotation, "__args__"):
+        return annotation
+    builtin = isinstance(annotation, types.GenericAlias)
+    parts = [ForwardRef(part) if builtin and isinstance(part, str) else _referred(part) for part in annotation.__args__]
+    if builtin:
+        return types.GenericAlias(annotation.__origin__, tuple(parts))
+    if isinstance(annotation, types.UnionType):
+        return functools.reduce(operator.or_, parts)
+    return annotation.copy_with(tuple(parts))
 
 
 def _callers_names(module: str) -> dict[str, Any]:

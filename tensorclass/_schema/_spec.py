@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union, ge
 
 import torch
 from torch import Tensor
+from typing_extensions import TypeIs
 
 from .._deferred import pydantic
 from .._dims import Dims
@@ -244,6 +245,11 @@ def describe_tensor(value: Tensor) -> str:
     return f"{dtype_name(value.dtype)} {list(value.shape)}"
 
 
+def is_class(annotation: Any) -> TypeIs[type]:
+    """Whether an annotation is a class; Python 3.10 says so of `list[int]` too."""
+    return isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias)
+
+
 def type_name(annotation: Any, full: bool = False) -> str:
     """A type as a reader would write it; `full` adds the module of classes that are not builtin."""
     origin, inner = get_origin(annotation), get_args(annotation)
@@ -267,7 +273,7 @@ def _plain_name(annotation: Any, full: bool) -> str:
         return "None"
     if isinstance(annotation, TypeName):
         return annotation.text if full else repr(annotation)
-    if isinstance(annotation, type):
+    if is_class(annotation):
         module = annotation.__module__
         return f"{module}.{annotation.__qualname__}" if full and module != "builtins" else annotation.__name__
     if isinstance(annotation, (str, DTypeFamily)):

@@ -587,10 +587,16 @@ def _clone_leaves(leaves: list[Tensor], kwargs: dict[str, Any]) -> Sequence[Tens
     tracked = torch.is_grad_enabled() and any_tracked(leaves)
     if not kwargs and len(leaves) > 3 and not tracked and foreach_is_safe():  # its autograd refuses integers
         try:
-            return torch._foreach_clone(leaves)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
+            return clone_all(leaves)
         except NotImplementedError:  # of nested tensors
             pass
     return [leaf.clone(**kwargs) for leaf in leaves]
+
+
+clone_all: Callable[[list[Tensor]], Sequence[Tensor]] = getattr(
+    torch, "_foreach_clone", lambda leaves: [leaf.clone() for leaf in leaves]
+)
+"""Copies of several tensors, in one call if torch offers it."""
 
 
 def foreach_is_safe() -> bool:

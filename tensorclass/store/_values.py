@@ -12,7 +12,7 @@ from torch import Tensor
 from ..core import TensorCollection
 from ..errors import BatchSizeError, StructureError, too_deep
 from ..ops import stack
-from ..ops._mapping import foreach_is_safe
+from ..ops._mapping import clone_all, foreach_is_safe
 from ..ops._writable import overflows
 
 MOST_DIMS = 64
@@ -79,7 +79,7 @@ def deepcopied(data: dict[str, Any], memo: dict[int, Any]) -> dict[str, Any]:
         rest.append(key)
     leaves = [value for _, value, _ in own]
     fused = len(leaves) > 3 and foreach_is_safe()
-    clones = torch._foreach_clone(leaves) if fused else [leaf.clone() for leaf in leaves]  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
+    clones = clone_all(leaves) if fused else [leaf.clone() for leaf in leaves]
     for (key, value, place), new in zip(own, clones):  # noqa: B905  # a keyword takes time
         memo[id(value)] = data[key] = new
         noted[place] = new.untyped_storage()

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
+from tensorclass import TensorDict
+from tensorclass.nn import TensorDictModule, TensorDictSequential
 from tests.nn._deployed import FORMS, tensors
 
 CONTAINERS = [name for name in FORMS if name != "parameters outside"]
@@ -74,3 +76,28 @@ def test_other_hooks_see_containers(form):
     result = module(given)
     assert seen[0] is given
     assert seen[1] is result
+
+
+HOOKS = {
+    "forward": (nn.modules.module.register_module_forward_hook, 3),
+    "before": (nn.modules.module.register_module_forward_pre_hook, 2),
+    "backward": (nn.modules.module.register_module_full_backward_hook, 3),
+    "before backward": (nn.modules.module.register_module_full_backward_pre_hook, 2),
+}
+
+
+@pytest.mark.filterwarnings("ignore:For backward hooks to be called")
+@pytest.mark.parametrize("kind", HOOKS)
+def test_hooks_of_all_modules_see_each_step(kind: str):
+    """A sequence calls its modules through torch while a hook of all modules is registered."""
+    register, arguments = HOOKS[kind]
+    steps = [TensorDictModule(nn.Linear(2, 2), [a], [b]) for a, b in ("xy", "yz")]
+    chain = TensorDictSequential(*steps)
+    seen: list[Any] = []
+    with register(lambda *given: seen.append(given)):
+        chain(TensorDict({"x": torch.ones(3, 2, requires_grad=True)}, [3]))["z"].sum().backward()
+    assert {len(given) for given in seen} == {arguments}
+    modules = [given[0] for given in seen]
+    assert [modules.count(step.module) for step in steps] == [1, 1]
+    if "backward" not in kind:  # torch sees no tensors in the containers that these take
+        assert [modules.count(step) for step in steps] == [1, 1]

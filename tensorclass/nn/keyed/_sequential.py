@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, overload
 
 from torch import nn
-from torch.nn.modules.module import _has_any_global_hook
+from torch.nn.modules import module as _hooks
 from typing_extensions import Self
 
 from ..._flags import flags
@@ -131,7 +131,7 @@ class TensorDictSequential(TensorDictModule):
             for module in modules._modules.values():
                 data = self._partial(module, data)
             return data
-        hooked = _has_any_global_hook()
+        hooked = _globally_hooked()
         for module in modules._modules.values():
             data = step(module, data) if hooked or not direct(module) else module._run(data)
         return data
@@ -320,6 +320,14 @@ def _provides(keys: Keys, key: Any) -> bool:
     """Whether a key, or a container around it, is in a list of keys."""
     path = unravel_key_to_tuple(key)
     return any(unravel_key_to_tuple(other) == path[: len(unravel_key_to_tuple(other))] for other in keys)
+
+
+def _globally_hooked() -> bool:
+    """Whether `register_module_forward_hook` and its like are in use."""
+    return bool(
+        _hooks._global_forward_hooks or _hooks._global_forward_pre_hooks
+        or _hooks._global_backward_hooks or _hooks._global_backward_pre_hooks
+    )  # fmt: skip
 
 
 def _related(key: Any, other: Any) -> bool:
