@@ -226,8 +226,6 @@ def _mapped(fd: int, size: int) -> Tensor:
 
 def _work(pipe: Any, job: Job, threads: int) -> None:
     """The main loop of a process: read tasks from the pipe, write results to it, until an empty message comes."""
-    if _STARTING.locked():  # inherited
-        _STARTING.release()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver decides when to stop
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
