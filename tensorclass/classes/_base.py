@@ -17,7 +17,7 @@ from ..core import BATCHED, Key, Path, TensorCollection
 from ..core._base import Kind, Names, Write, locked_error, settle, traced_as
 from ..core._device import Device
 from ..core._layered import Layered
-from ..core._pytree import trusted
+from ..core._pytree import blank, trusted
 from ..errors import ArgumentError, FrozenError
 from ..ops import UNSET, Container, Join
 from ..store import Relaid, TensorDict
@@ -30,8 +30,6 @@ from ._example import ExampleMethods
 from ._facts import Facts
 from ._meta import BatchSizeField, DeviceField, FrozenMeta, Meta, NamesField
 from ._pydantic import JsonMethods
-
-_new = object.__new__
 
 
 def _wrapped(cls: Any, store: Any) -> Any:
@@ -90,7 +88,7 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
     @classmethod
     @traced_as(_wrapped)
     def _wrap(cls, store: Any) -> Self:
-        new: Self = _new(cls)
+        new: Self = blank(cls)
         _hold(new, store)
         return new
 

@@ -353,7 +353,8 @@ def parametrise(cls: Any, item: Any) -> Any:
             "declared with `Generic[T]`"
         )
     if any(isinstance(argument, TypeVar) for argument in arguments):
-        return Generic.__class_getitem__.__func__(cls, item)  # type: ignore[attr-defined]  # the standard alias
+        before = cls.__mro__[cls.__mro__.index(Generic) - 1]
+        return super(before, cls).__class_getitem__(item)  # that of Generic: the standard alias
     return _PARAMETRISED.get((cls, arguments), lambda: _specialise(cls, dict(zip(parameters, arguments, strict=True))))
 
 

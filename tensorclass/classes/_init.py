@@ -16,6 +16,7 @@ from torch import Tensor
 from .._schema import EXACT, MISSING, FieldSpec, Options, Schema
 from ..core import as_batch_size
 from ..core._batch import as_jagged
+from ..core._pytree import blank
 from ..store import TensorDict
 from ._compile import compile_function
 from ._convert import says_size
@@ -68,7 +69,7 @@ SPACE = globals()
 """The globals of generated code; the names of its class are in its closure."""
 SPACE.update(
     _Tensor=Tensor, _Size=torch.Size, _as_batch_size=as_batch_size, _as_jagged=as_jagged,
-    _new=object.__new__, _TensorDict=TensorDict, _ABSENT=ABSENT, _DEFAULT=DEFAULT, _type=type, _len=len, _object=object,
+    _new=blank, _TensorDict=TensorDict, _ABSENT=ABSENT, _DEFAULT=DEFAULT, _type=type, _len=len, _object=object,
     **{f"_{kind.__name__}": kind for kind in EXACT},
 )  # fmt: skip
 

@@ -198,9 +198,14 @@ class Key:
 
 # Dynamo compares keys of the registry as constants, and recognizes these from this version on. With `optree` installed,
 # torch passes every class to C++, which accepts only classes.
-WEAK = not getattr(pytree, "_cxx_pytree_exists", True) and TorchVersion(torch.__version__) >= "2.13"
+_RECENT = TorchVersion(torch.__version__) >= "2.13"
+WEAK = not getattr(pytree, "_cxx_pytree_exists", True) and _RECENT
 if WEAK:
     pytree.register_constant(Key)
+
+
+blank: Callable[[Any], Any] = object.__new__ if _RECENT else lambda cls: object.__new__(cls)  # noqa: PLW0108  # see below
+"""An object without attributes. Dynamo before torch 2.13 does not know the method of `object` under another name."""
 
 
 def _sweep() -> None:

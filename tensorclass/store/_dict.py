@@ -27,7 +27,7 @@ from ..core._base import Kind, Names, Write, check_names, locked_error, settle
 from ..core._batch import as_jagged, jagged
 from ..core._device import Device, as_device
 from ..core._locks import Owners, changed, children, note_write
-from ..core._pytree import new_object, register, trusted
+from ..core._pytree import blank, new_object, register, trusted
 from ..errors import ArgumentError, BatchSizeError, StructureError, too_deep
 from ..ops import UNSET, Index, Join, get_defaults_to_none, list_to_stack
 from ..ops._apply import ApplyOps
@@ -49,7 +49,6 @@ from .entries._nodes import Node, NonTensorStack, Unbatched
 from .entries._non_tensor import NonTensorData, UnbatchedTensor, presented, same_entry, stays_one
 
 _ABSENT: Any = object()
-_new = object.__new__
 _CHANGED = "another thread added or removed keys during the operation; lock the container first"
 
 
@@ -170,7 +169,7 @@ class TensorDict(TensorDictBase):
     def _of(
         cls, data: dict[str, Any], batch_size: torch.Size, device: torch.device | None, names: Names, plain: bool
     ) -> Self:
-        new = _new(cls)
+        new: Self = blank(cls)
         new._data = data
         new._batch_size = batch_size
         new._device = device
@@ -206,7 +205,7 @@ class TensorDict(TensorDictBase):
         return self._of(data, batch_size, self._device, names, True)
 
     def _twin(self) -> Self:
-        new = _new(type(self))
+        new: Self = blank(type(self))
         new._data = data = self._data.copy()
         new._plain = plain = self._plain  # after the copy, as in `_open`
         for key, value in () if plain else data.items():
