@@ -47,7 +47,7 @@ from ._reading import BatchIndex as BatchIndex
 from ._reading import IndexPart as IndexPart
 from ._reading import ReadingOps, below
 from ._reading import Unset as Unset
-from ._steps import all_begin_with, any_tracked
+from ._steps import all_begin_with, any_tracked, clone_all
 
 
 @flags
@@ -591,12 +591,6 @@ def _clone_leaves(leaves: list[Tensor], kwargs: dict[str, Any]) -> Sequence[Tens
         except NotImplementedError:  # of nested tensors
             pass
     return [leaf.clone(**kwargs) for leaf in leaves]
-
-
-clone_all: Callable[[list[Tensor]], Sequence[Tensor]] = getattr(
-    torch, "_foreach_clone", lambda leaves: [leaf.clone() for leaf in leaves]
-)
-"""Copies of several tensors, in one call if torch offers it."""
 
 
 def foreach_is_safe() -> bool:

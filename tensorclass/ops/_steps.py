@@ -216,6 +216,10 @@ def all_begin_with(size: torch.Size, values: dict[Any, Any]) -> bool:
         return False
 
 
+clone_all: Callable[[list[Tensor]], Sequence[Tensor]] = getattr(
+    torch, "_foreach_clone", lambda leaves: [leaf.clone() for leaf in leaves]
+)
+"""Copies of several tensors, in one call if torch offers it."""
 _aliases: Callable[..., bool] = getattr(torch._C, "_any_output_is_alias_to_input_or_output", lambda *_: True)
 """Whether tensors share a storage, in one call; torch versions without it use the slower check."""
 

@@ -12,7 +12,8 @@ from torch import Tensor
 from ..core import TensorCollection
 from ..errors import BatchSizeError, StructureError, too_deep
 from ..ops import stack
-from ..ops._mapping import clone_all, foreach_is_safe
+from ..ops._mapping import foreach_is_safe
+from ..ops._steps import clone_all
 from ..ops._writable import overflows
 
 MOST_DIMS = 64
