@@ -100,7 +100,7 @@ def _referred(annotation: Any) -> Any:
     builtin = isinstance(annotation, types.GenericAlias)
     parts = [ForwardRef(part) if builtin and isinstance(part, str) else _referred(part) for part in annotation.__args__]
     if builtin:
-        return types.GenericAlias(annotation.__origin__, tuple(parts))
+        return types.GenericAlias(annotation.__origin__, tuple(parts))  # pyright: ignore[reportArgumentType]  # a class, for these two
     if isinstance(annotation, types.UnionType):
         return functools.reduce(operator.or_, parts)
     return annotation.copy_with(tuple(parts))
