@@ -19,15 +19,15 @@ FILE_LINES = 600
 FUNCTION_LINES = 60
 # Lines of code by room, a few above what each has: growth is a decision that is written here, not an accident.
 # Docstrings with their examples are asked for, and are no burden to carry.
-# Raised last for linear costs and probe sizes of the build check (`nn`), remembered writes and fast lazy stacks (`ops`,
+# Raised last for Python 3.10 (`_schema`), linear costs of the build check (`nn`), remembered writes and lazy stacks (`ops`,
 # `store`), functions of torch on ragged tensors (`store`), imports at the first use (`the root`), and what the
 # plugin finds in `extend`, `update`, `apply` and defaults (`typecheck`). The design asks for 37,000 in all: the next
 # savings come from what typed and keyed modules share.
 ROOM_LINES = {
-    "core": 1_880, "_schema": 3_640, "ops": 7_200, "store": 5_870, "classes": 3_215, "nn": 8_320, "typecheck": 3_880,
+    "core": 1_880, "_schema": 3_660, "ops": 7_200, "store": 5_870, "classes": 3_215, "nn": 8_320, "typecheck": 3_880,
     "io": 7_320, "parallel": 2_270, "cli": 1_110, "testing": 300, "the root": 750,
 }  # fmt: skip
-WHOLE_LINES = 45_700
+WHOLE_LINES = 45_720
 MEDIAN_LINES = 200
 
 LAYOUT = (
