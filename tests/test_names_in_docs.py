@@ -38,7 +38,7 @@ FORMATS = {"file-format.md": "names of a file's header", "typing.md": "programs,
 WORDS = {
     "cli.md": "completion doctor stubs migrate", "internals.md": "VALUES", "concepts.md": "h",
     "conversions.md": "Data", "examples.md": "py", "files.md": "Digits",
-    "ide.md": "Digits label", "index.md": "imgae", "performance.md": "construct dump", "which-tool.md": "build",
+    "ide.md": "Digits label", "index.md": "imgae", "performance.md": "construct dump pickle", "which-tool.md": "build",
     "probabilistic.md": "deterministic",
     "pydantic.md": "null", "trainers.md": "Box Discrete MultiBinary MultiDiscrete", "schemas.md": "pose Scores Scored",
     "migrating.md": """
