@@ -408,8 +408,12 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
 
     >>> did_you_mean("lable", ["image", "label"])
     '; did you mean `label`?'
+    >>> did_you_mean("pose.angle", ["image", "pose"])
+    "; did you mean `('pose', 'angle')`?"
     """
-    found = nearest(name, candidates)
+    known = [*candidates]
+    path = tuple(name.replace("/", ".").split("."))
+    found = path if len(path) > 1 and path[0] in known else nearest(name, known)
     return f"; did you mean `{found}`?" if found is not None else ""
 
 

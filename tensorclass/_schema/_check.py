@@ -117,9 +117,9 @@ class Checker:
         return result
 
     def _stored(self, spec: FieldSpec, value: Any) -> object:
-        if value is None and (spec.optional or spec.annotation is Any):
+        if value is None and (spec.optional or (spec.annotation is Any and spec.kind != "per_element")):
             return None
-        if value is None and spec.kind != "value":
+        if value is None and spec.kind != "value" and not spec.takes_none:
             self.add(spec, "None", f"pass a value, or declare `{spec} | None`")
             return None
         if spec.kind in TENSOR_KINDS:

@@ -150,6 +150,11 @@ class FieldSpec:
             return False
         return True
 
+    @property
+    def takes_none(self) -> bool:
+        """Whether None is one of the values of an element, and does not mean that the field is absent."""
+        return self.kind == "per_element" and not self.optional and self.adapter_accepts(None)
+
     def __str__(self) -> str:
         return f"{self.type_text} | None" if self.optional else self.type_text
 

@@ -22,7 +22,7 @@ from ._validators import run_checks
 
 def to_entry(spec: FieldSpec, value: Any, batch_size: torch.Size) -> Any:
     """Convert a checked value to the entry that the store holds."""
-    if value is None or isinstance(value, Node):
+    if isinstance(value, Node) or (value is None and not spec.takes_none):
         return value
     if spec.kind == "per_element":
         return NonTensorStack.of(value, batch_size)
@@ -126,18 +126,16 @@ def _state(schema: Schema, entries: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _store_check(self: Any, key: str, value: Any) -> Any:
-    if value is None:
-        return None
     return _as_stored(type(self).__tensorclass_schema__.fields[key], value, self._store)
 
 
 def _as_stored(spec: FieldSpec, value: Any, store: Any) -> Any:
     """A checked value in the form that the store accepts.
 
-    A list of numbers becomes a tensor only if a tensor is declared.
+    A list of numbers becomes a tensor only if a tensor is declared. None means that the field is absent.
     """
     entry = to_entry(spec, value, store._batch_size)
-    plain = spec.kind in ("value", "any") and not isinstance(entry, (Tensor, TensorCollection, Node))
+    plain = entry is None or (spec.kind in ("value", "any") and not isinstance(entry, (Tensor, TensorCollection, Node)))
     return entry if plain else store._check(spec.name, entry)
 
 
@@ -161,9 +159,9 @@ def new_store(
     """Checked values in a store, in the order of the declaration."""
     store = TensorDict._of({}, size, device, names, True)
     for name, spec in cls.__tensorclass_schema__.fields.items():
-        value = checked.get(name)
-        if value is not None:
-            store._put(name, _as_stored(spec, value, store))
+        entry = _as_stored(spec, checked[name], store) if name in checked else None
+        if entry is not None:
+            store._put(name, entry)
     return store
 
 

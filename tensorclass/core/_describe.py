@@ -103,9 +103,10 @@ def _summary(rows: list[tuple[str, Any]]) -> FieldSummary:
         lengths = [len(part) for leaf in leaves if leaf.is_nested for part in leaf.unbind()]
         ragged = [value for value in values if not isinstance(value, Tensor) and hasattr(value, "lengths")]
         lengths += [n for value in ragged for n in value.lengths.flatten().tolist()]
-        parts = [part for leaf in leaves for part in (leaf.unbind() if leaf.is_nested else [leaf])]
+        parts = [part for leaf in leaves for part in (leaf.unbind() if leaf.is_nested else [leaf.to_dense()])]
         text = f"{min(lengths)} to {max(lengths)} long" if lengths else ""
-        return _of_numbers(kind, torch.cat([part.detach().reshape(-1) for part in parts]), text)
+        rows = [part.detach().reshape(-1) for part in parts]
+        return _of_numbers(kind, torch.cat(rows) if rows else torch.empty(0), text)
     objects = [describe_value(item) for value in values for item in _objects(value)]
     common = Counter(objects).most_common(1)
     more = f"{len(set(objects))} different, most often " if len(set(objects)) > 1 else ""
@@ -132,7 +133,8 @@ def _of_numbers(kind: str, values: Tensor, text: str) -> FieldSummary:
         mean = complex(kept.to(torch.complex128).mean()) if len(kept) else None
         return FieldSummary(kind, count, mean=mean, nan=nan, text=text)
     wide = kept.double()
-    low, high = (kept.double() if kept.dtype.itemsize == 1 or kept.is_floating_point() else kept).aminmax()
+    exact = kept.dtype in (torch.int16, torch.int32, torch.int64)  # for other integers, torch has no `aminmax`
+    low, high = (kept if exact else wide).aminmax()
     finite = wide[wide.isfinite()]
     whole = not kept.is_floating_point()
     bins = min(len(_BARS), int(high) - int(low) + 1) if whole else len(_BARS)

@@ -13,14 +13,16 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from .._config import print_options
 from .._flags import answers
 from ..core import Entry, Key, TensorCollection, batch_shape, join_path, unravel_key_to_tuple
 from ..core._describe import Description, describe
-from ..core._repr import describe_entry
+from ..core._repr import describe_entry, entries_in_order
 from ..errors import ArgumentError, BatchDimError, BatchSizeError, MissingKeyError, UnknownFieldError
 from ._conversions import ConversionOps
 
 T = TypeVar("T")
+_NAN = float("nan")
 
 
 def as_mask(given: Any, device: torch.device | None = None, each: str = "each row") -> Tensor:
@@ -125,8 +127,7 @@ class RowOps(ConversionOps):
         """
         order = torch.arange(_count(self, "sort_by"), device="cpu")
         for key in reversed(_given(keys, "sort_by")):
-            _, places, present = ranks(self, key, "sort_by")
-            places = torch.where(places < present, present - 1 - places, places) if descending else places
+            places = places_in_order(ranks(self, key, "sort_by"), descending)
             order = order[places[order].argsort(stable=True)]
         return self._index(order)
 
@@ -277,7 +278,8 @@ class RowOps(ConversionOps):
         wrong = [name for name, number in found.items() if number is None]
         if wrong:
             way = "" if reduce else '; give `reduce="mean"`, or'
-            given = ", ".join(f"`{name}` ({describe_entry(flat.get(name), torch.Size())})" for name in wrong)
+            shown = dict(entries_in_order(flat, print_options()))
+            given = ", ".join(f"`{name}` ({describe_entry(shown[name], torch.Size())})" for name in wrong)
             raise ArgumentError(f"scalars: not one number: {given}{way or ';'} leave them out with `exclude(...)`")
         return {f"{prefix}{name}": number for name, number in found.items()}
 
@@ -359,27 +361,35 @@ def ranks(batch: Any, key: Key, op: str) -> tuple[list[Any], Tensor, int]:
     count, value = _count(batch, op), batch._raw(path)
     if isinstance(value, TensorCollection):
         raise ArgumentError(f"{op}: `{join_path(path)}` is a container; name one of its entries")
+    what = f"{op}: the objects of `{join_path(path)}`"
     if batch_shape(value) is None and not isinstance(value, Tensor):  # one value for the whole batch
         value = value._shown() if isinstance(value, Entry) else value
-        return [_hashable(value)] if count else [], torch.zeros(count, dtype=torch.int64, device="cpu"), 1
-    if not isinstance(value, Tensor):
-        return ranks_of_objects(
-            [_hashable(item) for item in value.tolist()], f"{op}: the objects of `{join_path(path)}`"
-        )
+        return ranks_of_objects([_hashable(value)] * count, what, op)
+    if not isinstance(value, Tensor) or value.is_nested:
+        rows = [*value.unbind()] if isinstance(value, Tensor) else value.tolist()
+        return ranks_of_objects([*map(_hashable, rows)], what, op)
     flat = value.detach().cpu()
     flat = torch.view_as_real(flat) if flat.is_complex() else flat
     flat = flat.flatten(1) if flat.ndim > 1 else flat[:, None]
     codes, places = _distinct(_ordered(flat))
     first = torch.full((len(codes),), count).scatter_reduce(0, places, torch.arange(count), "amin")
-    names = [_hashable(value[i].tolist()) for i in first.tolist()]
+    names = [*map(_hashable, value.detach()[first.to(value.device)].tolist())]
     gaps = bool(flat.is_floating_point() and flat.shape[1] == 1 and len(flat) and flat.isnan().any())
     return names, places, len(names) - gaps
+
+
+def places_in_order(found: tuple[Any, Tensor, int], descending: bool) -> Tensor:
+    """The place of each row's value in ascending or descending order; missing values come last in both."""
+    _, places, present = found
+    return torch.where(places < present, present - 1 - places, places) if descending else places
 
 
 def _ordered(rows: Tensor) -> Tensor:
     """Numbers `[n, k]` that compare like the given ones, with nan as the largest and equal to itself."""
     if rows.is_floating_point():
         gaps = rows.isnan()
+        if not gaps.any():
+            return rows.double()
         return torch.stack([gaps.double(), rows.double().masked_fill(gaps, 0)], -1).flatten(1)
     return rows.view(torch.int64) ^ torch.iinfo(torch.int64).min if rows.dtype is torch.uint64 else rows.long()
 
@@ -388,17 +398,26 @@ def _distinct(rows: Tensor) -> tuple[Tensor, Tensor]:
     """The sorted distinct rows, and for each row its index among them."""
     if not rows.numel():  # torch refuses empty input
         return rows[:1], torch.zeros(len(rows), dtype=torch.int64)
-    found, places = torch.unique(rows, dim=0, return_inverse=True)
+    if rows.shape[1] > 1:
+        found, places = torch.unique(rows, dim=0, return_inverse=True)
+    else:  # this is faster
+        found, places = torch.unique(rows[:, 0], return_inverse=True)
     return found, places
 
 
-def ranks_of_objects(rows: list[Any], what: str) -> tuple[list[Any], Tensor, int]:
-    """The sorted distinct objects, None last; the index of each row's object; and the number of non-None objects."""
+def ranks_of_objects(rows: list[Any], what: str, op: str = "") -> tuple[list[Any], Tensor, int]:
+    """The distinct objects, sorted except for `unique_by`; the index of each row's object; and their number.
+
+    As in columns of numbers, nan equals nan. It comes after all other objects, None after nan; both are not counted.
+    """
+    rows = [_NAN if isinstance(row, float) and row != row else row for row in rows]
     try:
-        found = sorted({row for row in rows if row is not None})
+        given = dict.fromkeys(row for row in rows if row is not None and row is not _NAN)
+        found = [*given] if op == "unique_by" else sorted(given)
     except TypeError as error:
-        raise ArgumentError(f"{what} can't be sorted: {error}") from error
-    names = [*found, *([None] if None in rows else [])]
+        how = "compared" if op == "unique_by" else "sorted"
+        raise ArgumentError(f"{what} can't be {how}: {error}; name another entry") from error
+    names = [*found, *(gap for gap in (_NAN, None) if any(row is gap for row in rows))]
     places = {value: i for i, value in enumerate(names)}
     return names, torch.tensor([places[row] for row in rows], dtype=torch.int64, device="cpu"), len(found)
 

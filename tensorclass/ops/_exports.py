@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._schema._json import NUMPY
-from ..core import Entry, TensorCollection, TensorEntry, batch_shape, is_shared
+from ..core import Entry, TensorCollection, TensorEntry, batch_shape, has_lengths, is_shared
 from ..core._caches import Classes
 from ..errors import ArgumentError, StructureError, UnsupportedOperationError, did_you_mean
 
@@ -101,8 +101,16 @@ def plain(key: str, value: Any, convert: Any, nested: Callable[[Any], Any]) -> A
         return nested(value)
     if isinstance(value, Entry):
         shown = value._shown()
+        if has_lengths(value):
+            return _ragged(key, value.tolist(), convert)
         return shown.tolist() if shown is value else plain(key, shown, convert, nested)
     return value
+
+
+def _ragged(key: str, value: Any, convert: Any) -> Any:
+    """The elements of a ragged entry in nested lists, each converted as a tensor is."""
+    parts = isinstance(value, list)
+    return [_ragged(key, part, convert) for part in value] if parts else plain(key, value, convert, list)
 
 
 def to_numpy(key: str, tensor: Tensor) -> Any:
@@ -121,7 +129,7 @@ def to_numpy(key: str, tensor: Tensor) -> Any:
 def _way_out(tensor: Tensor) -> str:
     if tensor.requires_grad:
         return "batch.detach()"
-    return "batch.cpu()" if tensor.device.type != "cpu" else "batch.float()"
+    return "batch.cpu()" if tensor.device.type != "cpu" else "batch.to_tensordict().float()"
 
 
 # ---- structured arrays -------------------------------------------------------------------------------------------

@@ -18,10 +18,11 @@ from torch import Tensor
 
 from ..errors import ArgumentError
 from ..io import TensorClassDataset
-from ..io._advice import IntArray
 from ..io._paths import text_of
 from ..io._progress import progress
 from ..io._remote import is_url
+from ..ops import cat
+from ..ops._by_row import places_in_order, ranks
 from ._choose import choose, runs_alone
 from ._commit import Asked, Commits
 from ._engines import at_least, ordered
@@ -196,11 +197,7 @@ def sample_rows(data: Data, size: Any, seed: int, **how: Any) -> Data:
 def sort_rows(data: Data, field: Any, descending: bool, **how: Any) -> Data:
     """See `TensorClassDataset.sort_by`."""
     cls, given = needed_class(data, "sort_by"), How(**how)
-    keys = _column(data, field)
-    if isinstance(keys, Tensor):
-        found = torch.argsort(keys, stable=True, descending=descending).numpy()
-    else:
-        found = np.array(sorted(range(len(keys)), key=keys.__getitem__, reverse=descending), dtype=np.int64)
+    found = places_in_order(_ranks(data, field, "sort_by"), descending).argsort(stable=True).numpy()
     order = Listed(found, given.per(data, len(data)))
     return _run(data, given, "copy", order, None, cls, detail=f"sort {field!s:.80} {descending}")
 
@@ -208,7 +205,9 @@ def sort_rows(data: Data, field: Any, descending: bool, **how: Any) -> Data:
 def group_rows_by(data: Data, field: Any, **how: Any) -> tuple[Any, tuple[Data, ...]]:
     """See `TensorClassDataset.group_by`."""
     cls, given = needed_class(data, "group_by"), How(**how)
-    values, groups = _grouped(_column(data, field))
+    values, places, _ = _ranks(data, field, "group_by")
+    order = places.argsort(stable=True).numpy()
+    groups = np.split(order, np.cumsum(np.bincount(places.numpy(), minlength=len(values)))[:-1]) if len(values) else []
     pieces = []
     for number, rows in enumerate(groups):
         digest = hashlib.sha256(rows.tobytes()).hexdigest()[:16]
@@ -217,31 +216,12 @@ def group_rows_by(data: Data, field: Any, **how: Any) -> tuple[Any, tuple[Data, 
     return values, _run_all(data, given, "copy", pieces, None, cls, 0, False)
 
 
-def _grouped(keys: Any) -> tuple[Any, list[IntArray]]:
-    if isinstance(keys, Tensor):
-        values, inverse = torch.unique(keys, return_inverse=True)
-        numbers = inverse.numpy()
-    else:
-        values = sorted(set(keys))
-        places = {value: place for place, value in enumerate(values)}
-        numbers = np.array([places[key] for key in keys], dtype=np.int64)
-    order = np.argsort(numbers, kind="stable")
-    cuts = np.flatnonzero(np.diff(numbers[order])) + 1
-    return values, np.split(order, cuts) if len(order) else []
-
-
-def _column(data: Data, field: Any) -> Any:
-    """One field of all rows: a 1-d tensor, or a list of objects. Other fields are not read."""
-    rows = data.pick(field)
-    path = getattr(field, "__field_path__", field)
-    parts = [batch.get(path) for batch in rows._blocks()]
+def _ranks(data: Data, field: Any, op: str) -> tuple[Any, Tensor, int]:
+    """`ops._by_row.ranks` of one field of all rows, with numbers as a tensor. Other fields are not read."""
+    parts = [*data.pick(field)._blocks()]
     if not parts:
-        return torch.empty(0)
-    if isinstance(parts[0], Tensor):
-        if parts[0].ndim != 1:
-            shape = list(parts[0].shape[1:])
-            raise ArgumentError(f"rows are ordered by a number for each, `{path}` has event shape {shape}")
-        return torch.cat(parts)
-    if not all([callable(getattr(part, "tolist", None)) or isinstance(part, list) for part in parts]):
-        raise ArgumentError(f"rows are ordered by a number or an object for each, `{path}` is one for all")
-    return [item for part in parts for item in (part if isinstance(part, list) else part.tolist())]
+        return [], torch.empty(0, dtype=torch.int64), 0
+    path = getattr(field, "__field_path__", field)
+    values, places, present = ranks(cat(parts), path, op)
+    column = parts[0].get(path)
+    return torch.tensor(values, dtype=column.dtype) if type(column) is Tensor else values, places, present

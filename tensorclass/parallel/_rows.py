@@ -20,6 +20,7 @@ from ..io._manifest import ShardEntry
 from ..io._pack import pack
 from ..io._writer import write_shard
 from ..ops import cat
+from ..ops._by_row import as_mask
 from ..typing import Int64
 from ._engines import Failed, placed
 from ._order import Order
@@ -148,16 +149,19 @@ class RowJob:
             return batch
         with seeded(seed_of(self.seed, begin), self.alone_there):
             found = self.fn(batch)
-        return torch.as_tensor(found) if self.verb == "filter" else fitting(found, self.cls)
+        return found if self.verb == "filter" else fitting(found, self.cls)
 
     def _counted(self, found: Any, batch: Any, rows: IntArray) -> Any:
         """The result, with an element for each row; of a filter the rows that it keeps."""
         count = len(rows)
         if self.verb == "filter":
-            if found.dtype is torch.bool and found.shape == (count,):
-                return batch[found.cpu()]
-            what = f"{found.dtype} of shape {list(found.shape)}"
-            why = f"filter: the function returns True or False for each of {count} rows, got {what}"
+            try:
+                mask = as_mask(found, each=f"each of {count} rows")
+            except ArgumentError as error:
+                raise self._at(error, rows) from None
+            if mask.shape == (count,):
+                return batch[mask.cpu()]
+            why = f"filter: the function returns True or False for each of {count} rows, got shape {list(mask.shape)}"
             raise self._at(ArgumentError(why), rows)
         if found.batch_size != (count,):
             why = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
@@ -10,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import NonTensorStack, PerElement, Shared, TensorDict, produced
+from tensorclass import NonTensorStack, PerElement, Shared, TensorClass, TensorDict, produced
 from tensorclass.errors import FieldNotProducedError, LockedError, MissingKeyError, SchemaError, StructureError
 from tensorclass.typing import Float32, Int64
 from tests.classes._samples import Form, digits, everything, pose
@@ -367,3 +368,47 @@ def test_an_untyped_corner_is_free_inside(ns: SimpleNamespace) -> None:
     assert type(batch.flip(0).extra) is TensorDict
     with pytest.raises(RuntimeError, match="bad"):
         batch.extra["bad"] = torch.ones(4)
+
+
+class Maybe(TensorClass):
+    name: PerElement[str | None]
+    x: Float32[Tensor, ""]
+
+
+class Anything(TensorClass):
+    name: PerElement[Any]
+    x: Float32[Tensor, ""]
+
+
+@pytest.mark.parametrize("cls", [Maybe, Anything])
+def test_none_as_an_element(cls: Any) -> None:
+    """If the element type admits None, None is a value of a single element too, and no door loses it."""
+    batch = cls(name=["a", None], x=torch.zeros(2))
+    last = batch[1]
+    ways = [
+        cls(name=None, x=torch.zeros(())), last.replace(name=None), batch[0].replace(name=None),
+        cls.from_dict(last.to_dict()), cls.from_json(last.to_json()), cls(**last.model_dump()),
+        cls.from_tensordict(last.to_tensordict()), pickle.loads(pickle.dumps(last)),
+    ]  # fmt: skip
+    written = batch[0].clone()
+    written.name = None
+    for one in (*ways, written, batch[0].clone().set("name", None), batch[0].clone().update({"name": None})):
+        assert type(one.name) is NonTensorStack
+        assert one.name.item() is None
+        assert one.to_dict()["name"] is None
+    assert cls.from_list(batch.tolist()).name.tolist() == ["a", None]
+    assert batch.replace(name=None).name.tolist() == [None, None]  # one value for all elements, like any other
+    batch[0] = cls(name=None, x=torch.ones(()))
+    assert batch.name.tolist() == [None, None]
+
+
+def test_none_is_refused_if_elements_are_never_none() -> None:
+    """The message says how to declare it."""
+
+    class Named(TensorClass):
+        name: PerElement[str]
+        x: Float32[Tensor, ""]
+
+    for size in ((), (2,)):
+        with pytest.raises(SchemaError, match=r"pass a value, or declare `PerElement\[str\] \| None`"):
+            Named(name=None, x=torch.zeros(size))

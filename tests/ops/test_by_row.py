@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Callable
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ import torch
 from torch import Tensor
 
 from tensorclass import (
+    MetaData,
+    NonTensorStack,
     PerElement,
     Ragged,
     RaggedTensor,
@@ -24,7 +27,15 @@ from tensorclass import (
     lazy_stack,
 )
 from tensorclass.classes._build import member_names
-from tensorclass.errors import ArgumentError, BatchDimError, BatchSizeError, KeySetError, MissingKeyError, SchemaError
+from tensorclass.errors import (
+    ArgumentError,
+    BatchDimError,
+    BatchSizeError,
+    KeySetError,
+    MissingKeyError,
+    SchemaError,
+    UnsupportedOperationError,
+)
 from tensorclass.ops._by_row import RowOps
 from tensorclass.typecheck import _rules
 from tensorclass.typing import Bool, Float32, Int64
@@ -89,6 +100,7 @@ def test_rows(holder: str, kind: str, size: tuple[int, ...]):
     text = repr(batch.describe())
     assert "own" in text.split()
     assert "<table" in batch.describe()._repr_html_()
+    assert "own" in batch._repr_html_()
     if kind not in UNEVEN:  # which `to_dict` refuses
         assert repr(batch.asdict()) == repr(batch.to_dict())
 
@@ -242,9 +254,123 @@ def test_containers_and_mixed_objects_are_no_keys():
     """A nested container, and objects without an order."""
     batch = TensorDict({"n": {"a": torch.ones(2)}, "o": ["a", 1]}, batch_size=[2])
     for key, message in (("n", "`n` is a container"), ("o", "`o` can't be sorted")):
-        for call in (batch.sort_by, batch.group_by, batch.unique_by):
+        for call in (batch.sort_by, batch.group_by):
             with pytest.raises(ArgumentError, match=message):
                 call(key)
+    with pytest.raises(ArgumentError, match="`n` is a container"):
+        batch.unique_by("n")
+    assert batch.unique_by("o")["o"] == ["a", 1]  # as in pandas, which only sorts to group
+
+
+class Color(Enum):
+    """Objects without an order."""
+
+    RED = 1
+    BLUE = 2
+
+
+OBJECTS: dict[str, list[Any]] = {
+    "strings and None": ["b", None, "a", "b", None],
+    "numbers with nan": [3.0, math.nan, 1.0, math.nan, 3.0],
+    "tuples": [(2, "b"), (1, "a"), (2, "a"), (1, "a"), (0, "")],
+    "enum": [Color.RED, Color.BLUE, Color.RED],
+    "mixed": ["a", 1, "a", 2.5],
+}
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_objects_as_in_pandas(name: str):
+    """Order, groups and duplicates of objects; nan equals nan, and both kinds of missing values come last."""
+    objects = OBJECTS[name]
+    batch = TensorDict({"o": NonTensorStack(*objects), "at": torch.arange(len(objects))}, [len(objects)])
+    frame = pd.DataFrame({"o": pd.Series(objects, dtype=object), "at": range(len(objects))})
+    assert batch.unique_by("o")["at"].tolist() == frame.drop_duplicates("o")["at"].tolist()
+    try:
+        for down in (False, True):
+            expected = frame.sort_values("o", ascending=not down, kind="stable")["at"].tolist()
+            assert batch.sort_by("o", descending=down)["at"].tolist() == expected
+    except TypeError:
+        with pytest.raises(ArgumentError, match="can't be sorted"):
+            batch.sort_by("o")
+    else:
+        groups = {str(key): rows["at"].tolist() for key, rows in batch.group_by("o")}
+        assert groups == {
+            str(key).replace("nan", "None") if None in objects else str(key): rows["at"].tolist()
+            for key, rows in frame.groupby("o", dropna=False)
+        }
+
+
+def test_objects_that_cannot_be_compared():
+    """One value for all rows or one each: an unhashable object is refused by name."""
+    batch = TensorDict({"each": [{}, {}], "all": MetaData({}), "x": torch.ones(2)}, batch_size=[2])
+    for key in ("each", "all"):
+        for call in (batch.sort_by, batch.group_by, batch.unique_by):
+            with pytest.raises(ArgumentError, match=f"the objects of `{key}` can't be .*unhashable type: 'dict'"):
+                call(key)
+
+
+def test_nested_tensors_are_sorted_as_ragged_entries_are():
+    """Row by row, by their numbers."""
+    parts = [torch.tensor([2.0]), torch.tensor([1.0, 5.0]), torch.tensor([1.0])]
+    batch = TensorDict({"r": RaggedTensor(parts), "at": torch.arange(3)}, batch_size=[3])
+    batch["n"] = torch.nested.nested_tensor(parts, layout=torch.jagged)
+    for key in ("r", "n"):
+        assert batch.sort_by(key)["at"].tolist() == [2, 1, 0]
+        assert [*batch.group_by(key).keys()] == [(1.0,), (1.0, 5.0), (2.0,)]
+
+
+def test_a_path_with_dots_is_explained():
+    """A path is a tuple; the message shows it."""
+    batch = TensorDict({"n": {"a": torch.ones(2)}}, batch_size=[2])
+    with pytest.raises(MissingKeyError, match=r"did you mean `\('n', 'a'\)`"):
+        batch.sort_by("n.a")
+
+
+def test_a_container_is_no_mask():
+    """A function that returns a batch instead of bools."""
+    with pytest.raises(ArgumentError, match="one bool for each row is expected, got a TensorDict"):
+        TensorDict({"a": torch.ones(2), "b": torch.ones(2)}, batch_size=[2]).filter(lambda batch: batch)
+
+
+def test_ragged_entries_become_arrays():
+    """Everywhere in nested lists; `tolist` of a tensor is `tolist` of each element."""
+    ragged = RaggedTensor([torch.ones(1), torch.ones(2)])
+    data = TensorDict({"r": ragged}, batch_size=[2])
+    assert [part.tolist() for part in data.to_numpy()["r"]] == [[1], [1, 1]]
+    assert all(isinstance(part, np.ndarray) for part in data.to_numpy()["r"])
+    assert isinstance(data[0].to_numpy()["r"], np.ndarray)
+    assert isinstance(torch.stack([data, data]).to_numpy()["r"][1][0], np.ndarray)
+    with pytest.raises(UnsupportedOperationError, match=r"`batch.to_tensordict\(\).float\(\)`"):
+        data.to_tensordict().bfloat16().to_numpy()
+
+
+DTYPES = [
+    torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32,
+    torch.uint64, torch.float8_e4m3fn, torch.float8_e5m2, torch.bfloat16, torch.float16, torch.float64,
+    torch.complex64, torch.complex128,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("ragged", [False, True])
+def test_every_dtype(dtype: torch.dtype, ragged: bool):
+    """Order, groups, duplicates and a summary of every dtype of torch, in plain and lazily stacked containers."""
+    numbers = torch.tensor([1, 0, 1, 1]).to(dtype)
+    x = RaggedTensor(numbers, lengths=[1] * 4) if ragged else numbers
+    batch = TensorDict({"x": x, "at": torch.arange(4)}, batch_size=[4])
+    if ragged and dtype.is_complex:
+        with pytest.raises(ArgumentError, match="can't be sorted"):
+            batch.sort_by("x")
+        return
+    for one in (batch, lazy_stack(list(batch.unbind(0)))):
+        assert one.sort_by("x")["at"].tolist() == [1, 0, 2, 3]
+        assert one.sort_by("x", descending=True)["at"].tolist() == [0, 2, 3, 1]
+        assert [len(rows) for _, rows in one.group_by("x")] == [1, 3]
+        assert one.unique_by("x")["at"].tolist() == [0, 1]
+        found = one.describe()["x"]
+        assert found.mean == pytest.approx(0.75)
+        assert (found.min, found.max) == ((None, None) if dtype.is_complex else (0, 1))
+        assert "x" in one._repr_html_()
 
 
 def test_iter_drops_the_last():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import multiprocessing
 import os
 import pickle
@@ -19,16 +20,60 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tensorclass import TensorClass, TensorClassDataset, TensorDict
+from tensorclass import PerElement, Ragged, TensorClass, TensorClassDataset, TensorDict
 from tensorclass.errors import ArgumentError, BatchSizeError, FileFormatError, SchemaError, WorkerError
 from tensorclass.nn import TensorClassModule
 from tensorclass.parallel._order import Order, Shuffled
 from tensorclass.parallel._rows import RowJob
-from tensorclass.typing import Float32, Int64
+from tensorclass.typing import Complex64, Float32, Int64, UInt64
 from tests.parallel._functions import Dies, Item, items
 from tests.parallel.test_map import ENGINES, Backwards
 
 ROWS = 50
+
+
+class Keys(TensorClass):
+    at: Int64[Tensor, ""]
+    number: Float32[Tensor, ""]
+    big: UInt64[Tensor, ""]
+    pair: Int64[Tensor, "2"]
+    point: Complex64[Tensor, ""]
+    words: Ragged[Tensor, "t"]
+    name: PerElement[str | None]
+    weight: PerElement[float]
+    info: PerElement[dict[str, int]]
+    nested: Item
+    absent: Float32[Tensor, ""] | None = None
+    one: str = "one"
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_order_is_that_of_batches(tmp_path: Path, descending: bool) -> None:
+    """Datasets sort and group as batches do, by every kind of field; missing values come last."""
+    gaps = [3.0, math.nan, 1.0, math.nan, 3.0]
+    batch = Keys(
+        at=torch.arange(5), number=torch.tensor(gaps), weight=gaps, info=[{}] * 5, nested=items(5),
+        big=torch.tensor([2**63 + 5, 7, 7, 2**63, 0], dtype=torch.uint64), pair=torch.arange(10).view(5, 2).flip(0) % 3,
+        point=torch.tensor([1j, 1, 0, 1j, 2]), words=[torch.arange(i % 3) for i in range(5)],
+        name=["b", None, "a", None, "b"],
+    )  # fmt: skip
+    with TensorClassDataset.create(tmp_path / "keys", Keys, rows_per_shard=2) as writer:
+        writer.append(batch)
+    data = TensorClassDataset(tmp_path / "keys", Keys)
+    fields = [Keys.nested.label, ("nested", "label"), *Keys.__tensorclass_schema__.fields]
+    for number, field in enumerate(fields):
+        out = tmp_path / f"{number}"
+        if field in ("info", "nested"):
+            for call in (data.sort_by, data.group_by):
+                with pytest.raises(ArgumentError, match=f"`{field}`"):
+                    call(field, out=out, num_workers=0)
+            continue
+        found = data.sort_by(field, descending=descending, out=out, num_workers=0)
+        assert found[:].at.equal(batch.sort_by(field, descending=descending).at), field
+        values, groups = data.group_by(field, out=out / "groups", num_workers=0)
+        expected = batch.group_by(field)
+        assert [group[:].at.tolist() for group in groups] == [rows.at.tolist() for rows in expected.values()]
+        assert len(values) == len(expected)
 
 
 class Scored(TensorClass):
@@ -359,7 +404,8 @@ def test_wrong_arguments(data: Any, tmp_path: Path) -> None:
         (lambda: data.map(same, out=out, seed="a"), "seed"),
         (lambda: data.map(same, out=out, engine="rya"), "did you mean `ray`"),
         (lambda: data.filter(lambda batch: batch.x > 0, out=out, num_workers=0), "True or False"),
-        (lambda: data.sort_by("x", out=out), "event shape"),
+        (lambda: data.filter(same, out=out / "f", num_workers=0), "one bool for each of 50 rows .* got a Item"),
+        (lambda: data.filter(lambda batch: None, errors="skip", out=out / "g", num_workers=0), "got a None None"),
         (lambda: data.sort_by("absent", out=out), "absent"),
         (lambda: data.sample(ROWS + 1, out=out), "up to 50"),
         (lambda: data.sample(1.5, out=out), "up to 50"),

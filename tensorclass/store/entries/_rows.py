@@ -18,6 +18,9 @@ from ...ops._writable import rank, same_storage, unwritable
 Held: TypeAlias = "tuple[Tensor, Tensor, bool]"
 """A table, the spans `[*batch, 2]` of starts and lengths, and whether the table is exactly the spans in order."""
 
+_UNSIGNED: Final = (torch.uint16, torch.uint32, torch.uint64)
+"""Dtypes that `torch.index_select`, which is faster than an index, does not support."""
+
 _PUTS: Final = forked(threading.Lock())
 
 
@@ -213,7 +216,8 @@ def pack(table: Tensor, spans: Tensor, copy: bool = False) -> tuple[Tensor, Tens
     offset, total = (int(starts[0]), int(lengths.sum())) if len(starts) else (0, 0)
     if not copy and torch.equal(starts, packed.reshape(-1, 2)[:, 0] + offset):
         return table if not offset and total == len(table) else table[offset : offset + total], packed
-    return torch.index_select(table, 0, rows_of(spans)), packed
+    rows = rows_of(spans)
+    return table[rows] if table.dtype in _UNSIGNED else torch.index_select(table, 0, rows), packed
 
 
 def rows_of(spans: Tensor) -> Tensor:

@@ -88,6 +88,9 @@ class Uneven(Entry):
         self.dtype = dtype
         self.shape = shape
 
+    def _shown(self) -> Uneven:
+        return self
+
     def _describe(self, outer: torch.Size) -> str:
         return f"{short_dtype(self.dtype)}[{','.join(map(str, self.shape[len(outer) :]))}]"
 
