@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import builtins
+import json
 import keyword
 import re
+import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -17,9 +20,10 @@ from torch import Tensor
 import tensorclass
 import tensorclass.typing
 
+from .._content import read_content
 from ..classes._build import RESERVED, member_names
 from ..core import TensorCollection, batch_shape
-from ..errors import SchemaError, TensorClassError
+from ..errors import FileFormatError, SchemaError, TensorClassError
 from ..io import from_csv, from_json, from_parquet, load
 from ..store import Node, RaggedTensor, Unbatched, from_any
 from ._main import CommandError, write_file
@@ -34,12 +38,24 @@ def _saved(path: str) -> Any:
     return tensorclass.stack([from_any(row) for row in found]) if rows else found
 
 
+def _json(path: str) -> Any:
+    """Load a list of objects as rows, and one object as it is, with lists of values as columns."""
+    try:
+        return from_json(path=path, nulls="mask")
+    except FileFormatError:  # not a list
+        found = json.loads(read_content(Path(path)))
+        if not isinstance(found, dict):
+            raise
+        return found
+
+
 READERS: dict[str, Callable[[str], Any]] = {
-    ".parquet": from_parquet, ".csv": from_csv, ".json": lambda path: from_json(path=path),
-    **dict.fromkeys((".jsonl", ".ndjson"), lambda path: from_json(path=path, lines=True)),
+    ".parquet": partial(from_parquet, nulls="mask"), ".csv": partial(from_csv, nulls="mask"), ".json": _json,
+    **dict.fromkeys((".jsonl", ".ndjson"), lambda path: from_json(path=path, lines=True, nulls="mask")),
     **dict.fromkeys((".pt", ".pth"), _saved),
 }  # fmt: skip
 """Readers by file suffix; any other file is one of this library."""
+_TABLES = {".parquet", ".csv", ".json", ".jsonl", ".ndjson"}
 _WITH_DTYPES = {"", ".parquet", ".pt", ".pth", ".safetensors"}
 
 
@@ -60,21 +76,25 @@ def run(arguments: argparse.Namespace) -> int:
     source = Writer()
     if arguments.name in source.classes:
         raise CommandError(f"`{arguments.name}` is a name that the written module uses; choose another for the class")
-    source.write(arguments.name, _read(arguments.source))
+    source.write(arguments.name, *_read(arguments.source))
     text = source.text()
     if arguments.out is None:
         print(text, end="")
     else:
         write_file(arguments.out, text, arguments.force)
-    return int(source.changed)
+    for finding in source.findings:
+        print(f"tensorclass: {finding}", file=sys.stderr)
+    return int(bool(source.findings))
 
 
-def _read(source: str) -> TensorCollection:
+def _read(source: str) -> tuple[TensorCollection, Any]:
+    """The data, and the masks of its columns with nulls."""
     if not Path(source).exists():
         raise CommandError(f"no file `{source}`")
     suffix = Path(source).suffix.lower()
     try:
-        given = found = READERS.get(suffix, load)(source)
+        given = READERS.get(suffix, load)(source)
+        found: Any = given
         found = found if isinstance(found, TensorCollection) else from_any(found, auto_batch_size=True)
     except (TensorClassError, OSError, ValueError, RuntimeError) as error:
         text = str(error).removeprefix(f"{source}: ")
@@ -91,7 +111,7 @@ def _read(source: str) -> TensorCollection:
         raise CommandError(f"{source} holds a {type(given).__name__} without entries that could become fields")
     if suffix not in _WITH_DTYPES and not found.numel():
         raise CommandError(f"{source} has no rows; the types of the fields come from them")
-    return found
+    return found, found.pop("_mask", {}) if suffix in _TABLES else {}
 
 
 class Writer:
@@ -102,7 +122,7 @@ class Writer:
         self.types: set[str] = set()
         self.names = {"tensorclass"}
         self.classes = {*vars(builtins), *dir(tensorclass.typing), *dir(tensorclass), "Tensor"}
-        self.changed = False
+        self.findings: list[str] = []
 
     def text(self) -> str:
         """The module."""
@@ -110,19 +130,22 @@ class Writer:
         own = f"from tensorclass import {', '.join(sorted(self.names, key=str.lower))}\n"
         return f"{HEAD}{own}{types}\n\n" + "\n\n\n".join(self.blocks) + "\n"
 
-    def write(self, name: str, data: TensorCollection) -> str:
-        """Write the class of a container; returns its name, which is changed if a class or an import has it."""
+    def write(self, name: str, data: TensorCollection, gaps: Any) -> str:
+        """Write the class of a container; returns its name, which is changed if a class or an import has it.
+
+        Columns of numbers that `gaps` names have nulls: their fields say what replaces them.
+        """
         while name in self.classes:
             name += "_"
         self.classes.add(name)
-        fields = list(self._fields(name, data._solid() if data._stacked else data))
+        fields = list(self._fields(name, data._solid() if data._stacked else data, gaps))
         shadow = any(field in member_names() for field, _, _ in fields)
         lines = [f"    {field}: {kind}{note}" for field, kind, note in fields]
         decorator = "@tensorclass(shadow=True)" if shadow else "@tensorclass"
         self.blocks.append("\n".join([decorator, f"class {name}:", *(lines or ["    pass"])]))
         return name
 
-    def _fields(self, owner: str, data: TensorCollection) -> Iterator[tuple[str, str, str]]:
+    def _fields(self, owner: str, data: TensorCollection, gaps: Any) -> Iterator[tuple[str, str, str]]:
         taken: set[str] = set()
         for key, value in data._entries().items():
             name = re.sub(r"\W", "_", key).lstrip("_") or "field"
@@ -131,33 +154,40 @@ class Writer:
             while name in taken:
                 name += "_"
             taken.add(name)
-            self.changed |= name != key
-            yield (
-                name,
-                self._kind(owner, key, value, data._batch_size),
-                "" if name == key else f"  # in the data {key!r}",
-            )
+            note = "" if name == key else f"  # in the data {key!r}"
+            if note:
+                self.findings.append(f"{key!r} can't be the name of a field; it is written as `{name}`")
+            if key in gaps and isinstance(value, Tensor) and not value.is_nested:
+                self.names.add("field")
+                fill = 'float("nan")' if value.dtype.is_floating_point else value.new_zeros(()).item()
+                note = f' | None = field(join="fill", fill={fill}){note}'
+                self.findings.append(f"{key!r} has nulls; `fill=` of the field `{name}` replaces them")
+            elif key in gaps and isinstance(value, Tensor):
+                self.findings.append(f'{key!r} has nulls; read the data with `nulls="fill"`, which makes them empty')
+            yield name, self._kind(owner, key, value, data._batch_size, gaps), note
 
-    def _kind(self, owner: str, key: str, value: Any, size: torch.Size) -> str:
+    def _kind(self, owner: str, key: str, value: Any, size: torch.Size, gaps: Any) -> str:
         if isinstance(value, TensorCollection):
             name = owner + "".join(part.capitalize() for part in re.findall(r"[^\W_]+", key))
             if value._entries():
-                return self.write(name, value)
+                return self.write(name, value, gaps.get(key, {}))
             self.names.add("TensorDict")
             return "TensorDict"
         if isinstance(value, Unbatched):
             self.names.add("Shared")
             return f"Shared[{self._tensor(value.tensor.dtype, 'Tensor', value.tensor.shape)}]"
-        if isinstance(value, RaggedTensor):
+        if isinstance(value, RaggedTensor) or (isinstance(value, Tensor) and value.is_nested):
             self.names.add("RaggedTensor")
-            return self._tensor(value.dtype, "RaggedTensor", ("t", *value.event_shape))
+            event = value.event_shape if isinstance(value, RaggedTensor) else value.shape[2:]
+            return self._tensor(value.dtype, "RaggedTensor", ("_", *event))
         if isinstance(value, Tensor):
             return self._tensor(value.dtype, "Tensor", value.shape[len(size) :])
-        if batch_shape(value) is not None:
-            self.names.add("PerElement")
-            objects: Any = value
-            return f"PerElement[{_union(objects._table)}]"
-        return _union([value._shown() if isinstance(value, Node) else value])
+        shape = batch_shape(value)
+        if shape is None or len(shape) > len(size):  # a list in a container without batch dims
+            return _union([value if not isinstance(value, Node) else value._shown() if shape is None else [value]])
+        self.names.add("PerElement")
+        objects: Any = value
+        return f"PerElement[{_union(objects._table)}]"
 
     def _tensor(self, dtype: torch.dtype, base: str, dims: Any) -> str:
         name = str(dtype).removeprefix("torch.")

@@ -105,8 +105,8 @@ def _summary(rows: list[tuple[str, Any]]) -> FieldSummary:
         lengths += [n for value in ragged for n in value.lengths.flatten().tolist()]
         parts = [part for leaf in leaves for part in (leaf.unbind() if leaf.is_nested else [leaf.to_dense()])]
         text = f"{min(lengths)} to {max(lengths)} long" if lengths else ""
-        rows = [part.detach().reshape(-1) for part in parts]
-        return _of_numbers(kind, torch.cat(rows) if rows else torch.empty(0), text)
+        flat = [part.detach().reshape(-1) for part in parts]
+        return _of_numbers(kind, torch.cat(flat) if flat else torch.empty(0), text)
     objects = [describe_value(item) for value in values for item in _objects(value)]
     common = Counter(objects).most_common(1)
     more = f"{len(set(objects))} different, most often " if len(set(objects)) > 1 else ""

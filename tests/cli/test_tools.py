@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -82,7 +84,8 @@ def test_new(kind: str, tmp_path: Path, capsys: Any):
         ("a.jsonl", '{"x": 1}\n{"x": 2}\n', 'x: Int64[Tensor, ""]'),
         ("a.csv", "x,y\n", "a.csv has no rows; the types of the fields come from them"),
         ("a.csv", "x,x\n1,2\n", "given:    'x' twice"),  # the whole error, not its first line
-        ("a.json", '[{"x": null}, {"x": 1}]', "given:    column of JSON with 1 nulls"),
+        ("a.json", "[1, 2]", "it holds no list of objects"),
+        ("b.json", "{", "b.json: "),
         ("a.tsv", "x\ty\n1\t2\n", "tables are read from .parquet, .csv, .json, .jsonl"),
     ],
 )
@@ -117,12 +120,69 @@ def test_new_names(tmp_path: Path, capsys: Any):
     file = tmp_path / "odd.pt"
     torch.save({"a-b": torch.ones(2), "class": torch.ones(2), "names": torch.ones(2), "1": torch.ones(2)}, file)
     assert main(["new", "Odd", "--from", str(file)]) == 1
-    out = capsys.readouterr().out
+    said = capsys.readouterr()
+    out = said.out
+    assert "'class' can't be the name of a field; it is written as `class_`" in said.err
     for line in ("a_b: Float32[Tensor, \"\"]  # in the data 'a-b'", "class_:", "names_:", "field_1_:"):
         assert line in out
     torch.save({"split": torch.ones(2)}, file)
     assert main(["new", "Odd", "--from", str(file)]) == 0
     assert "@tensorclass(shadow=True)" in capsys.readouterr().out
+
+
+NULLS = {"n": [1, None, 3], "f": [0.5, None, 2.0], "b": [True, None, False], "t": ["x", None, "y"]}
+
+
+@pytest.mark.parametrize("kind", ["parquet", "json", "jsonl"])
+def test_new_takes_nulls(kind: str, tmp_path: Path, capsys: Any):
+    """Columns with nulls become fields that read them; the command says so and exits with 1."""
+    file, table = tmp_path / f"data.{kind}", pa.table({**NULLS, "s": [{"z": 1}, {"z": None}, {"z": 3}]})
+    if kind == "parquet":
+        pq.write_table(table, file)
+    else:
+        rows = [json.dumps(row) for row in table.to_pylist()]
+        file.write_text("\n".join(rows) if kind == "jsonl" else f"[{','.join(rows)}]", "utf-8")
+    assert main(["new", "Data", "--from", str(file)]) == 1
+    said = capsys.readouterr()
+    for name in ("n", "f", "b", "z"):
+        assert f"'{name}' has nulls; `fill=` of the field `{name}` replaces them" in said.err
+    assert 'f: Float64[Tensor, ""] | None = field(join="fill", fill=float("nan"))' in said.out
+    (tmp_path / f"made_{kind}.py").write_text(said.out, "utf-8")
+    cls = load_module(str(tmp_path / f"made_{kind}.py")).Data
+    found = cls.from_parquet(file) if kind == "parquet" else cls.from_json(path=file, lines=kind == "jsonl")
+    assert found.n.tolist() == [1, 0, 3]
+    assert found.b.tolist() == [True, False, False]
+    assert found.f.isnan().tolist() == [False, True, False]
+    assert found.s.z.tolist() == [1, 0, 3]
+    assert found.t.tolist() == ["x", None, "y"]
+
+
+def test_new_takes_lists_of_any_length(tmp_path: Path, capsys: Any):
+    """They become ragged fields, whose lengths have nothing to do with each other."""
+    pq.write_table(pa.table({"a": [[1], [2, 3]], "b": [[1.0, 2.0], []]}), tmp_path / "lists.parquet")
+    assert main(["new", "Lists", "--from", str(tmp_path / "lists.parquet")]) == 0
+    out = capsys.readouterr().out
+    assert 'a: Int64[RaggedTensor, "_"]' in out
+    assert 'b: Float64[RaggedTensor, "_"]' in out
+    (tmp_path / "made_lists.py").write_text(out, "utf-8")
+    found = load_module(str(tmp_path / "made_lists.py")).Lists.from_parquet(tmp_path / "lists.parquet")
+    assert found.a.lengths.tolist() == [1, 2]
+    assert found.b.lengths.tolist() == [2, 0]
+    pq.write_table(pa.table({"a": [[1], None]}), tmp_path / "gaps.parquet")
+    assert main(["new", "Gaps", "--from", str(tmp_path / "gaps.parquet")]) == 1
+    assert "'a' has nulls; read the data with `nulls=\"fill\"`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": 1, "b": "x", "c": [1.5, 2.5]}', '{"n": {"a": [1, 2]}, "words": ["x", "y", "z"]}']
+)
+def test_new_takes_one_object(text: str, tmp_path: Path, capsys: Any):
+    """A file of one JSON object is one instance, which `from_json` reads."""
+    (tmp_path / "one.json").write_text(text, "utf-8")
+    assert main(["new", "One", "--from", str(tmp_path / "one.json")]) == 0
+    (tmp_path / "made_one.py").write_text(capsys.readouterr().out, "utf-8")
+    found = load_module(str(tmp_path / "made_one.py")).One.from_json(text)
+    assert found.batch_size in ((), (2,))
 
 
 def test_new_refuses(tmp_path: Path, capsys: Any):

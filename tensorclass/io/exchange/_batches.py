@@ -134,7 +134,7 @@ def _null_problem(path: str, declared: str, column: Column) -> Problem:
         return Problem(path, declared, f"column of nulls ({column.kind})", "declare `| None` for what may be missing")
     first = int((~column.valid).nonzero()[0])
     given = f"column of {column.kind} with {int((~column.valid).sum())} nulls, the first in row {first}"
-    hint = 'fill them first, or read with `nulls="fill"`; `field(join="fill", fill=...)` declares what stands for them'
+    hint = 'fill them first, or read with `nulls="fill"`; `field(join="fill", fill=...)` declares a replacement'
     return Problem(path, declared, given, hint)
 
 
