@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from tests import _versions
 from tests._sources import handwritten
 from tests._vision import declare_operators
 
@@ -18,9 +19,20 @@ settings.register_profile("thorough", max_examples=300, **_SHARED)
 settings.load_profile("quick")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """A sample of the tests, for `make matrix`."""
+    parser.addoption("--every", type=int, default=1, metavar="N", help="run each Nth test only")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Each Nth test, in the order of the files."""
+    items[:] = items[:: config.getoption("--every")]
+
+
 def pytest_configure() -> None:
     """Workers run side by side: more threads than one each would only wait for each other."""
     torch.set_num_threads(1)
+    _versions.prepare()
     declare_operators()
 
 

@@ -1,16 +1,23 @@
 """The versions that the package works with: `python -m tests.matrix` tries them and prints a table.
 
-Each combination gets an environment under `build/matrix` and runs a part of the tests there. A version that the
-package index does not have is a row that says so. The torch is the build for the CPU. If the index has none, it is the
-build for CUDA, which runs on a CPU too, but takes 4 to 6 GB for each environment. PyTorch's own index, which
-`PIP_EXTRA_INDEX_URL` may name, has all CPU builds. The Pythons are those on `PATH`; with pyenv,
-`PYENV_VERSION=3.10.13:3.13.0` puts several there.
+Each combination of `COMBINATIONS` gets an environment under `build/matrix`, and the tests that are not slow run there
+(`SUITES`: those of the package; not those of this repository's texts and type checkers). What pytest prints goes to a
+file beside the environment. A combination whose Python is not on this machine, or whose packages the index does not
+have, is a row that says so.
+
+    python -m tests.matrix                      everything: hours
+    python -m tests.matrix oldest --every 20    one combination, each 20th test
+    python -m tests.matrix --tests tests/schema tests/classes
+
+The torch is the build for the CPU. If the index has none, it is the build for CUDA, which runs on a CPU too, but takes
+4 to 6 GB for each environment. PyTorch's own index, which `PIP_EXTRA_INDEX_URL` may name, has all CPU builds. The
+Pythons are those on `PATH` and those of pyenv.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
+import os
 import shutil
 import subprocess
 import sys
@@ -20,19 +27,24 @@ from typing import NamedTuple
 
 from tests._sources import ROOT
 
-PYTHONS = ("3.10", "3.11", "3.12", "3.13")
-TORCHES = ("2.6.0", "2.13.0")
-SUITES = ("tests/schema", "tests/classes", "tests/core", "--ignore=tests/classes/test_pydantic.py")
-"""What runs in each environment; the tests left out need a FastAPI that needs a newer pydantic."""
-TOOLS = ("pytest>=8", "hypothesis", "annotated-types", "ipython", "jaxtyping", "packaging", "setuptools")
+PACKAGES = ("torch", "numpy", "pydantic", "typing_extensions")
+COMBINATIONS = {
+    "oldest": ("3.10", "2.6.0", "1.26.4", "2.9.2", "4.10.0"),
+    "between": ("3.12", "2.9.0", "2.1.*", "2.11.*", "4.12.*"),
+    "newest": ("3.13", "2.13.0", "2.*", "2.*", "4.*"),
+}
+"""Python, then the packages."""
+ROOMS = ("schema", "classes", "core", "ops", "store", "nn", "io", "parallel", "cli", "contract", "testing")
+FILES = ("bad_input", "bounded_messages", "docs", "errors", "flags", "front_door", "quickstart")
+SUITES = (*(f"tests/{room}" for room in ROOMS), *(f"tests/test_{name}.py" for name in FILES))
+TOOLS = (
+    "pytest>=8", "hypothesis", "annotated-types", "cloudpickle", "datasets", "fastapi", "fsspec", "gymnasium", "h5py",
+    "httpx", "ipython", "jaxtyping", "networkx", "packaging", "pandas", "polars", "pyarrow", "safetensors",
+    "scikit-learn", "scipy", "setuptools", "tqdm", "zarr",
+)  # fmt: skip
+"""What the tests import. The tests of a package that can't be installed beside the others are skipped."""
 ANCHOR = "tensordict==0.15.3"
-"""What these tests import. Without the anchor, which needs torch 2.11, files that import it are left out."""
-ROWS = (
-    {"numpy": "1.26.4", "pydantic": "2.9.2", "typing_extensions": "4.10.0"},
-    {"numpy": "2.*", "pydantic": "2.9.2", "typing_extensions": "4.10.0"},
-    {"numpy": "1.26.4", "pydantic": "2.*", "typing_extensions": "4.*"},
-    {"numpy": "2.*", "pydantic": "2.*", "typing_extensions": "4.*"},
-)
+"""What many tests compare with. It needs torch 2.11; with an older torch these tests are skipped."""
 
 
 class Row(NamedTuple):
@@ -44,91 +56,98 @@ class Row(NamedTuple):
     pydantic: str
     typing_extensions: str
     result: str
+    failed: bool = False
 
 
 def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
     """Run a command at the root of the project."""
-    return subprocess.run([*map(str, command)], cwd=ROOT, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    parts = [*map(str, command)]
+    return subprocess.run(parts, cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
 
 
 def last_line(done: subprocess.CompletedProcess[str]) -> str:
     """What a command says at its end."""
-    lines = [line for line in (done.stdout + "\n" + done.stderr).splitlines() if line.strip()]
+    lines = [line for line in (done.stderr + "\n" + done.stdout).splitlines() if line.strip()]
     return lines[-1].strip("= ") if lines else f"exit status {done.returncode}"
 
 
-def environment(python: str, torch: str) -> Path | str:
-    """An interpreter with that torch, or why there is none."""
-    program = shutil.which(f"python{python}")
+def interpreter(python: str) -> str | None:
+    """A program for that version of Python."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    found = [shutil.which(f"python{python}"), *map(str, sorted(pyenv.glob(f"{python}.*/bin/python"), reverse=True))]
+    # a shim of pyenv is a program that fails where its version is not active
+    return next((name for name in found if name and not run(name, "-c", "").returncode), None)
+
+
+def environment(name: str, python: str, packages: Sequence[str]) -> Path | str:
+    """An interpreter with those packages, or why there is none."""
+    program = interpreter(python)
     if program is None:
-        return f"no python{python}"
-    folder = ROOT / "build" / "matrix" / f"{python}-{torch}"
+        return f"not tried: no Python {python} here"
+    folder = ROOT / "build" / "matrix" / name
+    inside = folder / "bin" / "python"
+    pip = (inside, "-m", "pip", "install", "--quiet", "--prefer-binary")
     if not (folder / "ready").exists():
         shutil.rmtree(folder, ignore_errors=True)
         made = run(program, "-m", "venv", folder)
-        if made.returncode:  # a shim of pyenv for a version that is not active
-            return f"no python{python}: {last_line(made)}"
-        pip = (folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--prefer-binary")
-        builds = (f"torch=={torch}+cpu", f"torch=={torch}")
+        if made.returncode:
+            return f"not tried: {last_line(made)}"
+        builds = (packages[0] + "+cpu", packages[0])
         if all(run(*pip, build).returncode for build in builds):  # the second only if there is no first
             shutil.rmtree(folder, ignore_errors=True)
-            return f"the index has no torch {torch} for this Python"
-        done = run(*pip, *TOOLS)
-        if done.returncode:
-            return f"not installed: {last_line(done)}"
-        run(*pip, f"torch=={torch}", ANCHOR)  # refused where it needs a newer torch
+            return f"not tried: the index has no {packages[0]} for this Python"
+        for tool in TOOLS:  # one by one, so that a tool that can't be installed is left out
+            run(*pip, *packages, tool)
+        run(*pip, *packages, ANCHOR)
         (folder / "ready").touch()
-    return folder / "bin" / "python"
+    done = run(*pip, "--only-binary", ":all:", *packages)
+    return f"not tried: {last_line(done)}" if done.returncode else inside
 
 
-def without_anchor(python: Path, suites: Sequence[str]) -> list[str]:
-    """Options that leave out the files that import the anchor, where it is not installed."""
-    if not run(python, "-c", "import tensordict").returncode:
-        return []
-    files = [file for suite in suites for file in sorted((ROOT / suite).rglob("*.py"))]
-    imports = re.compile(r"(?m)^ *(import tensordict|from tensordict|from tests\.ops\._anchor)\b")
-    return [f"--ignore={file.relative_to(ROOT)}" for file in files if imports.search(file.read_text())]
-
-
-def tried(python: Path, name: tuple[str, str], versions: dict[str, str], suites: Sequence[str]) -> Row:
-    """One row: install the versions, run the suites, read the result."""
+def tried(name: str, tests: Sequence[str], every: int) -> Row:
+    """One row: make the environment, run the tests, read the result."""
+    python, *versions = COMBINATIONS[name]
+    made = environment(name, python, [f"{key}=={version}" for key, version in zip(PACKAGES, versions, strict=True)])
+    if isinstance(made, str):
+        return Row(python, *versions, result=made)
+    asked = (
+        "import sys; from importlib.metadata import version as v; print(sys.version.split()[0], *map(v, sys.argv[1:]))"
+    )
+    found = run(made, "-c", asked, *PACKAGES).stdout.split()
     done = run(
-        python, "-m", "pip", "install", "--quiet", "--upgrade", "--only-binary", ":all:",
-        *(f"{key}=={version}" for key, version in versions.items()),
+        made, "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:anyio", "--every", str(every),
+        "-o", "faulthandler_timeout=600", *tests,
     )  # fmt: skip
-    if done.returncode:
-        return Row(*name, **versions, result=f"not installed: {last_line(done)}")
-    listed = run(python, "-m", "pip", "list", "--format", "freeze").stdout.replace("-", "_")
-    found = {key: re.search(rf"(?m)^{key}==(\S+)", listed) for key in versions}
-    left_out = without_anchor(python, suites)
-    tests = run(python, "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", *suites, *left_out)
-    return Row(*name, **{key: match[1] if match else "?" for key, match in found.items()}, result=last_line(tests))
+    log = made.parents[2] / f"{name}.log"
+    log.write_text(done.stdout + done.stderr, "utf-8")
+    result = f"{last_line(done)}, see {log.relative_to(ROOT)}" if done.returncode else last_line(done)
+    return Row(*found, result=result, failed=done.returncode != 0)
 
 
 def table(rows: Sequence[Row]) -> str:
     """The rows as Markdown."""
     lines = ["| Python | torch | numpy | pydantic | typing_extensions | result |", "|---|---|---|---|---|---|"]
-    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+    return "\n".join([*lines, *(f"| {' | '.join(row[:-1])} |" for row in rows)])
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Try every combination; 1 where one of those that can be installed fails."""
-    parser = argparse.ArgumentParser(prog="python -m tests.matrix", description=__doc__)
-    parser.add_argument("--python", nargs="+", default=PYTHONS, metavar="VERSION")
-    parser.add_argument("--torch", nargs="+", default=TORCHES, metavar="VERSION")
-    parser.add_argument("--suites", nargs="+", default=SUITES, metavar="PATH")
+    """Try the combinations; 1 where the tests of one of those that can be installed fail."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.matrix", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="COMBINATION", help=", ".join(COMBINATIONS))
+    parser.add_argument("--tests", nargs="+", default=SUITES, metavar="PATH", help="instead of those of the package")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="run each Nth test only")
     options = parser.parse_args(arguments)
+    if unknown := set(options.names) - set(COMBINATIONS):
+        parser.error(f"no combination {', '.join(sorted(unknown))}; there are {', '.join(COMBINATIONS)}")
     rows: list[Row] = []
-    for python in options.python:
-        for torch in options.torch:
-            made = environment(python, torch)
-            if isinstance(made, str):
-                rows.append(Row(python, torch, "", "", "", made))
-            else:
-                rows += [tried(made, (python, torch), versions, options.suites) for versions in ROWS]
-            print(table(rows[-1:]).rpartition("\n")[2], flush=True)
+    for name in options.names or COMBINATIONS:
+        rows.append(tried(name, options.tests, options.every))
+        print(table(rows[-1:]).rpartition("\n")[2], flush=True)
     print(f"\n{table(rows)}")
-    return int(any("failed" in row.result or "error" in row.result for row in rows))
+    return int(any(row.failed for row in rows))
 
 
 if __name__ == "__main__":
