@@ -330,6 +330,11 @@ class MissingExtraError(TensorClassError, ImportError):
         return cls(f"{feature} needs `{package}`, which is not installed: pip install 'tensorclass[{extra}]'")
 
 
+def add_note(error: Any, text: str) -> None:
+    """`error.add_note(text)` of Python 3.11. Python 3.10 keeps the note too, but its tracebacks don't show it."""
+    error.__notes__ = [*getattr(error, "__notes__", ()), text]
+
+
 def nearest(name: str, candidates: Iterable[str], alike: float = _ALIKE) -> str | None:
     """The candidate most similar to a misspelled name; None if none has a similarity of at least `alike`.
 

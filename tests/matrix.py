@@ -30,6 +30,7 @@ from tests._sources import ROOT
 PACKAGES = ("torch", "numpy", "pydantic", "typing_extensions")
 COMBINATIONS = {
     "oldest": ("3.10", "2.6.0", "1.26.4", "2.9.2", "4.10.0"),
+    "packages": ("3.11", "2.13.0", "1.26.4", "2.9.2", "4.10.0"),
     "between": ("3.12", "2.9.0", "2.1.*", "2.11.*", "4.12.*"),
     "newest": ("3.13", "2.13.0", "2.*", "2.*", "4.*"),
 }
@@ -38,9 +39,9 @@ ROOMS = ("schema", "classes", "core", "ops", "store", "nn", "io", "parallel", "c
 FILES = ("bad_input", "bounded_messages", "docs", "errors", "flags", "front_door", "quickstart")
 SUITES = (*(f"tests/{room}" for room in ROOMS), *(f"tests/test_{name}.py" for name in FILES))
 TOOLS = (
-    "pytest>=8", "hypothesis", "annotated-types", "cloudpickle", "datasets", "fastapi", "fsspec", "gymnasium", "h5py",
-    "httpx", "ipython", "jaxtyping", "networkx", "packaging", "pandas", "polars", "pyarrow", "safetensors",
-    "scikit-learn", "scipy", "setuptools", "tqdm", "zarr",
+    "pytest>=8", "annotated-types", "cloudpickle", "datasets", "fastapi", "fsspec", "gymnasium", "h5py", "hypothesis",
+    "httpx", "ipython", "jaxtyping", "matplotlib", "mypy", "networkx", "packaging", "pandas", "polars", "pyarrow",
+    "safetensors", "scikit-learn", "scipy", "setuptools", "tqdm", "zarr",
 )  # fmt: skip
 """What the tests import. The tests of a package that can't be installed beside the others are skipped."""
 ANCHOR = "tensordict==0.15.3"
@@ -100,6 +101,7 @@ def environment(name: str, python: str, packages: Sequence[str]) -> Path | str:
         for tool in TOOLS:  # one by one, so that a tool that can't be installed is left out
             run(*pip, *packages, tool)
         run(*pip, *packages, ANCHOR)
+        run(*pip, "--no-deps", "--editable", ".")
         (folder / "ready").touch()
     done = run(*pip, "--only-binary", ":all:", *packages)
     return f"not tried: {last_line(done)}" if done.returncode else inside

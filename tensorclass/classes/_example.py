@@ -140,7 +140,8 @@ class SeededSource:
             return torch.randint(2, shape, generator=self.generator).to(dtype)
         found = numbers(spec, dtype)
         if found.table is not None:
-            return torch.tensor(found.table, dtype=dtype)[self._integers(0, len(found.table) - 1, shape)]
+            table = torch.tensor(found.table, dtype=dtype).unsqueeze(-1).view(torch.uint8)  # no index of float8 in 2.6
+            return table[self._integers(0, len(found.table) - 1, shape)].view(dtype).squeeze(-1)
         if dtype.is_floating_point and found.low is None and found.high is None and found.step is None:
             return torch.randn(shape, generator=self.generator).to(dtype)
         low, high = _reach(found.low, found.high, dtype, found.step)

@@ -11,6 +11,8 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
+from ._main import CommandError
+
 Row = tuple[str, str, str]
 """The state ("ok", "wrong", or "-" for optional parts), the subject, and the text."""
 REQUIREMENT = re.compile(r"([\w.-]+)[^;>=<]*(?:>=([\d.]+))?[^;]*(?:;.*extra == [\"'](\w+)[\"'])?")
@@ -23,7 +25,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one line for each finding; 1 if something is wrong."""
-    rows = [*_package(), *_requirements(), *_checkers(Path())]
+    try:
+        rows = [*_package(), *_requirements(), *_checkers(Path())]
+    except metadata.PackageNotFoundError:
+        here = Path(__file__).parents[2]
+        raise CommandError(f"tensorclass runs from {here}, but is not installed: pip install -e '{here}'") from None
     widths = [max(len(row[i]) for row in rows) for i in (0, 1)]
     for mark, what, text in rows:
         print(f"{mark.ljust(widths[0])}  {what.ljust(widths[1])}  {text}")

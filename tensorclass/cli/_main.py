@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
+from .. import __version__
 from .._content import read_content, write_content
 from ..errors import MissingExtraError, ModuleError, named
 
@@ -89,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse has printed the error
         return stop.code if isinstance(stop.code, int) else 2
     if parsed.version:
-        print(f"tensorclass {_version()}")
+        print(f"tensorclass {__version__}")
         return 0
     run: Callable[[argparse.Namespace], int] | None = getattr(parsed, "run", None)
     if run is None:
@@ -114,7 +115,3 @@ def parser_of(called: str) -> argparse.ArgumentParser:
             module.configure(sub)
             sub.set_defaults(run=module.run)
     return parser
-
-
-def _version() -> str:
-    return import_module("importlib.metadata").version("tensorclass")  # type: ignore[no-any-return]  # a str

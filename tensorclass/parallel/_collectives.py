@@ -75,10 +75,12 @@ def scatter(batch: Any, src: int, batches: Any, group: Any, device: Any) -> Any:
             block.head[2] = most  # all ranks move as much
             parts.append(torch.cat([block.whole, block.whole.new_zeros(most - len(block.whole))]))
         error = next((problem for _, problem in told if problem is not None), None)
+    options = dist.ScatterOptions()
+    options.rootRank = root
     with talking(found, f"scatter from rank {root}"):
         (whole,) = moved(
-            [bytes_on(here, FRAME)],
-            lambda into, where: found.scatter(into[0], [part[where] for part in parts], root).wait(),
+            [bytes_on(here, FRAME)],  # torch 2.6 takes no empty list in the list
+            lambda into, at: found.scatter(into, [[part[at] for part in parts]] if parts else [], options).wait(),
         )
     if error is not None:
         raise error

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from .._flags import count
 from ..core import STORAGE, TensorCollection
-from ..errors import ArgumentError, TensorClassError, WorkerError, did_you_mean
+from ..errors import ArgumentError, TensorClassError, WorkerError, add_note, did_you_mean
 
 Job = Callable[[Any], Any]
 """The function that is called for each task. It is sent to each worker once; tasks are small."""
@@ -272,9 +272,7 @@ def placed(error: Exception, where: str) -> Exception:
     if isinstance(text, str) and type(error).__str__ in (Exception.__str__, TensorClassError.__str__):
         error.args = (f"{text}\n{where}" if text else where, *error.args[1:])
     else:
-        note: Any = getattr(error, "add_note", None)  # Python 3.11
-        if note is not None:
-            note(where)
+        add_note(error, where)
     return error
 
 

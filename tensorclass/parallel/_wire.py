@@ -49,9 +49,19 @@ class Parcel(NamedTuple):
         """The object, with tensors that are views of a block."""
         if not self.shapes:
             return pickle.loads(self.pickled)
-        unpickler: Any = pickle.Unpickler(io.BytesIO(self.pickled))
-        unpickler.persistent_load = cut(block, self.shapes).__getitem__
+        unpickler = _Rebuilding(io.BytesIO(self.pickled))
+        unpickler.tensors = cut(block, self.shapes)
         return unpickler.load()
+
+
+class _Rebuilding(pickle.Unpickler):
+    """Reads a pickle whose tensors are elsewhere. A method, because Python 3.13.0 lets no instance have its own."""
+
+    tensors: list[Tensor]
+
+    def persistent_load(self, pid: int) -> Tensor:
+        """The tensor with this number."""
+        return self.tensors[pid]
 
 
 def take_apart(value: object, pickler: Any = pickle.Pickler) -> Parcel:

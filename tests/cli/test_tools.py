@@ -23,6 +23,7 @@ from tensorclass.cli import main
 from tensorclass.cli._main import COMMANDS
 from tensorclass.cli._migrate import Rule, migrated, rules
 from tensorclass.cli._target import load_module
+from tests._sources import ROOT
 from tests.cli._program import RIGHT, program
 
 # ---- new -------------------------------------------------------------------------------------------------------------
@@ -363,6 +364,15 @@ def test_doctor(tmp_path: Path, monkeypatch: Any, capsys: Any):
     monkeypatch.setattr("tensorclass.cli._doctor._version", lambda name: {"torch": "2.5.1"}.get(name, "99"))
     assert main(["doctor"]) == 1
     assert "2.5.1 (2.6 or newer is needed)" in capsys.readouterr().out
+
+
+def test_doctor_of_a_checkout(monkeypatch: Any, capsys: Any):
+    """A checkout on the path that is not installed has no requirements to look up, and the command says so."""
+    monkeypatch.setattr("importlib.metadata.Distribution.discover", lambda **_: iter(()))
+    assert main(["doctor"]) == 2
+    told = capsys.readouterr().err
+    assert "but is not installed: pip install -e" in told
+    assert str(ROOT) in told
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -70,6 +71,8 @@ class Faulty:
         return self
 
     def __exit__(self, *_: Any) -> None:
+        if self.dead and self.fault is not None:
+            traceback.clear_frames(self.fault.__traceback__)  # a dead process has nothing mapped either
         null = os.stat(os.devnull)
         for fd in self._open if self.dead else ():
             with suppress(OSError):

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from ...errors import MissingKeyError, ModuleError, TensorClassError
+from ...errors import MissingKeyError, ModuleError, TensorClassError, add_note
 from ._slots import Slot, fields_of, is_tensorclass_type
 
 TENSORS = ("tensor", "shared")
@@ -100,9 +100,8 @@ def fail(error: Exception, label: str, given: Sequence[str]) -> NoReturn:
     if type(error) in _PLAIN:
         kind = MissingKeyError if type(error) is KeyError else type(error)  # a KeyError prints its message escaped
         raise kind(f"{where}\n{type(error).__name__}: {error}") from error
-    add_note = getattr(error, "add_note", None)  # Python 3.11
-    if add_note is not None and not isinstance(error, TensorClassError):
-        add_note(where)
+    if not isinstance(error, TensorClassError):
+        add_note(error, where)
     raise error
 
 
