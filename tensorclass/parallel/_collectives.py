@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
+from zlib import crc32
 
 import torch
 import torch.distributed as dist
@@ -14,7 +16,7 @@ from ._blocks import Run, check_writable, joined, write
 from ._engines import at_least
 from ._links import BUCKET, bytes_on, device_of, group_of, peer_of, rank_in, talking
 from ._structure import Structure, difference
-from ._transfer import FRAME, Incoming, message_in, moved, outgoing, problem_message, said, sent
+from ._transfer import FRAME, Incoming, Transfer, ended, message_in, moved, outgoing, problem_message, said, sent
 
 _REMOTE = 2**29
 """The tag of `init_remote`; `send` can't use it."""
@@ -124,9 +126,9 @@ def from_remote_init(src: int, group: Any, device: Any, use_broadcast: bool) -> 
 
 
 def _agree(group: Any, structure: Structure | None, problem: Exception | None, doing: str) -> Structure:
-    """Check that all ranks have the same structure and no problem; the outcome is the same on all ranks."""
+    """Check that all ranks do the same with the same structure and have no problem; all have the same outcome."""
     device = device_of(group)
-    digest = -1 if structure is None else structure.digest
+    digest = -1 if structure is None else structure.digest ^ crc32(doing.encode())
     with talking(group, doing):
         found = torch.tensor([digest, -digest, problem is not None], dtype=torch.int64, device=device)
         group.allreduce([found], dist.ReduceOp.MAX).wait()
@@ -135,23 +137,27 @@ def _agree(group: Any, structure: Structure | None, problem: Exception | None, d
             return structure
         rows = () if structure is None else structure.rows
         text = None if problem is None else f"{type(problem).__name__}: {problem}"
-        block, _ = said((rows, text), device)
+        block, _ = said((rows, text, doing), device)
         told = [_container(whole, rank, None) for rank, whole in enumerate(_gathered(group, block.whole))]
     if problem is not None:
         raise problem
-    for rank, (_, text) in enumerate(told):
+    for rank, (_, text, other) in enumerate(told):
         if text is not None:
             raise WorkerError(f"{doing}: rank {rank} could not take part: {text:.2000}; nothing was changed")
-    texts = [difference(told[0][0], rows, "rank 0", f"rank {rank}") for rank, (rows, _) in enumerate(told)]
+        if other != told[0][2]:
+            raise ArgumentError(f"rank 0 calls {told[0][2]}, rank {rank} calls {other}; nothing was changed")
+    texts = [difference(told[0][0], rows, "rank 0", f"rank {rank}") for rank, (rows, _, _) in enumerate(told)]
     raise StructureError(f"{doing}: the structures differ: {next(filter(None, texts))}; nothing was changed")
 
 
-class Reducing:
+class Reducing(Transfer):
     """A started reduction; `wait()` writes the result."""
 
-    def __init__(self, group: Any, structure: Structure, op: Any, root: int | None, bucket: int | None) -> None:
-        self._group, self._structure, self._root = group, structure, root
-        self._doing = "all_reduce" if root is None else f"reduce to rank {root}"
+    def __init__(
+        self, group: Any, structure: Structure, op: Any, root: int | None, bucket: int | None, doing: str
+    ) -> None:  # fmt: skip
+        super().__init__(group, doing)
+        self._structure, self._root = structure, root
         self._average = op == dist.ReduceOp.AVG
         device = device_of(group)
         self._flat: list[Tensor] = []
@@ -167,21 +173,11 @@ class Reducing:
                         group.allreduce([piece], given) if root is None else group.reduce(piece, root, given)
                     )
 
-    def wait(self, timeout: Any = None) -> bool:
-        """Wait for all ranks, then write the result.
-
-        Raises:
-            WorkerError: if a rank doesn't answer; nothing is written.
-        """
-        works, self._works = self._works, []
+    def _end(self, timeout: timedelta | None) -> None:
         with talking(self._group, self._doing):
-            for work in works:
-                work.wait()
-        if works and self._root in (None, self._group.rank()):
-            self._write()
-        return True
-
-    def _write(self) -> None:
+            ended(self._works, timeout)
+        if self._root not in (None, self._group.rank()):
+            return
         leaves = self._structure.leaves
         values: list[Tensor] = list(leaves)
         for run, flat in zip(self._structure.runs, self._flat, strict=True):
@@ -202,6 +198,9 @@ def _reduction(batch: Any, op: Any, group: Any, root: Any, early: bool, bucket: 
     to = None if root is None else rank_in(found, root, "dst")
     wanted = dist.ReduceOp.SUM if op is None else op
     problem, structure = None, None
+    kind: Any = getattr(wanted, "op", wanted)
+    doing = f"{'all_reduce' if to is None else f'reduce to rank {to}'} with {getattr(kind, 'name', kind)!s:.40}"
+    doing += "" if bucket is None else f" in buckets of {bucket!r:.40} bytes"
     try:
         if not isinstance(wanted, (dist.ReduceOp, dist.ReduceOp.RedOpType)):
             raise ArgumentError(f"op is of torch.distributed.ReduceOp, got {op!r:.80}")
@@ -210,9 +209,9 @@ def _reduction(batch: Any, op: Any, group: Any, root: Any, early: bool, bucket: 
         check_writable(structure.leaves, structure.names)
         for run in structure.runs:
             _check_reducible(run, structure.names, wanted, found)
-    except Exception as error:  # whatever it is, the other ranks are told
+    except Exception as error:  # `_agree` raises it; the other ranks are told
         problem = error
-    reducing = Reducing(found, _agree(found, structure, problem, "reduce"), wanted, to, bucket)
+    reducing = Reducing(found, _agree(found, structure, problem, doing), wanted, to, bucket, doing)
     if early:
         return [reducing]
     reducing.wait()
@@ -264,11 +263,12 @@ def gather_and_stack(batch: Any, dst: int, group: Any) -> Any:
             check_writable(whole.leaves, whole.names)
         else:
             block = outgoing(batch, structure, False, found)
-    except Exception as error:  # whatever it is, the other ranks are told
+    except Exception as error:  # `_agree` raises it; the other ranks are told
         problem = error
-    structure = _agree(found, structure, problem, "gather_and_stack")
+    doing = f"gather_and_stack to rank {root}"
+    structure = _agree(found, structure, problem, doing)
     if block is not None:
-        with talking(found, f"gather_and_stack to rank {root}"):
+        with talking(found, doing):
             sent(found, block, root, _REMOTE)
         return None
     others = [rank for rank in range(found.size()) if rank != root]

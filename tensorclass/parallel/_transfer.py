@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from datetime import timedelta
+from threading import Lock
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -71,22 +73,31 @@ class _Known:
         self.ahead: dict[tuple[int, int], tuple[Block, list[Any]]] = {}
         """By peer and tag the blocks and the works of what is awaited behind frames that have not come."""
         self._spare: list[Block] = []
+        self._lock = Lock()  # threads may use one group, each with its own tags
 
     def lent(self, device: torch.device, structure: Structure | None = None) -> Block:
         """Take memory for a message, or a frame; it is reused, since fresh pages take as long as a copy."""
         digest = _FRAME if structure is None else structure.digest
-        for place, block in enumerate(self._spare):
-            if block.digest == digest:
-                return self._spare.pop(place)
+        with self._lock:
+            for place, block in enumerate(self._spare):
+                if block.digest == digest:
+                    return self._spare.pop(place)
         if structure is None:
             return Block(bytes_on(device, FRAME), _FRAME)
         apart = _tags(device)
         return Block(_message(_PLAIN, device, digest, structure.size, apart=apart), digest, apart)
 
-    def returned(self, block: Block | None) -> None:
+    def returned(self, block: Block) -> None:
         """Give memory back that nothing reads or writes any more."""
-        if block is not None and block.digest != _ONCE and len(block.whole) <= _KEPT:
-            self._spare = [*self._spare[1 - _MOST :], block]
+        if block.digest != _ONCE and len(block.whole) <= _KEPT:
+            with self._lock:
+                self._spare = [*self._spare[1 - _MOST :], block]
+
+    def answer(self, group: Any, whole: Tensor, peer: int, tag: int) -> None:
+        """Send an answer without waiting for its receiver; its memory is kept until it has been sent."""
+        with self._lock:
+            self.answers = [pair for pair in self.answers if not pair[0].is_completed()]
+            self.answers.append((group.send([whole], peer, 2 * tag + 1), whole))
 
 
 _KNOWN: WeakKeyDictionary[Any, _Known] = WeakKeyDictionary()
@@ -145,49 +156,90 @@ def problem_message(error: Exception, device: torch.device) -> Block:
     return Block(_message(_PROBLEM, device, text=f"{type(error).__name__}: {error}".encode()[:4096]))
 
 
-class Sending:
-    """A started transfer; `wait()` ends it."""
+class Transfer:
+    """A started transfer; `wait()` ends it.
+
+    Args:
+        group: the process group.
+        doing: what this rank does, for messages.
+    """
+
+    def __init__(self, group: Any, doing: str) -> None:
+        self._group, self._doing = group, doing
+        self._ended = False
+        self._error: Exception | None = None
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """End the transfer. Another call has the same outcome.
+
+        Args:
+            timeout: how long to wait for the peer; by default the timeout of the group.
+
+        Raises:
+            StructureError: if a container of another structure is on the other side; names the first field that
+                differs.
+            WorkerError: if a rank doesn't answer.
+        """
+        if timeout is not None and not isinstance(timeout, timedelta):
+            raise ArgumentError(f"timeout is a datetime.timedelta, got {timeout!r:.60}")
+        self.end(timeout)
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def end(self, timeout: timedelta | None) -> None:
+        """End the transfer, and keep its error for `wait`."""
+        if self._ended:
+            return
+        self._ended, self._error = True, WorkerError(f"{self._doing}: the wait for it was interrupted")
+        try:
+            self._end(timeout)
+            self._error = None
+        except Exception as error:  # `wait` raises it
+            self._error = error
+
+    def _end(self, timeout: timedelta | None) -> None: ...
+
+
+def ended(works: list[Any], timeout: timedelta | None = None) -> None:
+    """Wait for requests of the backend."""
+    for work in works:
+        work.wait() if timeout is None else work.wait(timeout)
+
+
+class Sending(Transfer):
+    """A started `isend`."""
 
     def __init__(self, batch: Any, group: Any, peer: int, tag: int) -> None:
-        self._group, self._peer = group, peer
-        self._known = known_of(group)
+        super().__init__(group, f"send to rank {peer}")
+        self._peer, self._known = peer, known_of(group)
         self._problem: Exception | None = None
         self._asked = False
         try:
             structure = Structure(batch)
             self._digest = structure.digest
             self._asked = (peer, self._digest) not in self._known.agreed
-            self._block = block = outgoing(batch, structure, self._asked, group)
-        except Exception as error:  # whatever it is, the other rank does not wait for it
+            self._block = outgoing(batch, structure, self._asked, group)
+        except Exception as error:  # `wait` raises it; the other rank is told
             self._problem, self._asked = error, False
-            self._block = block = problem_message(error, device_of(group))
-        with talking(group, f"send to rank {peer}"):
-            self._works = posted(group, block, peer, tag)
+            self._block = problem_message(error, device_of(group))
+        with talking(group, self._doing):
+            self._works = posted(group, self._block, peer, tag)
             if self._asked:
                 self._answer = bytes_on(device_of(group), FRAME)
                 self._works.append(group.recv([self._answer], peer, 2 * tag + 1))
 
-    def wait(self, timeout: Any = None) -> bool:
-        """End the transfer.
-
-        Raises:
-            StructureError: if the receiver has another structure, or could not accept the values.
-            WorkerError: if it doesn't answer.
-        """
-        works, self._works = self._works, []
-        with talking(self._group, f"send to rank {self._peer}"):
-            for work in works:
-                work.wait()
-        if works:
-            self._known.returned(self._block)
+    def _end(self, timeout: timedelta | None) -> None:
+        with talking(self._group, self._doing):
+            ended(self._works, timeout)
+        self._known.returned(self._block)
         if self._problem is not None:
             raise self._problem
-        if self._asked and works:
+        if self._asked:
             answer = message_in(self._answer)
             if answer.kind == _PROBLEM:
                 raise StructureError(answer.text.decode())
             self._known.agreed.add((self._peer, self._digest))
-        return True
 
 
 def _tag_of(digest: int, apart: bool, tag: int) -> int:
@@ -203,8 +255,7 @@ def posted(group: Any, block: Block, peer: int, tag: int) -> list[Any]:
 
 def sent(group: Any, block: Block, peer: int, tag: int) -> None:
     """Send a message, and wait for it."""
-    for work in posted(group, block, peer, tag):
-        work.wait()
+    ended(posted(group, block, peer, tag))
     known_of(group).returned(block)
 
 
@@ -261,7 +312,7 @@ def said(batch: Any, device: torch.device) -> tuple[Block, Exception | None]:
     """A container as a message; if it can't be sent, the reason, so that no rank waits."""
     try:
         return _whole(batch, device), None
-    except Exception as error:  # whatever it is
+    except Exception as error:  # the caller raises it, when the other ranks have been told
         return problem_message(error, device), error
 
 
@@ -294,27 +345,28 @@ class Incoming:
     def __init__(self, group: Any, peer: int, tag: int) -> None:
         self._group, self._peer, self._tag, self._known = group, peer, tag, known_of(group)
         self._device = device_of(group)
+        self._doing = f"recv from rank {peer}"
         self._frame = self._known.lent(self._device)
-        with talking(group, f"recv from rank {peer}"):
+        with talking(group, self._doing):
             self._work = group.recv([self._frame.whole], peer, 2 * tag)
 
     def expect(self, structure: Structure) -> None:
         """Request the part after the frame too, for a structure that the peer has sent before."""
         place = self._peer, _tag_of(structure.digest, True, self._tag)
-        known = (self._peer, structure.digest) in self._known.heard and _tags(self._device)
+        known = (self._peer, structure.digest) in self._known.heard and _tags(self._device) and structure.plain
         if HEAD + structure.size > FRAME and known and place not in self._known.ahead:
             block = self._known.lent(self._device, structure)
-            with talking(self._group, f"recv from rank {self._peer}"):
+            with talking(self._group, self._doing):
                 self._known.ahead[place] = block, self._await(block, place[1])
 
     def _await(self, block: Block, tag: int) -> list[Any]:
         return [self._group.recv([part], self._peer, tag) for part in block.parts[1:]]
 
-    def message(self, wanted: Structure | None = None) -> Message:
+    def message(self, wanted: Structure | None = None, timeout: timedelta | None = None) -> Message:
         """The whole message; memory is reused if it has the wanted structure."""
         frame = self._frame
-        with talking(self._group, f"recv from rank {self._peer}"):
-            self._work.wait()
+        with talking(self._group, self._doing):
+            ended([self._work], timeout)
             found = Message(frame, *head_of(frame.head)[1:7])
             end = HEAD + found.size + found.length
             if end <= FRAME:
@@ -324,8 +376,7 @@ class Incoming:
             if block is None and wanted is not None and found[1:5] == (_PLAIN, wanted.digest, wanted.size, 0):
                 block = self._known.lent(self._device, wanted)
             block = block or Block(bytes_on(self._device, end))
-            for work in works or self._await(block, tag):
-                work.wait()
+            ended(works or self._await(block, tag), timeout)
             block.parts[0].copy_(frame.whole)
         self._known.returned(frame)
         return found._replace(block=block)
@@ -334,38 +385,32 @@ class Incoming:
         """Write a received message into a container of this structure."""
         if message.kind == _PLAIN:
             write(structure.leaves, message.block.views(structure).each)
-        else:
+            self._known.returned(message.block)
+        else:  # tensors in Python objects go on using its memory
             with torch.no_grad():
                 batch.copy_(message.container())
-        self._known.returned(message.block)
 
 
-class Receiving:
-    """A started receive; `wait()` receives and writes."""
+class Receiving(Transfer):
+    """A started `irecv`. Transfers of the same tag end in the order in which they were requested."""
 
     def __init__(self, batch: Any, group: Any, peer: int, tag: int) -> None:
-        self._batch, self._group, self._peer, self._tag = batch, group, peer, tag
+        super().__init__(group, f"recv from rank {peer}")
+        self._batch, self._peer, self._tag = batch, peer, tag
         key = (id(group), peer, tag)
-        self._before = _LAST.get(key)
-        self._done = False
+        self._before: Receiving | None = _LAST.get(key)
         _LAST[key] = self
 
-    def wait(self, timeout: Any = None) -> bool:
-        """Receive, and write into the container. Transfers that were requested earlier end first.
+    def end(self, timeout: timedelta | None) -> None:
+        """End the transfers that were requested earlier, then this one."""
+        waiting: list[Receiving] = [self]
+        while (before := waiting[-1]._before) is not None:
+            waiting.append(before)
+        for one in reversed(waiting):
+            one._before = None
+            Transfer.end(one, timeout)
 
-        Raises:
-            StructureError: for another structure; names the first field that differs.
-            WorkerError: if the sender doesn't answer.
-        """
-        before, self._before = self._before, None
-        if before is not None:
-            before.wait()
-        if not self._done:
-            self._done = True
-            self._receive()
-        return True
-
-    def _receive(self) -> None:
+    def _end(self, timeout: timedelta | None) -> None:
         group, peer, known = self._group, self._peer, known_of(self._group)
         problem: Exception | None = None
         structure: Structure | None = None
@@ -374,9 +419,9 @@ class Receiving:
             structure = Structure(self._batch)
             check_writable(structure.leaves, structure.names)
             incoming.expect(structure)
-        except Exception as error:  # whatever it is, the other rank is told
+        except Exception as error:  # raised below; the other rank is told
             problem = error
-        message = incoming.message(structure)
+        message = incoming.message(structure, timeout)
         message.check(peer)
         heard = known.heard
         if message.ask:
@@ -386,18 +431,12 @@ class Receiving:
             where = difference(structure.rows, theirs, f"rank {group.rank()}", f"rank {peer}, which sent it")
             problem = StructureError(f"recv: the structures differ: {where}; nothing was written")
         if message.ask:
-            self._reply("" if problem is None else f"rank {group.rank()} refused the container: {problem}")
+            text = "" if problem is None else f"rank {group.rank()} refused the container: {problem}"
+            kind, short = _PROBLEM if text else _PLAIN, text.encode()[: FRAME - 2 * HEAD]
+            known.answer(group, _message(kind, device_of(group), text=short), peer, self._tag)
         if problem is not None or structure is None:
             raise problem or WorkerError("nothing was received")
         incoming.take(message, self._batch, structure)
-
-    def _reply(self, text: str) -> None:
-        """Answer without waiting for the sender."""
-        known = known_of(self._group)
-        kind = _PROBLEM if text else _PLAIN
-        whole = _message(kind, device_of(self._group), text=text.encode()[: FRAME - 2 * HEAD])
-        known.answers = [pair for pair in known.answers if not pair[0].is_completed()]
-        known.answers.append((self._group.send([whole], self._peer, 2 * self._tag + 1), whole))
 
 
 # ---- the methods -----------------------------------------------------------------------------------------------------

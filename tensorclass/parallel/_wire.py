@@ -11,14 +11,11 @@ import torch
 from torch import Tensor
 
 from ..errors import ArgumentError, TensorClassError
+from ..io._dtypes import CARRIED, CODES
 from ..store._consolidate import Shape, cut, length
 
-SIMPLE = frozenset(
-    {
-        torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16,
-        torch.float32, torch.float64, torch.complex64, torch.complex128,
-    }
-)  # fmt: skip
+_COPIED = {*CODES, *[dtype for name, dtype in CARRIED.items() if "int" not in name]}
+"""dtypes that torch copies; it can't unpickle tensors of some of them, such as uint16."""
 
 
 class Parcel(NamedTuple):
@@ -93,7 +90,7 @@ def _taking(pickler: Any) -> type[pickle.Pickler]:
         places: dict[int, int]
 
         def persistent_id(self, obj: Any) -> int | None:
-            if type(obj) is not Tensor or obj.layout is not torch.strided or obj.is_nested or obj.dtype not in SIMPLE:
+            if type(obj) is not Tensor or obj.layout is not torch.strided or obj.is_nested or obj.dtype not in _COPIED:
                 return None
             place = self.places.setdefault(id(obj), len(self.found))
             if place == len(self.found):

@@ -378,7 +378,7 @@ def test_blocks_live_where_the_backend_moves_them(monkeypatch: pytest.MonkeyPatc
     assert {view.device.type for view in block.views(structure).each} == {"meta"}
     assert not block.apart, "other backends have no tags"
     _transfer.Incoming(group, 1, 0).expect(structure)
-    _collectives.Reducing(group, structure, dist.ReduceOp.SUM, None, None)
+    _collectives.Reducing(group, structure, dist.ReduceOp.SUM, None, None, "all_reduce")
     assert len(moved) > 8
     assert {part.device.type for part in moved} == {"meta"}
     monkeypatch.undo()
