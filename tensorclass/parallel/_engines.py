@@ -24,6 +24,8 @@ GRAIN, MOST = 0.02, 32
 """Short tasks are sent in groups: at most `GRAIN` seconds of work, and at most `MOST` tasks."""
 _COPY = 1e-9
 """The estimated seconds to copy a byte."""
+_RUNNING: set[int] = set()
+"""The ids of the engines that run a map. A second map would replace the job of the first."""
 _IMPORTED = os.getpid()
 """The id of the process that imported this module; any other process is a fork of it."""
 
@@ -182,8 +184,11 @@ def ordered(
     """
     grain, left, size = getattr(engine, "grain", GRAIN), iter(tasks), 1
     waiting: deque[tuple[list[Any], Any]] = deque()
+    if id(engine) in _RUNNING:
+        raise ArgumentError("this engine runs another map; make one for each")
+    _RUNNING.add(id(engine))
     try:
-        room = max(1, engine.start(Group(job), workers)) * ahead
+        room = max(1, _of_engine(engine, "start", engine.start(Group(job), workers))) * ahead
         while True:
             while len(waiting) < room and (group := list(islice(left, size))):
                 waiting.append((group, engine.submit(group)))
@@ -197,11 +202,23 @@ def ordered(
                     again = found if len(group) == 1 else engine.result(engine.submit([task]))
                     yield task, opened(opened(again)[1][0])
                 continue
-            seconds, results = found
+            seconds, results = _of_engine(engine, "result", found, len(group))
             size = max(1, min(MOST, int(grain * len(group) / seconds))) if seconds else 1
             yield from zip(group, map(opened, results), strict=True)
     finally:
+        _RUNNING.remove(id(engine))
         engine.close()
+
+
+def _of_engine(engine: Engine, method: str, found: Any, tasks: int | None = None) -> Any:
+    """What a method of an engine returned, checked: anybody can write one."""
+    if tasks is None and type(found) is not int:
+        wanted = "the number of its workers"
+    elif tasks is not None and not (isinstance(found, tuple) and len(found) == 2 and len(found[1]) == tasks):
+        wanted = "what the job returned for the task"
+    else:
+        return found
+    raise ArgumentError(f"map: `{type(engine).__name__}.{method}` returns {wanted}, got {found!r:.80}")
 
 
 class Group:

@@ -94,8 +94,6 @@ class ProcessEngine:
 
     def start(self, job: Job, workers: int | None) -> int:
         """Store the job; processes start with the first tasks."""
-        if self._workers:
-            raise ArgumentError("this engine runs another map; make one for each")
         if mp.current_process().daemon:
             raise ArgumentError('a worker process can\'t start others: inside of a map pass engine="threads"')
         self._job = job

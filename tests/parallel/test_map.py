@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -403,19 +404,67 @@ def test_maps_at_the_same_time() -> None:
         plain().map(nested, num_workers=1, engine=ProcessEngine("fork"))
 
 
-def test_an_engine_runs_one_map() -> None:
-    """And is closed when its iterator is."""
+class NoCount(Backwards):
+    """Forgets to return the number of its workers."""
+
+    def start(self, job: Any, workers: int | None) -> Any:
+        super().start(job, workers)
+
+
+class NoResult(Backwards):
+    """Returns something else than the job did."""
+
+    def result(self, handle: Any) -> Any:
+        return super().result(handle)[1]
+
+
+class TooFew(Backwards):
+    """Loses a task of a group."""
+
+    def result(self, handle: Any) -> Any:
+        seconds, results = super().result(handle)
+        return seconds, results[:-1]
+
+
+@pytest.mark.parametrize(
+    ("engine", "words"),
+    [
+        (NoCount, "`NoCount.start` returns the number of its workers, got None"),
+        (NoResult, "`NoResult.result` returns what the job returned for the task"),
+        (TooFew, "`TooFew.result` returns what the job returned for the task"),
+    ],
+)
+def test_an_engine_with_a_fault(engine: Any, words: str) -> None:
+    """The error names the method that returned something else; the engine is closed."""
+    made = engine()
+    with pytest.raises(ArgumentError, match=re.escape(words)):
+        plain().map(functions.same, chunksize=1, engine=made)
+    assert made.closed
+
+
+@pytest.mark.parametrize(
+    "make", [Backwards, lambda: ThreadEngine(ThreadPoolExecutor(1)), lambda: ProcessEngine("fork")]
+)
+def test_an_engine_runs_one_map(make: Any) -> None:
+    """A second map would replace the job of the first, whose results would be wrong."""
+    engine = make()
+    first = plain().map_iter(functions.same, chunksize=1, num_workers=1, engine=engine)
+    found = [next(first)]
+    with pytest.raises(ArgumentError, match="this engine runs another map"):
+        plain().map(functions.more, engine=engine)
+    found += first
+    assert torch.equal(torch.cat(found)["a"], plain()["a"])
+    assert plain().map(functions.same, chunksize=3, engine=engine)["a"].sum() == plain()["a"].sum()
+
+
+def test_an_engine_is_closed() -> None:
+    """With the iterator over its results."""
     engine = Backwards()
     parts = plain().map_iter(functions.same, chunksize=1, engine=engine)
     next(parts)
     assert not engine.closed
     parts.close()
     assert engine.closed
-    mine = ProcessEngine("fork")
-    other = plain().map_iter(functions.same, chunksize=1, num_workers=1, engine=mine)
-    next(other)
-    with pytest.raises(ArgumentError, match="another map"):
-        plain().map(functions.same, engine=mine)
 
 
 def _largest_at_once(status: Any) -> None:
