@@ -10,15 +10,15 @@ from tests._sources import sources
 SAME_IDEA = {
     "Column", "Difference", "Finding", "Listed", "Order", "Rows", "Stage",
     "_access.py", "_algebra.py", "_annotations.py", "_base.py", "_check.py", "_columns.py", "_compare.py",
-    "_convert.py", "_device.py", "_diff.py", "_doors.py", "_dtypes.py", "_explain.py", "_fields.py", "_frames.py",
+    "_convert.py", "_device.py", "_diff.py", "_dtypes.py", "_explain.py", "_fields.py", "_frames.py",
     "_functions.py", "_index.py", "_inspect.py", "_joins.py", "_json.py", "_keys.py", "_modes.py", "_names.py",
     "_probabilistic.py", "_pytree.py", "_rows.py", "_sequential.py", "_shape.py", "_values.py", "_write.py",
     "_new.py", "utils.py",
 }  # fmt: skip
 """What two rooms do about one thing: `ops/_index.py` and `store/lazy/_index.py`."""
 TWO_IDEAS = {
-    "Block", "Declared", "Form", "Found", "How", "Meta", "Node", "Options", "Place", "Ref", "Row", "Run", "Same",
-    "Slot", "Source", "Writer", "_Reader", "_choose.py", "_facts.py", "_order.py", "_slots.py",
+    "Declared", "Options", "Place", "Ref", "Row", "Same",
+    "_choose.py", "_facts.py", "_order.py", "_slots.py",
 }  # fmt: skip
 """Names that one of the two has to give up: none comes to this list."""
 

@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandError(f"{arguments.name!r:.80} is not the name of a class")
     if arguments.out is not None and arguments.out.suffix != ".py":
         raise CommandError(f"{arguments.out} would hold Python; name it `*.py`")
-    source = Writer()
+    source = ClassWriter()
     if arguments.name in source.classes:
         raise CommandError(f"`{arguments.name}` is a name that the written module uses; choose another for the class")
     source.write(arguments.name, *_read(arguments.source))
@@ -114,7 +114,7 @@ def _read(source: str) -> tuple[TensorCollection, Any]:
     return found, found.pop("_mask", {}) if suffix in _TABLES else {}
 
 
-class Writer:
+class ClassWriter:
     """Collects classes, nested ones first, and the names that they import."""
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ Containers and entries:
 
 Mapped tensors:
 
-- `_mapped_tensor`: `MemoryMappedTensor`; `wrap(tensor, Source)` makes one, `from_handle` is what pickles call.
+- `_mapped_tensor`: `MemoryMappedTensor`; `wrap(tensor, FileMemory)` makes one, `from_handle` is what pickles call.
 - `_anchor`: `read_anchor(path, ...)` converts what `tensordict` wrote into our tree; `Unpacker` does the rest.
 - `_memmap`: containers of them: `memmap`, `memmap_like`, `load_memmap`, `saved_path`, `consolidated`.
 - `_grow`: `make_memmap` adds an entry to a mapped container; `append_memmap` adds rows to a folder.
@@ -35,13 +35,14 @@ The file:
 - `_write`: `write(path, packed, checksums, sweep)` returns the tensors mapped from the new file; `write_to(target,
   ...)` writes to a `Target` that is open.
 - `_read`: `read(path, key, want, mmap=, write=, verify=, allow_pickle=, lenient=)`. Its steps: `read_head(fd, size,
-  path) -> Opened`, `places_of(header, names, path) -> {name: Place}`, `tensors_of(opened, places, mmap, write,
+  path) -> Head`, `places_of(header, names, path) -> {name: Extent}`, `tensors_of(head, places, mmap, write,
   verify)`; `find_tensors(path, key, ...)` goes through all files of an index.
-- `_index`: which files make up a folder; `Settle` renames a new file and writes the index, under a lock.
+- `_index`: which files make up a folder; `FolderCommit` renames a new file and writes the index, under a lock.
 - `_codecs`: `compressed(packed, codec, level)` and `inflated(...)`, tensor by tensor.
 - `_header`: `parse(raw, size, path) -> Header(metadata, tensors, start)` and `encode(metadata, rows)`; `load_json` for
   JSON that is not trusted; `alignment_class`, the order of the payload.
-- `_format`: our metadata: pydantic models of what is read (`Meta`, `Node` and the parts), `dump`, `read`, `seal`.
+- `_format`: our metadata: pydantic models of what is read (`Metadata`, `ContainerPart` and the other parts), `dump`,
+  `read`, `seal`.
 - `_dtypes`: `form_of(dtype, shape)` is the stored form, `shape_of(code, shape, true)` the original one.
 
 Datasets:
@@ -59,11 +60,13 @@ The system:
 - `_atomic`: `replacing(path) -> Target` with `write` and `write_at`; `open_file`, `read_at`, `make_folder`, `reserve`;
   `naming(path)` adds the path to errors. It makes system calls through its module attribute `os`, so tests can inject
   faults.
-- `_map`: `map_file(fd, size, path, write) -> buffer`; `mapped` and `in_memory` return the tensor at each `Place(begin,
+- `_map`: `map_file(fd, size, path, write) -> buffer`; `mapped` and `in_memory` return the tensor at each `Extent(begin,
   end, dtype, shape)`. No descriptor stays open.
-- `_doors`: `doors(path, ...)` adds to the errors of a reader the name of the function that reads the path.
+- `_file_kinds`: `naming_reader(path, ...)` adds to the errors of a reader the name of the function that reads the
+  path.
 - `_parts`: how many rows are in memory at a time: `spans`, `blocks`, `parts_of`, `tables_of`.
-- `_advice`: hints to the system about maps, and queries: `expect_random`, `is_here(address)`, `fetch(begins, size)`.
+- `_advice`: hints to the system about maps, and queries: `expect_random`, `expect_rows(begins, size)`,
+  `is_here(address)`.
 - `_remote`: `open_file` of a URL gives a local file with holes, and `fetch(path, ranges)` fills them; `upload`.
 - `_memory`: tensors as buffers (`buffer_of`) and over buffers (`tensor_over`, `over_address`).
 """

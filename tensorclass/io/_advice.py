@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ._atomic import open_file
+from ._atomic import opened
 from ._memory import LINUX, libc
 
 PAGE = mmap.PAGESIZE
@@ -40,13 +40,11 @@ def expect_heads(paths: Sequence[str]) -> None:
     Errors are ignored: opening the file raises them.
     """
     for path in paths if LINUX else ():
-        with suppress(OSError):
-            fd, _ = open_file(path)
+        with suppress(OSError), opened(path) as (fd, _):
             os.posix_fadvise(fd, 0, PAGE, os.POSIX_FADV_WILLNEED)
-            os.close(fd)
 
 
-def fetch(begins: IntArray, size: int, more: int) -> None:
+def expect_rows(begins: IntArray, size: int, more: int) -> None:
     """Ask the system for all these rows of a map at once; it reads them in parallel.
 
     Args:

@@ -23,10 +23,10 @@ from torch import Tensor
 from ..core import Path
 from ..errors import ArgumentError, FileFormatError, UnsupportedOperationError
 from . import _format
-from ._atomic import open_file, read_at, read_bytes
-from ._format import ClassPart, Meta, Node
+from ._atomic import open_file, opened, read_at, read_bytes
+from ._format import ClassPart, ContainerPart, Metadata
 from ._header import load_json
-from ._map import Place, in_memory, mapped
+from ._map import Extent, in_memory, mapped
 from ._mapped_tensor import wrap_all
 from ._memory import blank
 from ._names import MAX_DEPTH, Names
@@ -64,7 +64,9 @@ def read_anchor(
             what = "checksums" if verify else "writing through to it"
             raise UnsupportedOperationError(f"{path}: `tensordict` wrote it; {what} is for files of this library")
         builder = _Builder(reader, path, allow_pickle)
-        meta = Meta(version=_format.VERSION, header_crc32=_format.BLANK, root=builder.root(), classes=builder.classes)
+        meta = Metadata(
+            version=_format.VERSION, header_crc32=_format.BLANK, root=builder.root(), classes=builder.classes
+        )
         part = find(meta.root, key, path)
         tensors: dict[str, Tensor] = {}
         for name, _ in references(part):
@@ -75,10 +77,10 @@ def read_anchor(
     return Unpacker(meta, tensors, path, allow_pickle, lenient, False).build(part, key, want)
 
 
-def describe(text: str, path: str) -> Meta:
+def describe(text: str, path: str) -> Metadata:
     """Our metadata for a safetensors file, from what `to_safetensors` of `tensordict` wrote there."""
     builder = _Builder(text, path, False)
-    return Meta(
+    return Metadata(
         version=_format.VERSION, header_crc32=_format.BLANK, root=builder.root(), classes=builder.classes
     )  # fmt: skip
 
@@ -134,25 +136,19 @@ class _Folder:
     def raw(self, where: Path) -> bytes:
         """The content of a small file."""
         path = os.path.join(self.path, *where)
-        fd, size = open_file(path)
-        try:
+        with opened(path) as (fd, size):
             if size > _LIMIT:
                 raise FileFormatError(f"it has {size} bytes, {_LIMIT} at most", path)
             return read_bytes(fd, size, 0, path)
-        finally:
-            os.close(fd)
 
     def tensor(
         self, where: Path, dtype: torch.dtype, shape: list[int], mmap: bool, write: bool, wrap: bool
     ) -> Tensor:  # fmt: skip
         """A tensor over its file."""
         path = os.path.join(self.path, *where)
-        fd, size = open_file(path, write)
-        try:
-            place = Place(0, _need(dtype, shape, size, path, ".".join(where)), dtype, shape)
+        with opened(path, write) as (fd, size):
+            place = Extent(0, _need(dtype, shape, size, path, ".".join(where)), dtype, shape)
             return _tensor_at(fd, size, path, place, mmap, write, wrap)
-        finally:
-            os.close(fd)
 
 
 class _Reads(io.RawIOBase):
@@ -241,7 +237,7 @@ class _Archive:
             begin = info.header_offset + 30 + lengths
             if head[:4] != b"PK\x03\x04" or begin + count > self.size:
                 raise FileFormatError(f"its part {name!r:.200} lies outside of it", self.path, info.header_offset)
-        place = Place(begin, begin + count, dtype, shape)
+        place = Extent(begin, begin + count, dtype, shape)
         return _tensor_at(self.fd, self.size, self.path, place, mmap, False, wrap and mmap)
 
 
@@ -258,7 +254,7 @@ class _Block:
         os.close(self.fd)
 
 
-def _tensor_at(fd: int, size: int, path: str, place: Place, mmap: bool, write: bool, wrap: bool) -> Tensor:
+def _tensor_at(fd: int, size: int, path: str, place: Extent, mmap: bool, write: bool, wrap: bool) -> Tensor:
     """A part of a file as a tensor."""
     fetch(path, [(place.begin, place.end)])
     found = mapped(fd, size, path, [place], write)[0] if mmap else in_memory(fd, path, [place])[0]
@@ -286,17 +282,19 @@ class _Builder:
         """The error for one part."""
         return FileFormatError(what, self.path, None, "/".join(where) or "(root)")
 
-    def root(self) -> Node:
+    def root(self) -> ContainerPart:
         """The tree."""
         try:
             if isinstance(self.reader, str):
                 found = load_json(self.reader, self.path, "its description", 8)
                 if found["version"] != 1:
                     raise self.wrong((), f"it has version {found['version']!r:.20}, this library reads version 1")
-                return Node.model_validate(self.described(found["root"]))
+                return ContainerPart.model_validate(self.described(found["root"]))
             if isinstance(self.reader, _Block):
-                return Node.model_validate(self.block(load_json(self.reader.text.decode(), self.path, "", 0), ()))
-            return Node.model_validate(self.node((), ()))
+                return ContainerPart.model_validate(
+                    self.block(load_json(self.reader.text.decode(), self.path, "", 0), ())
+                )
+            return ContainerPart.model_validate(self.node((), ()))
         except (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError) as error:
             if isinstance(error, FileFormatError):
                 raise
@@ -450,7 +448,7 @@ class _Builder:
         count = torch.Size(shape).numel() * dtype.itemsize
         if type(begin) is not int or not 0 <= begin <= end <= self.reader.end or end - begin != count:
             raise self.wrong(key, f"{dtype} of shape {shape} is said to lie at {begin!r:.20} to {end!r:.20}")
-        place = Place(begin, end, dtype, shape)
+        place = Extent(begin, end, dtype, shape)
         it = self.reader
         return self.later(
             key, lambda mmap, _, wrap: _tensor_at(it.fd, it.size, it.path, place, mmap, False, wrap and mmap)

@@ -89,6 +89,16 @@ def open_file(path: str, write: bool = False) -> tuple[int, int]:
             raise
 
 
+@contextmanager
+def opened(path: str, write: bool = False) -> Iterator[tuple[int, int]]:
+    """A block with a descriptor of a regular file, and its size; see `open_file`."""
+    fd, size = open_file(path, write)
+    try:
+        yield fd, size
+    finally:
+        os.close(fd)
+
+
 def read_at(fd: int, buffers: Sequence[Any], offset: int, path: str) -> None:
     """Fill buffers from a file, one after the other.
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ArgumentError, FileFormatError
-from ._map import Place
+from ._map import Extent
 from ._memory import blank, buffer_of
 from ._pack import Item, Packed
 from ._write import ready
@@ -80,7 +80,7 @@ def too_much(codec: str, stored: int, size: int) -> bool:
     return size > stored * _CODECS[codec].most
 
 
-def inflated(stored: Tensor, place: Place, codec: str, path: str, name: str) -> Tensor:
+def inflated(stored: Tensor, place: Extent, codec: str, path: str, name: str) -> Tensor:
     """A tensor from its compressed bytes.
 
     Raises:

@@ -20,7 +20,7 @@ from .._schema._json import NUMPY
 from ..core import TensorCollection, store_of
 from ..ops._compare import ATOMS, same_object
 from ..store import Node, NonTensorDataBase, NonTensorStack, RaggedTensor, TensorDict, Unbatched
-from ._advice import AHEAD, IntArray, fetch, is_here
+from ._advice import AHEAD, IntArray, expect_rows, is_here
 from ._memory import blank, over_address
 
 _COLD = 32
@@ -110,7 +110,7 @@ def _own(value: Any) -> Any:
     return value if type(value) in ATOMS else deepcopy(value)
 
 
-class Same:
+class SharedValue:
     """A value that all rows of all shards share."""
 
     def __init__(self, value: Any) -> None:
@@ -118,7 +118,7 @@ class Same:
 
     def __eq__(self, other: object) -> bool:
         mine: Any = self.value
-        theirs: Any = other.value if isinstance(other, Same) else None
+        theirs: Any = other.value if isinstance(other, SharedValue) else None
         if isinstance(mine, Node):
             return type(mine) is type(theirs) and mine._same_node(theirs, torch.equal)
         return same_object(mine, theirs)
@@ -153,7 +153,7 @@ class Form(NamedTuple):
         for _, part in self.entries:
             if isinstance(part, Form):
                 yield from part.columns()
-            elif not isinstance(part, Same):
+            elif not isinstance(part, SharedValue):
                 yield from [part] if isinstance(part, Column) else [one for one in part if isinstance(one, Column)]
 
     def take(self, rows: Rows) -> Any:
@@ -221,7 +221,7 @@ def _part(value: Any, found: Parts) -> Any:
         found.tables.append(objects)
         column = _column(places, found)
         return None if column is None else ObjectColumn(column, len(found.tables) - 1)
-    return Same(value)
+    return SharedValue(value)
 
 
 def _column(value: Tensor, found: Parts) -> Column | None:
@@ -373,4 +373,4 @@ class Rows:
         else:
             table.cold = _COLD
         for at in watched:
-            fetch(table.address(at, places[at]), table.columns[at].size, more)
+            expect_rows(table.address(at, places[at]), table.columns[at].size, more)

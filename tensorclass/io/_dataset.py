@@ -25,7 +25,7 @@ from ..errors import (
 )
 from ._advice import IntArray
 from ._classes import find_class
-from ._doors import DATASET, doors
+from ._file_kinds import DATASET, naming_reader
 from ._loader import BatchLoader
 from ._manifest import Manifest, read_manifest, stored_schema
 from ._parts import BLOCK, parts_of
@@ -34,7 +34,7 @@ from ._progress import progress
 from ._remote import is_url
 from ._sampling import Batches, Order
 from ._scaled import Scaled
-from ._shards import How, Shard, Shelf, check_shard
+from ._shards import ReadHow, Shard, Shelf, check_shard
 from ._unpack import UNTYPED
 from ._writer import DatasetWriter
 from .exchange._streams import Exchange
@@ -100,7 +100,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
 
     def _use(self, cls: Any) -> None:
         self.cls: Any = cls
-        how = How(UNTYPED if cls is None else cls, cls is not self._whole, self._mmap, self._verify)
+        how = ReadHow(UNTYPED if cls is None else cls, cls is not self._whole, self._mmap, self._verify)
         self._shelf = Shelf(self.shards, how)
 
     @classmethod
@@ -396,7 +396,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
 
 
 def _manifest_of(path: str) -> Manifest:
-    with doors(path, DATASET):
+    with naming_reader(path, DATASET):
         return read_manifest(path)
 
 

@@ -36,7 +36,7 @@ _PARTS = (torch.complex128, torch.complex32)
 _PAIRED = TORCH.get("F4")
 
 
-class Form(NamedTuple):
+class StoredAs(NamedTuple):
     """How a tensor is stored: dtype name and shape in the file, and its true dtype if the format lacks it."""
 
     code: str
@@ -44,7 +44,7 @@ class Form(NamedTuple):
     true: str | None
 
 
-def form_of(dtype: torch.dtype, shape: Sequence[int]) -> Form | None:
+def form_of(dtype: torch.dtype, shape: Sequence[int]) -> StoredAs | None:
     """How a tensor of this dtype and shape is stored; None for a dtype that can't be stored.
 
     >>> form_of(torch.complex128, [3])
@@ -53,12 +53,12 @@ def form_of(dtype: torch.dtype, shape: Sequence[int]) -> Form | None:
     code = CODES.get(dtype)
     name = str(dtype).removeprefix("torch.")
     if code is not None and dtype is not _PAIRED:
-        return Form(code, [*shape], None)
+        return StoredAs(code, [*shape], None)
     if code is not None:  # two numbers in each byte; a scalar has no dim that could be doubled
-        return Form(code, [*shape[:-1], shape[-1] * 2], None) if shape else Form("U8", [], name)
+        return StoredAs(code, [*shape[:-1], shape[-1] * 2], None) if shape else StoredAs("U8", [], name)
     if name not in _CARRIERS:
         return None
-    return Form(_CARRIERS[name], [*shape, 2] if dtype in _PARTS else [*shape], name)
+    return StoredAs(_CARRIERS[name], [*shape, 2] if dtype in _PARTS else [*shape], name)
 
 
 def shape_of(code: str, shape: list[int], true: str | None) -> tuple[torch.dtype, list[int]] | str:

@@ -21,8 +21,8 @@ from ..store import TensorDict
 from ._anchor import read_anchor
 from ._atomic import make_folder
 from ._codecs import codec_of, compressed
-from ._doors import LOAD, doors
-from ._index import Settle
+from ._file_kinds import LOAD, naming_reader
+from ._index import FolderCommit
 from ._pack import Packed, pack
 from ._paths import DATA, StrPath, home_of, is_folder, to_read, to_write
 from ._read import read
@@ -131,7 +131,7 @@ def put(file: str, folder: str, packed: Packed, **options: Any) -> list[Tensor]:
         return _uploaded(file, packed, options)
     if folder:
         make_folder(folder)
-        options.setdefault("settle", Settle(lambda index: None if index is None else listed(packed), DATA))
+        options.setdefault("settle", FolderCommit(lambda index: None if index is None else listed(packed), DATA))
     return write(file, packed, **options)
 
 
@@ -221,7 +221,7 @@ def find(prefix: StrPath, subpath: Key | None, cls: Any, **options: Any) -> tupl
 
     The options are those of `read`.
     """
-    with doors(prefix, LOAD):
+    with naming_reader(prefix, LOAD):
         try:
             return _steadily(prefix, () if subpath is None else unravel_key_to_tuple(subpath), cls, options)
         except MissingKeyError:

@@ -2,7 +2,7 @@
 
 The fields of each part are in the order in which they are written.
 
-A container is a `Node` of entries. A plain tensor is written as its stored name. Keys are in the order of the
+A container is a `ContainerPart` of entries. A plain tensor is written as its stored name. Keys are in the order of the
 container.
 """
 
@@ -95,7 +95,7 @@ class NonePart(Part):
     kind: Literal["none"] = "none"
 
 
-class Node(Part):
+class ContainerPart(Part):
     """A container: dense with entries, or a lazy stack with members."""
 
     kind: Literal["node"] = "node"
@@ -110,15 +110,16 @@ class Node(Part):
     entries: dict[str, Entry] = {}
     dim: Count = 0
     dim_name: str | None = None
-    members: list[Node] | None = None
-    empty: Node | None = None
+    members: list[ContainerPart] | None = None
+    empty: ContainerPart | None = None
     """For a stack without members, the structure that its members will have."""
 
 
 Entry: TypeAlias = Annotated[
     str
     | Annotated[
-        TensorPart | RaggedPart | NestedPart | ObjectsPart | ValuePart | NonePart | Node, Field(discriminator="kind")
+        TensorPart | RaggedPart | NestedPart | ObjectsPart | ValuePart | NonePart | ContainerPart,
+        Field(discriminator="kind"),
     ],
     Field(union_mode="left_to_right"),
 ]
@@ -144,7 +145,7 @@ class ClassPart(Part):
     fields: dict[str, Any] | None = None
 
 
-class Meta(Part):
+class Metadata(Part):
     """All of our metadata."""
 
     version: int
@@ -156,7 +157,7 @@ class Meta(Part):
     compressed: dict[str, CompressedPart] = {}
     """The tensors that are stored compressed, by name."""
     classes: list[ClassPart] = []
-    root: Node
+    root: ContainerPart
 
 
 def dump(
@@ -191,7 +192,7 @@ def is_sealed(raw: bytes, digits: str) -> bool:
     return f"{crc32(blank, crc32(len(raw).to_bytes(8, 'little'))):08x}" == digits
 
 
-def read(text: str, path: str) -> Meta:
+def read(text: str, path: str) -> Metadata:
     """The metadata of a file.
 
     Raises:
@@ -207,7 +208,7 @@ def read(text: str, path: str) -> Meta:
             path, 8,
         )  # fmt: skip
     try:
-        return Meta.model_validate(found)
+        return Metadata.model_validate(found)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
         first = max(found, key=lambda one: len(one["loc"]))  # the deepest error belongs to the form that was meant

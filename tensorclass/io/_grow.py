@@ -17,10 +17,10 @@ from ..ops import cat
 from ..store import RaggedTensor, TensorDict
 from ._classes import find_class
 from ._files import find, listed, put
-from ._format import Node, NonePart
-from ._index import Index, Settle, read_index
+from ._format import ContainerPart, NonePart
+from ._index import FolderCommit, Index, read_index
 from ._mapped_tensor import MemoryMappedTensor, shape_from, storable
-from ._memmap import children, is_memmap, mapped_leaves, wrapped
+from ._memmap import children, container_path, is_memmap, wrapped
 from ._names import Names
 from ._pack import Packed, pack
 from ._paths import DATA, StrPath, home_of, text_of, to_read
@@ -48,9 +48,8 @@ def make_memmap(data: Any, key: Key, value: Tensor, copy: bool, existsok: bool =
     """
     node, rest = _holder(data, unravel_key_to_tuple(key))
     _nested(node, rest, value)  # a value that doesn't fit raises before a file is written
-    leaves = [(leaf, depth) for leaf, depth in mapped_leaves(data, 0) if leaf._source is not None]
-    where = next((leaf._key[:-depth] for leaf, depth in leaves if leaf._key), None)
-    if where is None and leaves:
+    where = container_path(data)
+    if where == ():
         raise StructureError("make_memmap: the tensors are parts of a mapped batch; add the entry to that batch")
     if where is None:
         value = value.as_subclass(Tensor) if copy and value.is_shared() else value
@@ -113,7 +112,7 @@ def _added(where: Path, path: Path, value: Tensor, copy: bool, existsok: bool) -
         home = home_of(file, folder)
         state = _state(None if home == file else home, folder)
         packed, index = _with_entry(state, (*above, *path), value, existsok, folder)
-        settle = Settle(_unless_changed(lambda there: _state(there, folder), state, index), DATA)
+        settle = FolderCommit(_unless_changed(lambda there: _state(there, folder), state, index), DATA)
         try:
             tensors = put(
                 file, folder, packed, through=True, zeros=() if copy else {packed.items[0].name}, settle=settle
@@ -146,11 +145,15 @@ def _with_entry(
     while len(rest) > 1:
         members = None if here.members is None else {str(i): member for i, member in enumerate(here.members)}
         child = (here.entries if members is None else members).get(rest[0])
-        if not isinstance(child, Node):
+        if not isinstance(child, ContainerPart):
             break
         here, rest = child, rest[1:]
     old = here.entries.get(rest[0])
-    if old is not None and not isinstance(old, NonePart) and (len(rest) > 1 or not existsok or isinstance(old, Node)):
+    if (
+        old is not None
+        and not isinstance(old, NonePart)
+        and (len(rest) > 1 or not existsok or isinstance(old, ContainerPart))
+    ):
         what = "`memmap_refresh_()` shows it" if len(rest) == 1 else "it has no keys"
         raise StructureError(f"make_memmap: {folder} has an entry `{join_path((*path,))}` already; {what}")
     size = torch.Size(here.size)
@@ -163,7 +166,7 @@ def _with_entry(
     shell = TensorDict(inner, size, names=here.names)
     dropped = {name for name, _ in references(old)} if old is not None else set()
     packed = pack(shell, path=(*path[: len(path) - len(rest)],), names=Names(state.weight_map))
-    here.entries = {**here.entries, **Node.model_validate(packed.root).entries}
+    here.entries = {**here.entries, **ContainerPart.model_validate(packed.root).entries}
     files = {name: part for name, part in state.weight_map.items() if name not in dropped}
     new = {"weight_map": {**files, **dict.fromkeys([item.name for item in packed.items], "")}, "root": root}
     return packed, {**new, "classes": state.classes}
@@ -233,7 +236,7 @@ def append_memmap(prefix: StrPath, rows: TensorCollection, *, allow_pickle: bool
         before = _stamp(home)
         packed, fill = _joined(_rows_of(folder, home, bool(allow_pickle)), rows, bool(allow_pickle))
         index = None if home == file else listed(packed)
-        settle = Settle(_unless_changed(lambda there: _stamp(there or file), before, index), DATA)
+        settle = FolderCommit(_unless_changed(lambda there: _stamp(there or file), before, index), DATA)
         zeros = [item.name for item in packed.items] if fill else ()
         try:
             put(file, folder, packed, zeros=zeros, fill=fill, settle=settle, through=fill is not None)

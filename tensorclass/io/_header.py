@@ -26,7 +26,7 @@ _OPENING = f'{{"{RESERVED}":{{"'
 KEYS = {"dtype", "shape", "data_offsets"}
 
 
-class Slot(NamedTuple):
+class TensorSlot(NamedTuple):
     """Where a tensor is stored: dtype name, shape, first byte and end, counted from the start of the file."""
 
     code: str
@@ -39,7 +39,7 @@ class Header(NamedTuple):
     """The content of a header: its metadata, and the tensors in the order of the payload."""
 
     metadata: dict[str, str]
-    tensors: dict[str, Slot]
+    tensors: dict[str, TensorSlot]
     start: int
     """The byte at which the payload starts."""
 
@@ -165,9 +165,9 @@ def _quickly(raw: bytes) -> dict[str, Any] | None:
     return {RESERVED: metadata, **found}
 
 
-def _slots(found: dict[str, Any], start: int, size: int, path: str) -> dict[str, Slot]:
+def _slots(found: dict[str, Any], start: int, size: int, path: str) -> dict[str, TensorSlot]:
     """The tensors, each checked. An unusual one is checked again, to find the message."""
-    tensors: dict[str, Slot] = {}
+    tensors: dict[str, TensorSlot] = {}
     bits, new = BITS, tuple.__new__  # thousands of tensors: this loop is what opening a file takes
     end, in_order = start, True
     code, shape, first, last, count = "", list[int](), 0, 0, 0
@@ -188,7 +188,7 @@ def _slots(found: dict[str, Any], start: int, size: int, path: str) -> dict[str,
         begin = start + first
         in_order = in_order and begin == end
         end = start + last
-        tensors[name] = new(Slot, (code, shape, begin, end))
+        tensors[name] = new(TensorSlot, (code, shape, begin, end))
     if in_order and end == size:
         return tensors
     rows = sorted(tensors.items(), key=lambda row: row[1][2:])
@@ -220,7 +220,7 @@ def _sizes(given: Any) -> bool:
     return type(given) is list and all([type(n) is int and 0 <= n < _HUGE for n in given])
 
 
-def _check_cover(rows: Sequence[tuple[str, Slot]], start: int, size: int, path: str) -> None:
+def _check_cover(rows: Sequence[tuple[str, TensorSlot]], start: int, size: int, path: str) -> None:
     """Refuse tensors that leave gaps in the payload, or overlap."""
     end, before = start, ""
     for name, slot in rows:

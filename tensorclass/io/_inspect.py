@@ -12,7 +12,7 @@ from ._dataset import TensorClassDataset
 from ._index import read_index
 from ._manifest import NAME, read_manifest, stored_schema
 from ._paths import DATA, INDEX, SUFFIXES, to_read
-from ._read import Opened, find_tensors, head_of, places_of, read
+from ._read import Head, find_tensors, head_of, places_of, read
 from ._unpack import UNTYPED, references
 
 
@@ -66,7 +66,7 @@ def _dataset_lines(path: str) -> Iterator[str]:
     yield from _schema_lines(stored_schema(manifest))
 
 
-def _heads(file: str) -> list[Opened]:
+def _heads(file: str) -> list[Head]:
     """The headers of the file, or of the files that an index lists."""
     if os.path.basename(file) != INDEX:
         return [head_of(file)]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from ..errors import ArgumentError
-from ._sampling import Order
+from ._sampling import Order, Resumable
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ def _as_it_is(batch: T) -> T:
     return batch
 
 
-class BatchLoader(DataLoader[T]):
+class BatchLoader(Resumable[T], DataLoader[T]):
     """A `DataLoader` that loads whole batches of a dataset at once; `TensorClassDataset.loader` returns one.
 
     Each `iter()` begins the next epoch. The state doesn't count batches that workers have read ahead.
@@ -50,28 +50,7 @@ class BatchLoader(DataLoader[T]):
         super().__init__(dataset, batch_size=None, sampler=_Remaining(order), collate_fn=_as_it_is, **options)
 
     def __iter__(self) -> Iterator[T]:  # type: ignore[override]  # a generator, to count batches
-        order = self._order
-        order.begin()
-        epoch = order.epoch
-        for batch in super().__iter__():
-            if order.epoch != epoch:
-                raise ArgumentError("another iterator has begun the next epoch; this one has ended")
-            order.step += 1
-            yield batch
+        return self._delivered(self._loaded())
 
-    @property
-    def epoch(self) -> int:
-        """The current epoch, from 0."""
-        return self._order.epoch
-
-    def state_dict(self) -> dict[str, Any]:
-        """The position in the epoch, in JSON types. Only delivered batches count."""
-        return self._order.state()
-
-    def load_state_dict(self, state: Mapping[str, Any], reshard: bool = False) -> None:
-        """Make the next `iter()` continue where a state was taken; see `Batches.load_state_dict`.
-
-        Raises:
-            ValueError: for a state with other options, such as another seed; names the difference.
-        """
-        self._order.load(state, reshard)
+    def _loaded(self) -> Iterator[T]:
+        yield from super().__iter__()  # workers start when the epoch has begun

@@ -24,7 +24,7 @@ _FAILED = ctypes.c_void_p(-1).value
 _NORESERVE = 0x4000 if sys.platform == "linux" else 0
 
 
-class Place(NamedTuple):
+class Extent(NamedTuple):
     """Where a tensor is in a file, with its dtype and shape."""
 
     begin: int
@@ -55,7 +55,7 @@ def map_file(fd: int, size: int, path: str, write: bool = False) -> Any:
     return buffer
 
 
-def mapped(fd: int, size: int, path: str, places: Sequence[Place], write: bool = False) -> list[Tensor]:
+def mapped(fd: int, size: int, path: str, places: Sequence[Extent], write: bool = False) -> list[Tensor]:
     """Tensors over a map of a file."""
     if not any([place.end > place.begin for place in places]):
         return [blank(place.dtype, place.shape) for place in places]
@@ -63,7 +63,7 @@ def mapped(fd: int, size: int, path: str, places: Sequence[Place], write: bool =
     return [tensor_over(buffer, *place) for place in places]
 
 
-def in_memory(fd: int, path: str, places: Sequence[Place]) -> list[Tensor]:
+def in_memory(fd: int, path: str, places: Sequence[Extent]) -> list[Tensor]:
     """Tensors read from a file into memory; neighbours are read together."""
     found = [blank(place.dtype, place.shape) for place in places]
     order = sorted(range(len(places)), key=lambda i: places[i].begin)

@@ -18,14 +18,14 @@ from .._flags import flags
 from ..core import Path
 from ..errors import ArgumentError, FileFormatError, StructureError, UnsupportedOperationError
 from ._atomic import make_folder, open_file, replacing, reserve
-from ._map import Place, map_file, mapped
+from ._map import Extent, map_file, mapped
 from ._memory import blank, buffer_of, tensor_over
 from ._pack import PLAIN
 from ._paths import StrPath, text_of
 from ._write import ready
 
 
-class Source(NamedTuple):
+class FileMemory(NamedTuple):
     """The location of the bytes of a tensor; all its views share it."""
 
     path: str
@@ -65,7 +65,7 @@ class MemoryMappedTensor(Tensor):
     ('MemoryMappedTensor', 'Tensor')
     """
 
-    _source: Source | None = None
+    _source: FileMemory | None = None
     _key: Path = ()
     """The file or folder of its container, and its key there."""
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # as of parameters
@@ -175,7 +175,7 @@ class MemoryMappedTensor(Tensor):
             raise FileFormatError(f"the storage has {storage.nbytes()} bytes, {dtype} of shape {size} needs more", own)
         flat = torch.empty(0, dtype=dtype).set_(storage, 0, size, torch.empty(size, device="meta").stride())
         path = own if filename is None else text_of(filename)
-        source = None if path is None else Source(os.path.abspath(path), "r+", storage.data_ptr())
+        source = None if path is None else FileMemory(os.path.abspath(path), "r+", storage.data_ptr())
         return _indexed(wrap(flat, source), index)
 
     @classmethod
@@ -293,7 +293,7 @@ class MemoryMappedTensor(Tensor):
 PLAIN.add(MemoryMappedTensor)
 
 
-def wrap(tensor: Tensor, source: Source | None) -> MemoryMappedTensor:
+def wrap(tensor: Tensor, source: FileMemory | None) -> MemoryMappedTensor:
     """Wrap a plain tensor as a mapped one."""
     found = tensor.as_subclass(MemoryMappedTensor)
     found._source = source
@@ -301,11 +301,11 @@ def wrap(tensor: Tensor, source: Source | None) -> MemoryMappedTensor:
 
 
 def wrap_all(
-    tensors: Mapping[str, Tensor], places: Mapping[str, Place], path: str, mode: str
+    tensors: Mapping[str, Tensor], places: Mapping[str, Extent], path: str, mode: str
 ) -> dict[str, Tensor]:  # fmt: skip
     """The tensors of a file as mapped tensors. A tensor at an unaligned address is a copy, and stays a plain tensor."""
     found: dict[str, Tensor] = {}
-    source = Source(os.path.abspath(path), mode, 0)
+    source = FileMemory(os.path.abspath(path), mode, 0)
     for name, tensor in tensors.items():
         begin = places[name].begin
         odd = tensor.numel() and begin % tensor.dtype.itemsize
@@ -336,7 +336,7 @@ def from_handle(
             what = f"the file has {size} bytes, {dtype} of shape {list(shape)} needs {offset + count}"
             raise FileFormatError(what, path, offset)
         if not count:
-            return wrap(blank(dtype, shape), Source(path, mode, 0))
+            return wrap(blank(dtype, shape), FileMemory(path, mode, 0))
         about = os.fstat(fd)
         key = (about.st_dev, about.st_ino, size)
         buffer = _MAPS.get(key) if mode == "r+" else None
@@ -348,7 +348,7 @@ def from_handle(
         os.close(fd)
     flat = tensor_over(buffer, offset, offset + count, dtype, [count // dtype.itemsize])
     base = flat.data_ptr() - offset
-    return wrap(flat.as_strided(shape, strides), Source(path, mode, base))
+    return wrap(flat.as_strided(shape, strides), FileMemory(path, mode, base))
 
 
 def open_mode(path: str, mode: str | None) -> tuple[int, int, str]:
@@ -384,8 +384,8 @@ def _written(path: str, input: Tensor, existsok: bool, copy_data: bool) -> Memor
             target.write([buffer_of(tensor)])
         elif size:
             reserve(target.fd, size, path)
-        made = mapped(target.fd, size, path, [Place(0, size, input.dtype, input.shape)], True)[0]
-    return wrap(made, Source(path, "r+", made.data_ptr()))
+        made = mapped(target.fd, size, path, [Extent(0, size, input.dtype, input.shape)], True)[0]
+    return wrap(made, FileMemory(path, "r+", made.data_ptr()))
 
 
 def _new(

@@ -18,10 +18,10 @@ from ..errors import ArgumentError, FileFormatError, StructureError, UnknownFiel
 from ..ops._lengths import settled
 from ..store import TensorDictParams, UnbatchedTensor
 from ._anchor import is_archive
-from ._doors import LOAD, doors
+from ._file_kinds import LOAD, naming_reader
 from ._files import TensorDictFuture, find, over, prepared, put, save
-from ._format import Node
-from ._mapped_tensor import MemoryMappedTensor, Source, wrap
+from ._format import ContainerPart
+from ._mapped_tensor import FileMemory, MemoryMappedTensor, wrap
 from ._pack import Packed
 from ._paths import DATA, INDEX, PART, StrPath, home_of, text_of, to_read
 from ._read import find_tensors, read
@@ -128,7 +128,7 @@ def _written(data: Any, packed: Packed, file: str, folder: str, like: bool) -> A
 def wrapped(tensors: list[Tensor], packed: Packed, file: str, begin: int) -> list[MemoryMappedTensor]:
     """The written tensors as mapped tensors; `begin` is the first byte after the header."""
     sized = [tensor.data_ptr() for tensor in tensors if tensor.numel()]
-    source = Source(file, "r+", min(sized, default=begin) - begin)
+    source = FileMemory(file, "r+", min(sized, default=begin) - begin)
     return [wrap(tensor, source) for tensor in tensors]
 
 
@@ -138,7 +138,7 @@ def _require_same(file: str, packed: Packed) -> None:
     here = {name: (slots[name].code, [*slots[name].shape]) for name in found.tensors}
     classes = [part.model_dump(exclude_unset=True) for part in found.meta.classes]
     same = here == {item.name: (item.code, [*item.shape]) for item in packed.items} and classes == packed.classes
-    if same and found.part.model_copy(update={"locked": False}) == Node.model_validate(
+    if same and found.part.model_copy(update={"locked": False}) == ContainerPart.model_validate(
         {**packed.root, "locked": False}
     ):
         return
@@ -169,7 +169,7 @@ def _plain(data: Any) -> Any:
 
 
 def _in_shared_memory(data: Any, like: bool) -> Any:
-    blank = {id(value) for value in _tensors(data)} if like else set()
+    blank = {id(value) for _, value in tensors_in(data)} if like else set()
     leaves = [_shared(leaf, id(leaf) in blank) for leaf in data._leaves(STORAGE)]
     found = data._make(leaves, data._batch_size, data._names, STORAGE)
     if data._device is not None and data._device.type != "cpu":
@@ -228,7 +228,7 @@ def load_memmap(
     """
     if mode not in (None, "r", "r+"):
         raise ArgumentError(f'mode is "r" (writes stay in memory) or "r+" (writes reach the file), got {mode!r:.40}')
-    with doors(prefix, LOAD):
+    with naming_reader(prefix, LOAD):
         file, _ = to_read(prefix)
         through = mode == "r+" or (mode is None and os.access(file, os.W_OK) and not is_archive(file))
     write = None if mode is None and through else through
@@ -259,43 +259,39 @@ def is_memmap(data: Any) -> bool:
     if not data.is_locked:
         return False
     mapped = any([isinstance(leaf, MemoryMappedTensor) for leaf in data._leaves(STORAGE)])
-    return mapped and not any([type(value) is Tensor and not value.is_nested for value in _tensors(data)])
+    return mapped and not any([type(value) is Tensor and not value.is_nested for _, value in tensors_in(data)])
 
 
-def _tensors(data: Any) -> Iterator[Tensor]:
-    """The entries that are tensors; the tensors inside other entries are not mapped."""
-    for _, value in children(data):
+def tensors_in(data: Any, path: Path = ()) -> Iterator[tuple[Path, Tensor]]:
+    """The entries that are tensors, with their paths; the tensors inside other entries are not mapped."""
+    for key, value in children(data):
         if isinstance(value, Tensor):
-            yield value
+            yield (*path, key), value
         elif isinstance(value, TensorCollection):
-            yield from _tensors(value)
+            yield from tensors_in(value, (*path, key))
+
+
+def container_path(data: Any) -> Path | None:
+    """The file or folder of a mapped container, and its keys there; () for tensors without a known container."""
+    leaves = [(path, leaf) for path, leaf in tensors_in(data) if isinstance(leaf, MemoryMappedTensor) and leaf._source]
+    return next((leaf._key[: -len(path)] for path, leaf in leaves if leaf._key), () if leaves else None)
 
 
 def saved_path(data: Any) -> FilePath:
     """The path of a mapped batch, as `load_memmap` accepts it."""
     if not is_memmap(data):
         raise UnknownFieldError("the batch has no saved path: it is not mapped, or was unlocked")
-    for leaf, depth in mapped_leaves(data, 0):
-        if leaf._source is not None and leaf._key:
-            return FilePath(*leaf._key[:-depth])
+    path = container_path(data)
+    if path:
+        return FilePath(*path)
     raise UnknownFieldError("the batch has no saved path: its tensors lie in shared memory, or in files of their own")
-
-
-def mapped_leaves(data: Any, depth: int) -> Iterator[tuple[MemoryMappedTensor, int]]:
-    for _, value in children(data):
-        if isinstance(value, MemoryMappedTensor):
-            yield value, depth + 1
-        elif isinstance(value, TensorCollection):
-            yield from mapped_leaves(value, depth + 1)
 
 
 def mark(data: Any, path: Path) -> None:
     """Store in each tensor its location: a file or folder, and its keys."""
-    for key, value in children(data):
+    for key, value in tensors_in(data, path):
         if isinstance(value, MemoryMappedTensor):
-            value._key = (*path, key)
-        elif isinstance(value, TensorCollection):
-            mark(value, (*path, key))
+            value._key = key
 
 
 def children(data: Any) -> Iterator[tuple[str, Any]]:
@@ -381,7 +377,7 @@ def from_consolidated(filename: StrPath, cls: Any = None) -> Any:
 def in_one_file(data: Any, path: str | None = None) -> bool:
     """Whether all tensors of a batch are mapped from one file, and from `path` if that is given."""
     found: set[str] = set()
-    for value in _tensors(data):
+    for _, value in tensors_in(data):
         source = value._source if isinstance(value, MemoryMappedTensor) else None
         if source is None or getattr(value, "_key", ())[:1] != (source.path,):
             return False  # in memory, a part of another tensor, or in a folder

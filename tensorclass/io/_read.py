@@ -15,13 +15,13 @@ from ..core import Path
 from ..errors import ChecksumError, FileFormatError, UnsupportedOperationError
 from . import _format
 from ._anchor import describe
-from ._atomic import open_file, read_bytes
+from ._atomic import opened, read_bytes
 from ._codecs import inflated, too_much
 from ._dtypes import BITS, TORCH, shape_of
-from ._format import CompressedPart, Meta, Node
-from ._header import MAX_RANK, Header, Slot, length, parse
+from ._format import CompressedPart, ContainerPart, Metadata
+from ._header import MAX_RANK, Header, TensorSlot, length, parse
 from ._index import read_index
-from ._map import Place, in_memory, mapped
+from ._map import Extent, in_memory, mapped
 from ._mapped_tensor import wrap_all
 from ._memory import buffer_of
 from ._names import nested_paths
@@ -36,19 +36,19 @@ THEIRS = "tensordict"
 _STALE = "they were damaged, or written to in place, which leaves checksums as they were; save it again"
 
 
-class Opened(NamedTuple):
+class Head(NamedTuple):
     """An open file whose header was read and checked."""
 
     path: str
     fd: int
     size: int
     header: Header
-    meta: Meta
+    meta: Metadata
     ours: bool
     """Whether the file has our metadata."""
 
 
-def read_head(fd: int, size: int, path: str) -> Opened:
+def read_head(fd: int, size: int, path: str) -> Head:
     """Header and metadata of a file, checked.
 
     Raises:
@@ -61,28 +61,25 @@ def read_head(fd: int, size: int, path: str) -> Opened:
     if text is None and THEIRS in header.metadata:
         meta = describe(header.metadata[THEIRS], path)
         _check_names(header, meta, path)
-        return Opened(path, fd, size, header, meta, False)
+        return Head(path, fd, size, header, meta, False)
     if text is None:
-        return Opened(path, fd, size, header, _foreign(header, path), False)
+        return Head(path, fd, size, header, _foreign(header, path), False)
     meta = _format.read(text, path)
     _check_names(header, meta, path)
     if not _format.is_sealed(raw, meta.header_crc32):
         raise ChecksumError("its header is not the one that was written", path, 8)
     for name, about in meta.compressed.items():
         header.tensors[name] = _unpacked(header.tensors.get(name), about, path, name)
-    return Opened(path, fd, size, header, meta, True)
+    return Head(path, fd, size, header, meta, True)
 
 
-def head_of(path: str) -> Opened:
+def head_of(path: str) -> Head:
     """Header and metadata of a file, checked. Closes the descriptor."""
-    fd, size = open_file(path)
-    try:
+    with opened(path) as (fd, size):
         return read_head(fd, size, path)
-    finally:
-        os.close(fd)
 
 
-def _unpacked(slot: Slot | None, about: CompressedPart, path: str, name: str) -> Slot:
+def _unpacked(slot: TensorSlot | None, about: CompressedPart, path: str, name: str) -> TensorSlot:
     """The slot of a compressed tensor, with the dtype and shape that it has after it is unpacked."""
     if slot is None or slot.code != "U8" or len(slot.shape) != 1 or about.dtype not in BITS:
         raise FileFormatError("a compressed tensor is stored as bytes, with its dtype and shape", path, 8, name)
@@ -90,10 +87,10 @@ def _unpacked(slot: Slot | None, about: CompressedPart, path: str, name: str) ->
     if bits % 8 or len(about.shape) > MAX_RANK or too_much(about.codec, stored, bits // 8):
         what = f"{about.dtype} of shape {about.shape!r:.80} does not fit into {stored} bytes of {about.codec}"
         raise FileFormatError(what, path, slot.begin, name)
-    return Slot(about.dtype, about.shape, slot.begin, slot.end)
+    return TensorSlot(about.dtype, about.shape, slot.begin, slot.end)
 
 
-def _check_names(header: Header, meta: Meta, path: str) -> None:
+def _check_names(header: Header, meta: Metadata, path: str) -> None:
     """Refuse metadata that names other tensors than the header."""
     spoken = {name for name, _ in references(meta.root)}
     if spoken != header.tensors.keys():
@@ -105,20 +102,20 @@ def _check_names(header: Header, meta: Meta, path: str) -> None:
         raise FileFormatError("its checksums are not those of its tensors", path, 8)
 
 
-def _foreign(header: Header, path: str) -> Meta:
+def _foreign(header: Header, path: str) -> Metadata:
     """Metadata for a file without ours: dotted names nest."""
-    root = Node()
+    root = ContainerPart()
     for name, key in nested_paths(header.tensors).items():
         here = root
         for part in key[:-1]:
-            inner = here.entries.setdefault(part, Node())
-            assert isinstance(inner, Node)  # `nested_paths` nests below names of tensors nowhere
+            inner = here.entries.setdefault(part, ContainerPart())
+            assert isinstance(inner, ContainerPart)  # `nested_paths` nests below names of tensors nowhere
             here = inner
         here.entries[key[-1]] = name
-    return Meta(version=_format.VERSION, header_crc32=_format.BLANK, root=root)
+    return Metadata(version=_format.VERSION, header_crc32=_format.BLANK, root=root)
 
 
-def places_of(header: Header, wanted: Iterable[tuple[str, str | None]], path: str) -> dict[str, Place]:
+def places_of(header: Header, wanted: Iterable[tuple[str, str | None]], path: str) -> dict[str, Extent]:
     """The places of tensors, with their dtypes and shapes.
 
     Args:
@@ -129,51 +126,51 @@ def places_of(header: Header, wanted: Iterable[tuple[str, str | None]], path: st
     Raises:
         FileFormatError: for a dtype that does not fit.
     """
-    found: dict[str, Place] = {}
+    found: dict[str, Extent] = {}
     tensors, new = header.tensors, tuple.__new__
     for name, true in wanted:
         code, shape, begin, end = tensors[name]
         if true is None and code != "F4":
-            found[name] = new(Place, (begin, end, TORCH[code], shape))
+            found[name] = new(Extent, (begin, end, TORCH[code], shape))
         else:
             found[name] = _place(tensors[name], true, path, name)
     return found
 
 
-def _place(slot: Slot, true: str | None, path: str, name: str) -> Place:
+def _place(slot: TensorSlot, true: str | None, path: str, name: str) -> Extent:
     form = shape_of(slot.code, slot.shape, true)
     if isinstance(form, str):
         raise FileFormatError(form, path, slot.begin, name)
-    return Place(slot.begin, slot.end, *form)
+    return Extent(slot.begin, slot.end, *form)
 
 
 def tensors_of(
-    opened: Opened, places: dict[str, Place], mmap: bool, write: bool, verify: bool, later: Collection[str] = ()
+    head: Head, places: dict[str, Extent], mmap: bool, write: bool, verify: bool, later: Collection[str] = ()
 ) -> dict[str, Tensor]:  # fmt: skip
     """The tensors at some places, mapped or read.
 
     In a remote file, the values of the names in `later` are not fetched yet.
     """
-    path, rows = opened.path, list(places.values())
+    path, rows = head.path, list(places.values())
     if is_url(path):
         fetch(path, [(place.begin, place.end) for name, place in places.items() if name not in later])
-    packed = opened.meta.compressed
+    packed = head.meta.compressed
     if packed:
-        return _unpacked_tensors(opened, places, write, verify)
+        return _unpacked_tensors(head, places, write, verify)
     odd = [name for name, (begin, end, dtype, _) in places.items() if write and end > begin and begin % dtype.itemsize]
     if odd:
         what = "it lies at an odd address, where it can't be written through; save the batch again, or use mode='r'"
         raise FileFormatError(what, path, places[odd[0]].begin, odd[0])
-    found = mapped(opened.fd, opened.size, path, rows, write) if mmap else in_memory(opened.fd, path, rows)
+    found = mapped(head.fd, head.size, path, rows, write) if mmap else in_memory(head.fd, path, rows)
     tensors = dict(zip(places, found, strict=True))
     if verify:
-        _verify(opened, places, tensors)
+        _verify(head, places, tensors)
     return tensors
 
 
-def _unpacked_tensors(opened: Opened, places: dict[str, Place], write: bool, verify: bool) -> dict[str, Tensor]:
+def _unpacked_tensors(head: Head, places: dict[str, Extent], write: bool, verify: bool) -> dict[str, Tensor]:
     """Read the tensors of a file with compressed tensors into memory."""
-    path, packed = opened.path, opened.meta.compressed
+    path, packed = head.path, head.meta.compressed
     if write:
         what = "it is compressed, and can't be written through; use mode='r', or unpack it"
         raise UnsupportedOperationError(f"{path}: {what}")
@@ -181,40 +178,40 @@ def _unpacked_tensors(opened: Opened, places: dict[str, Place], write: bool, ver
         name: place._replace(dtype=torch.uint8, shape=[place.end - place.begin]) if name in packed else place
         for name, place in places.items()
     }
-    tensors = dict(zip(places, in_memory(opened.fd, path, list(stored.values())), strict=True))
+    tensors = dict(zip(places, in_memory(head.fd, path, list(stored.values())), strict=True))
     if verify:
-        _verify(opened, places, tensors)
+        _verify(head, places, tensors)
     for name in packed.keys() & tensors.keys():
         tensors[name] = inflated(tensors[name], places[name], packed[name].codec, path, name)
     return tensors
 
 
-def _verify(opened: Opened, places: dict[str, Place], tensors: dict[str, Tensor]) -> None:
-    sums = opened.meta.crc32
+def _verify(head: Head, places: dict[str, Extent], tensors: dict[str, Tensor]) -> None:
+    sums = head.meta.crc32
     if sums is None:
-        raise FileFormatError("it was saved without checksums; `save(..., checksums=True)` writes them", opened.path)
+        raise FileFormatError("it was saved without checksums; `save(..., checksums=True)` writes them", head.path)
     for name, tensor in tensors.items():
         value = crc32(buffer_of(tensor)) if tensor.numel() else 0
         if f"{value:08x}" != sums[name]:
             what = f"its bytes have the checksum {value:08x}, written was {sums[name]:.8}: {_STALE}"
-            raise ChecksumError(what, opened.path, places[name].begin, name)
+            raise ChecksumError(what, head.path, places[name].begin, name)
 
 
-class Found(NamedTuple):
+class Contents(NamedTuple):
     """What a path and a key refer to, before the container is built."""
 
     meta: Any
-    """The `Meta` of the file, or the `Index`."""
+    """The `Metadata` of the file, or the `Index`."""
     part: Any
     tensors: dict[str, Tensor]
-    heads: list[Opened]
+    heads: list[Head]
     """The files; their descriptors are closed."""
 
 
 def find_tensors(
     path: str, key: Path = (), *, mmap: bool = True, write: bool | None = False, verify: bool = False,
     wrap: bool = False,
-) -> Found:  # fmt: skip
+) -> Contents:  # fmt: skip
     """The tensors under a key of a file, or of the files that an index lists; see `read`.
 
     `write` may be None: write-through if the tensors are not compressed.
@@ -222,36 +219,33 @@ def find_tensors(
     index = read_index(path) if os.path.basename(path) == INDEX else None
     files: dict[str, Any] = {path: None} if index is None else index.files(find(index.root, key, path))
     tensors: dict[str, Tensor] = {}
-    heads: list[Opened] = []
+    heads: list[Head] = []
     for name, listed in files.items():
         file = path if index is None else os.path.join(os.path.dirname(path), name)
-        fd, size = open_file(file, write is not False)
-        try:
-            opened = read_head(fd, size, file)
-            wanted = list(references(find(opened.meta.root, key, path)) if listed is None else listed)
+        with opened(file, write is not False) as (fd, size):
+            head = read_head(fd, size, file)
+            wanted = list(references(find(head.meta.root, key, path)) if listed is None else listed)
             if listed is not None:
-                _require(opened, listed)
-            places = places_of(opened.header, wanted, file)
-            through = not opened.meta.compressed if write is None else write
-            found = tensors_of(opened, places, mmap, through, verify)
-        finally:
-            os.close(fd)
+                _require(head, listed)
+            places = places_of(head.header, wanted, file)
+            through = not head.meta.compressed if write is None else write
+            found = tensors_of(head, places, mmap, through, verify)
         if wrap:
-            packed = opened.meta.compressed  # these are in memory
+            packed = head.meta.compressed  # these are in memory
             found = {one: found[one] for one in packed if one in found} | wrap_all(
                 {one: tensor for one, tensor in found.items() if one not in packed} if packed else found,
                 places, file, "r+" if through else "r",
             )  # fmt: skip
         tensors = tensors | found if tensors else found
-        heads.append(opened)
+        heads.append(head)
     meta: Any = heads[0].meta if index is None else index
-    return Found(meta, find(meta.root, key, path), tensors, heads)
+    return Contents(meta, find(meta.root, key, path), tensors, heads)
 
 
-def _require(opened: Opened, wanted: Iterable[tuple[str, str | None]]) -> None:
+def _require(head: Head, wanted: Iterable[tuple[str, str | None]]) -> None:
     for name, _ in wanted:
-        if name not in opened.header.tensors:
-            raise FileFormatError("the index says that it has a tensor, and it is not there", opened.path, 8, name)
+        if name not in head.header.tensors:
+            raise FileFormatError("the index says that it has a tensor, and it is not there", head.path, 8, name)
 
 
 def read(

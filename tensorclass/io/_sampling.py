@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 import torch
@@ -159,8 +159,46 @@ class Order:
         self._begun = False
 
 
+class Resumable(Generic[T]):
+    """An iterable of batches, whose state counts the delivered ones; subclasses set `_order`."""
+
+    _order: Order
+
+    def _delivered(self, batches: Iterable[T]) -> Iterator[T]:
+        """Batches of the next epoch, counted when they are requested."""
+        order = self._order
+        order.begin()
+        epoch = order.epoch
+        for batch in batches:
+            if order.epoch != epoch:
+                raise ArgumentError("another iterator has begun the next epoch; this one has ended")
+            order.step += 1
+            yield batch
+
+    @property
+    def epoch(self) -> int:
+        """The current epoch, from 0."""
+        return self._order.epoch
+
+    def state_dict(self) -> dict[str, Any]:
+        """The position in the epoch, in JSON types. Only delivered batches count."""
+        return self._order.state()
+
+    def load_state_dict(self, state: Mapping[str, Any], reshard: bool = False) -> None:
+        """Make the next `iter()` continue where a state was taken.
+
+        Args:
+            state: a result of `state_dict`.
+            reshard: continue with another number of ranks. Every rank must load a state of the same step.
+
+        Raises:
+            ValueError: for a state with other options, such as another seed; names the difference.
+        """
+        self._order.load(state, reshard)
+
+
 @flags
-class Batches(Generic[T]):
+class Batches(Resumable[T]):
     """The rows of a dataset in batches, as instances of its class.
 
     Each `iter()` begins the next epoch. `state_dict()` records which batches were delivered; after `load_state_dict`,
@@ -198,34 +236,5 @@ class Batches(Generic[T]):
         """The number of batches in a whole epoch."""
         return self._order.count()
 
-    @property
-    def epoch(self) -> int:
-        """The current epoch, from 0."""
-        return self._order.epoch
-
     def __iter__(self) -> Iterator[T]:
-        order = self._order
-        order.begin()
-        epoch = order.epoch
-        for rows in order.remaining():
-            batch = self.data[rows]
-            if order.epoch != epoch:
-                raise ArgumentError("another iterator has begun the next epoch; this one has ended")
-            order.step += 1
-            yield batch
-
-    def state_dict(self) -> dict[str, Any]:
-        """The position in the epoch, in JSON types. Only delivered batches count."""
-        return self._order.state()
-
-    def load_state_dict(self, state: Mapping[str, Any], reshard: bool = False) -> None:
-        """Make the next `iter()` continue where a state was taken.
-
-        Args:
-            state: a result of `state_dict`.
-            reshard: continue with another number of ranks. Every rank must load a state of the same step.
-
-        Raises:
-            ValueError: for a state with other options, such as another seed; names the difference.
-        """
-        self._order.load(state, reshard)
+        return self._delivered(self.data[rows] for rows in self._order.remaining())

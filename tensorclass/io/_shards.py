@@ -16,10 +16,10 @@ from ..ops import cat
 from ._advice import PAGE, IntArray, expect_heads, expect_random, expect_random_reads
 from ._atomic import open_file, read_bytes
 from ._columns import Form, Parts, Rows, Table, take_apart
-from ._format import BLANK, START, Node, NonePart, TensorPart, ValuePart, is_sealed
+from ._format import BLANK, START, ContainerPart, NonePart, TensorPart, ValuePart, is_sealed
 from ._manifest import ShardEntry
-from ._map import Place, mapped
-from ._read import places_of, read_head, tensors_of
+from ._map import Extent, mapped
+from ._read import head_of, places_of, read_head, tensors_of
 from ._remote import Remote, is_url, remote
 from ._unpack import Unpacker, references
 
@@ -48,7 +48,7 @@ class Shard(NamedTuple):
         return self.entry.rows
 
 
-class How(NamedTuple):
+class ReadHow(NamedTuple):
     """How shards are read."""
 
     want: Any
@@ -71,17 +71,17 @@ class Known(NamedTuple):
     """The size of the file in bytes."""
     mark: int
     """The position of the id in the header."""
-    places: list[Place]
+    places: list[Extent]
     """The places of the columns, in the order of the form."""
     form: Form
 
 
-def open_shard(shard: Shard, how: How) -> Any:
+def open_shard(shard: Shard, how: ReadHow) -> Any:
     """The rows of a shard as one container; see `open_parts`."""
     return open_parts(shard, how)[0]
 
 
-def open_parts(shard: Shard, how: How, known: Known | None = None) -> tuple[Any, Parts, Known | None]:
+def open_parts(shard: Shard, how: ReadHow, known: Known | None = None) -> tuple[Any, Parts, Known | None]:
     """The rows of a shard as one container; only the requested fields are mapped or read.
 
     Args:
@@ -109,41 +109,41 @@ def open_parts(shard: Shard, how: How, known: Known | None = None) -> tuple[Any,
             raise FileFormatError(f"the manifest says {entry.bytes} bytes, the shard has {size}", path, size)
         if known is not None and (tensors := _alike(fd, size, shard, known)) is not None:
             return None, Parts(known.form, tensors, []), known
-        opened = read_head(fd, size, path)
-        if opened.meta.shard != entry.id:
-            what = f"it has the id {opened.meta.shard}, the manifest lists {entry.id}: it belongs to another dataset"
+        head = read_head(fd, size, path)
+        if head.meta.shard != entry.id:
+            what = f"it has the id {head.meta.shard}, the manifest lists {entry.id}: it belongs to another dataset"
             raise FileFormatError(what, path, 8)
-        root = opened.meta.root
+        root = head.meta.root
         if root.members is not None or root.size[:1] != [entry.rows]:
             raise FileFormatError(f"its batch size is {root.size}, the manifest says {entry.rows} rows", path, 8)
         if how.picked:
             root = _narrow(root, how.want)
-        places = places_of(opened.header, references(root), path)
+        places = places_of(head.header, references(root), path)
         later = set(_of_rows(root)) if is_url(path) and how.mmap and not how.verify else ()
-        named = tensors_of(opened, places, how.mmap, False, how.verify, later)
+        named = tensors_of(head, places, how.mmap, False, how.verify, later)
         if later:
             remote(path).rows = [(places[name].begin, named[name][:1].nbytes) for name in later]
-        batch = Unpacker(opened.meta, named, path, False, False, False).build(root, (), how.want)
+        batch = Unpacker(head.meta, named, path, False, False, False).build(root, (), how.want)
         parts = take_apart(batch)
         if how.mmap:
             _expect_random(places.values(), named.values(), size)
         if how.mmap and not how.verify and not is_url(path) and _plain(root) and parts.form is not None:
-            known = _learned(shard, read_bytes(fd, opened.header.start, 0, path), size, places, named, parts)
+            known = _learned(shard, read_bytes(fd, head.header.start, 0, path), size, places, named, parts)
     finally:
         os.close(fd)
     return batch, parts, known
 
 
-def _plain(node: Node) -> bool:
+def _plain(node: ContainerPart) -> bool:
     """Whether a container consists of plain tensors and of values in the header."""
     return node.members is None and node.params is None and all([
-        _plain(part) if isinstance(part, Node) else isinstance(part, (str, NonePart))
+        _plain(part) if isinstance(part, ContainerPart) else isinstance(part, (str, NonePart))
         or (isinstance(part, ValuePart) and part.data is None) for part in node.entries.values()
     ])  # fmt: skip
 
 
 def _learned(
-    shard: Shard, raw: bytes, size: int, places: dict[str, Place], named: dict[str, Tensor], parts: Parts
+    shard: Shard, raw: bytes, size: int, places: dict[str, Extent], named: dict[str, Tensor], parts: Parts
 ) -> Known | None:  # fmt: skip
     """The facts from a shard, if its columns are the tensors of its file."""
     form, at = parts.form, {tensor.data_ptr(): (places[name], tensor.shape) for name, tensor in named.items()}
@@ -171,7 +171,7 @@ def _alike(fd: int, size: int, shard: Shard, known: Known) -> list[Tensor] | Non
     return tensors
 
 
-def _expect_random(places: Iterable[Place], tensors: Iterable[Tensor], size: int) -> None:
+def _expect_random(places: Iterable[Extent], tensors: Iterable[Tensor], size: int) -> None:
     """Tell the system that rows of the map are read in random order."""
     for place, tensor in zip(places, tensors, strict=True):
         start = tensor.data_ptr() - place.begin
@@ -180,25 +180,21 @@ def _expect_random(places: Iterable[Place], tensors: Iterable[Tensor], size: int
             return
 
 
-def _of_rows(node: Node) -> Iterator[str]:
+def _of_rows(node: ContainerPart) -> Iterator[str]:
     """The names of tensors with one row per element; they can be read row by row."""
     for part in node.entries.values():
         if isinstance(part, str):
             yield part
         elif isinstance(part, TensorPart) and part.role is None:
             yield part.data
-        elif isinstance(part, Node) and part.members is None:
+        elif isinstance(part, ContainerPart) and part.members is None:
             yield from _of_rows(part)
 
 
-def check_shard(shard: Shard, how: How) -> list[Exception]:
+def check_shard(shard: Shard, how: ReadHow) -> list[Exception]:
     """The faults of a shard. Checksums are compared if it has them."""
     try:
-        fd, size = open_file(shard.path)
-        try:
-            sums = read_head(fd, size, shard.path).meta.crc32
-        finally:
-            os.close(fd)
+        sums = head_of(shard.path).meta.crc32
         open_shard(shard, how._replace(verify=sums is not None))
     except FileNotFoundError:
         return [FileFormatError("the manifest lists this shard, and it is not there", shard.path)]
@@ -207,7 +203,7 @@ def check_shard(shard: Shard, how: How) -> list[Exception]:
     return []
 
 
-def _narrow(node: Node, cls: Any) -> Node:
+def _narrow(node: ContainerPart, cls: Any) -> ContainerPart:
     """The part of a tree that a class declares, under current and former names."""
     schema = schema_of(cls)
     assert schema is not None  # a picked class has one
@@ -215,7 +211,9 @@ def _narrow(node: Node, cls: Any) -> Node:
     for key, part in node.entries.items():
         spec = schema.fields.get(schema.renamed.get(key, key))
         if spec is not None:
-            kept[key] = _narrow(part, spec.nested) if isinstance(part, Node) and spec.nested is not None else part
+            kept[key] = (
+                _narrow(part, spec.nested) if isinstance(part, ContainerPart) and spec.nested is not None else part
+            )
     return node.model_copy(update={"entries": kept})
 
 
@@ -227,7 +225,7 @@ class Shelf:
         how: how they are read.
     """
 
-    def __init__(self, shards: Sequence[Shard], how: How) -> None:
+    def __init__(self, shards: Sequence[Shard], how: ReadHow) -> None:
         self.shards = shards
         self.how = how
         self.ends = np.cumsum([shard.rows for shard in shards], dtype=np.int64)

@@ -8,8 +8,9 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import UUID
 
 import numpy as np
@@ -55,21 +56,16 @@ def _encode(value: Any) -> Any:
     kind = type(value)
     if kind in _PLAIN:
         return value
-    if kind is int:
-        return value if -_INT64 <= value < _INT64 else {"$int": hex(value)}
-    if kind is float:
-        return value if math.isfinite(value) else {"$float": repr(value)}
+    if (kind is int and -_INT64 <= value < _INT64) or (kind is float and math.isfinite(value)):
+        return value
     if kind is list:
         return [_encode(part) for part in value]
-    if kind is dict:
-        if all([type(key) is str for key in value]) and not any([key.startswith("$") for key in value]):
-            return {key: _encode(part) for key, part in value.items()}
-        return {"$dict": [[_encode(key), _encode(part)] for key, part in value.items()]}
-    found = _FORMS.get(kind)
+    if kind is dict and all([type(key) is str and not key.startswith("$") for key in value]):
+        return {key: _encode(part) for key, part in value.items()}
+    scalar = isinstance(value, np.generic) and value.dtype.kind in "biufcSUMm"
+    found = _WRITERS.get(np.generic if scalar else kind)
     if found is not None:
         return {found[0]: found[1](value)}
-    if isinstance(value, np.generic) and value.dtype.kind in "biufcSUMm":
-        return {"$numpy": [value.dtype.str, _base64(value.tobytes())]}
     raise Unstorable(f"a {kind.__module__}.{kind.__qualname__} has no form in JSON that comes back as it was")
 
 
@@ -93,33 +89,9 @@ def _sorted(values: Any) -> list[Any]:
     return sorted([_encode(part) for part in values], key=to_text)
 
 
-_FORMS: dict[type, tuple[str, Callable[[Any], Any]]] = {
-    tuple: ("$tuple", lambda value: [_encode(part) for part in value]),
-    set: ("$set", _sorted),
-    frozenset: ("$frozenset", _sorted),
-    bytes: ("$bytes", _base64),
-    bytearray: ("$bytearray", _base64),
-    complex: ("$complex", lambda value: [_encode(value.real), _encode(value.imag)]),
-    range: ("$range", lambda value: [value.start, value.stop, value.step]),
-    slice: ("$slice", lambda value: [_encode(part) for part in (value.start, value.stop, value.step)]),
-    datetime: ("$datetime", lambda value: _exactly(datetime.fromisoformat, value.isoformat(), value)),
-    date: ("$date", date.isoformat),
-    time: ("$time", lambda value: _exactly(time.fromisoformat, value.isoformat(), value)),
-    timedelta: ("$timedelta", lambda value: [value.days, value.seconds, value.microseconds]),
-    Decimal: ("$decimal", str),
-    UUID: ("$uuid", str),
-    type(Path()): ("$path", str),
-    torch.Size: ("$size", list),
-    torch.dtype: ("$dtype", lambda value: str(value).removeprefix("torch.")),
-    torch.device: ("$device", str),
-    np.ndarray: ("$array", _array),
-    Tensor: ("$tensor", _tensor),
-}  # fmt: skip
-
-
-def _exactly(read: Callable[[str], Any], text: str, value: Any) -> str:
-    back = read(text)
-    if repr(back) != repr(value):
+def _exactly(read: Callable[[str], Any], value: Any) -> str:
+    text: str = value.isoformat()
+    if repr(read(text)) != repr(value):
         raise Unstorable(f"{value!r:.80} has no form in JSON that comes back as it was")
     return text
 
@@ -180,10 +152,6 @@ def _read_array(held: Any) -> np.ndarray[Any, Any]:
     return found
 
 
-def _read_scalar(held: Any) -> Any:
-    return _read_array([held[0], [], held[1]])[()]
-
-
 def _read_tensor(held: Any) -> Tensor:
     grad = held["requires_grad"]
     found = from_object({key: part for key, part in held.items() if key != "requires_grad"})
@@ -197,29 +165,39 @@ def _read_dtype(text: Any) -> torch.dtype:
     return found
 
 
-_READERS: dict[str, Callable[[Any], Any]] = {
-    "$int": lambda held: int(held, 16),
-    "$float": float,
-    "$dict": lambda held: {decode(key): decode(part) for key, part in held},
-    "$tuple": lambda held: tuple([decode(part) for part in held]),
-    "$set": lambda held: {decode(part) for part in held},
-    "$frozenset": lambda held: frozenset([decode(part) for part in held]),
-    "$bytes": _unbase64,
-    "$bytearray": lambda held: bytearray(_unbase64(held)),
-    "$complex": lambda held: complex(*map(decode, held)),
-    "$range": lambda held: range(*held),
-    "$slice": lambda held: slice(*map(decode, held)),
-    "$datetime": datetime.fromisoformat,
-    "$date": date.fromisoformat,
-    "$time": time.fromisoformat,
-    "$timedelta": lambda held: timedelta(*held),
-    "$decimal": Decimal,
-    "$uuid": UUID,
-    "$path": Path,
-    "$size": torch.Size,
-    "$dtype": _read_dtype,
-    "$device": torch.device,
-    "$array": _read_array,
-    "$numpy": _read_scalar,
-    "$tensor": _read_tensor,
-}
+_Coding: TypeAlias = "tuple[str, type, Callable[[Any], Any], Callable[[Any], Any]]"
+_CODINGS: list[_Coding] = [
+    ("$int", int, hex, lambda held: int(held, 16)),
+    ("$float", float, repr, float),
+    ("$dict", dict, lambda value: [[_encode(key), _encode(part)] for key, part in value.items()],
+     lambda held: {decode(key): decode(part) for key, part in held}),
+    ("$tuple", tuple, lambda value: [_encode(part) for part in value],
+     lambda held: tuple([decode(part) for part in held])),
+    ("$set", set, _sorted, lambda held: {decode(part) for part in held}),
+    ("$frozenset", frozenset, _sorted, lambda held: frozenset([decode(part) for part in held])),
+    ("$bytes", bytes, _base64, _unbase64),
+    ("$bytearray", bytearray, _base64, lambda held: bytearray(_unbase64(held))),
+    ("$complex", complex, lambda value: [_encode(value.real), _encode(value.imag)],
+     lambda held: complex(*map(decode, held))),
+    ("$range", range, lambda value: [value.start, value.stop, value.step], lambda held: range(*held)),
+    ("$slice", slice, lambda value: [_encode(part) for part in (value.start, value.stop, value.step)],
+     lambda held: slice(*map(decode, held))),
+    ("$datetime", datetime, partial(_exactly, datetime.fromisoformat), datetime.fromisoformat),
+    ("$date", date, date.isoformat, date.fromisoformat),
+    ("$time", time, partial(_exactly, time.fromisoformat), time.fromisoformat),
+    ("$timedelta", timedelta, lambda value: [value.days, value.seconds, value.microseconds],
+     lambda held: timedelta(*held)),
+    ("$decimal", Decimal, str, Decimal),
+    ("$uuid", UUID, str, UUID),
+    ("$path", type(Path()), str, Path),
+    ("$size", torch.Size, list, torch.Size),
+    ("$dtype", torch.dtype, lambda value: str(value).removeprefix("torch."), _read_dtype),
+    ("$device", torch.device, str, torch.device),
+    ("$array", np.ndarray, _array, _read_array),
+    ("$numpy", np.generic, lambda value: [value.dtype.str, _base64(value.tobytes())],
+     lambda held: _read_array([held[0], [], held[1]])[()]),
+    ("$tensor", Tensor, _tensor, _read_tensor),
+]  # fmt: skip
+"""Key, type, writer and reader of each form."""
+_WRITERS = {kind: (key, write) for key, kind, write, _ in _CODINGS}
+_READERS = {key: read for key, _, _, read in _CODINGS}

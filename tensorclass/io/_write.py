@@ -12,7 +12,7 @@ from ..errors import UnsupportedOperationError
 from . import _format
 from ._atomic import Target, replacing, reserve
 from ._header import alignment_class, encode
-from ._map import Place, mapped
+from ._map import Extent, mapped
 from ._memory import buffer_at, buffer_of
 from ._pack import Item, Packed
 
@@ -46,9 +46,9 @@ def write(
     with replacing(path, sweep, settle) as target:
         order = _reserve_in(target, packed, zeros) if zeros else write_to(target, packed, checksums)
         begin = target.size - sum([item.size for item in order])
-        places: dict[str, Place] = {}
+        places: dict[str, Extent] = {}
         for item in order:
-            places[item.name] = Place(begin, begin + item.size, item.tensor.dtype, item.tensor.shape)
+            places[item.name] = Extent(begin, begin + item.size, item.tensor.dtype, item.tensor.shape)
             begin += item.size
         found = mapped(target.fd, target.size, path, [places[item.name] for item in packed.items], through)
         if fill is not None:

@@ -25,7 +25,7 @@ from ._manifest import NAME, SHARD, Manifest, ShardEntry, class_part, read_manif
 from ._pack import Packed, pack
 from ._paths import StrPath, text_of
 from ._progress import progress
-from ._shards import How, Shard, open_shard
+from ._shards import ReadHow, Shard, open_shard
 from ._write import write_to
 
 T = TypeVar("T")
@@ -138,7 +138,7 @@ class DatasetWriter(Generic[T]):
                 text = f"{self.path}: its rows were written as another {found.cls.name}:\n{difference}"
                 raise SchemaError(f"{text}\nwrite a new dataset, or declare the class as it was")
         if found.shards:
-            self._learn(open_shard(Shard(self.path, found.shards[0]), How(self.cls, False, False, False)))
+            self._learn(open_shard(Shard(self.path, found.shards[0]), ReadHow(self.cls, False, False, False)))
         return found
 
     def _own(self, manifest: Manifest) -> list[ShardEntry]:

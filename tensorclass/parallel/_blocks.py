@@ -15,7 +15,7 @@ from ..ops._writable import unwritable
 _ALIGN = 64
 
 
-class Run(NamedTuple):
+class DtypeRun(NamedTuple):
     """The leaves of one dtype."""
 
     dtype: torch.dtype
@@ -28,18 +28,18 @@ class Run(NamedTuple):
         return -(-sum(self.sizes) * self.dtype.itemsize // _ALIGN) * _ALIGN
 
 
-def runs_of(leaves: Sequence[Tensor]) -> list[Run]:
+def runs_of(leaves: Sequence[Tensor]) -> list[DtypeRun]:
     """The leaves by dtype, in the order of the names of dtypes: the same on every rank."""
-    found: dict[torch.dtype, Run] = {}
+    found: dict[torch.dtype, DtypeRun] = {}
     for place, leaf in enumerate(leaves):
-        run = found.get(leaf.dtype) or found.setdefault(leaf.dtype, Run(leaf.dtype, [], []))
+        run = found.get(leaf.dtype) or found.setdefault(leaf.dtype, DtypeRun(leaf.dtype, [], []))
         run.places.append(place)
         run.sizes.append(leaf.numel())
     return sorted(found.values(), key=lambda run: str(run.dtype))
 
 
 @torch.no_grad()
-def joined(leaves: Sequence[Tensor], run: Run, device: torch.device) -> Tensor:
+def joined(leaves: Sequence[Tensor], run: DtypeRun, device: torch.device) -> Tensor:
     """The leaves of a run as one tensor of one dim."""
     return torch.cat([leaves[place].reshape(-1).to(device) for place in run.places])
 
@@ -53,7 +53,7 @@ class Views:
         runs: the leaves by dtype.
     """
 
-    def __init__(self, block: Tensor, leaves: Sequence[Tensor], runs: Sequence[Run]) -> None:
+    def __init__(self, block: Tensor, leaves: Sequence[Tensor], runs: Sequence[DtypeRun]) -> None:
         self.each: list[Tensor] = [block] * len(leaves)
         begin = 0
         for run in runs:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..core import VALUES
 from ..errors import ArgumentError, StructureError, UnsupportedOperationError, WorkerError
-from ._blocks import Run, check_writable, joined, write
+from ._blocks import DtypeRun, check_writable, joined, write
 from ._engines import at_least
 from ._links import BUCKET, bytes_on, device_of, group_of, peer_of, rank_in, talking
 from ._structure import Structure, difference
@@ -218,7 +218,7 @@ def _reduction(batch: Any, op: Any, group: Any, root: Any, early: bool, bucket: 
     return None
 
 
-def _check_reducible(run: Run, names: list[str], op: Any, group: Any) -> None:
+def _check_reducible(run: DtypeRun, names: list[str], op: Any, group: Any) -> None:
     dtype, name = run.dtype, names[run.places[0]]
     total = op in (dist.ReduceOp.SUM, dist.ReduceOp.AVG)
     inner = dtype.to_real() if dtype.is_complex and total else dtype

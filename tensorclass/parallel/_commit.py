@@ -36,7 +36,7 @@ _EVERY = 0.25
 """Seconds between two commits; each flushes a manifest to disk."""
 
 
-class Asked(Part):
+class MapRequest(Part):
     """The request of a map; a call that resumes it must make the same request."""
 
     version: int = 1
@@ -73,7 +73,7 @@ class Commits:
         ArgumentError: if the earlier map had another request.
     """
 
-    def __init__(self, out: str, asked: Asked, cls: Any, resume: bool) -> None:
+    def __init__(self, out: str, asked: MapRequest, cls: Any, resume: bool) -> None:
         self.out, self.asked, self.cls = out, asked, cls
         make_folder(out)
         try:
@@ -88,9 +88,9 @@ class Commits:
 
     def _begin(self, resume: bool) -> None:
         path = os.path.join(self.out, _JOURNAL)
-        before: Asked | None = None
+        before: MapRequest | None = None
         with suppress(FileNotFoundError):
-            before = parse_sealed(read_small(path), path, "journal", Asked)
+            before = parse_sealed(read_small(path), path, "journal", MapRequest)
         self._manifest = _manifest_of(self.out)
         if (before or self._manifest) and not resume:
             raise FileExistsError(17, "there is a dataset already; resume=True continues a map", self.out)
@@ -113,7 +113,7 @@ class Commits:
         self._pending: list[tuple[int, Done]] = []
         self._since, self._pause = time.monotonic(), _EVERY
 
-    def _compare(self, before: Asked) -> None:
+    def _compare(self, before: MapRequest) -> None:
         for name in ("verb", "source", "rows", "batch_size", "rows_per_shard", "seed", "skip", "detail"):
             old, new = getattr(before, name), getattr(self.asked, name)
             if old != new:

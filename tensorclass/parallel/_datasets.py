@@ -24,7 +24,7 @@ from ..io._remote import is_url
 from ..ops import cat
 from ..ops._by_row import places_in_order, ranks
 from ._choose import choose, runs_alone
-from ._commit import Asked, Commits
+from ._commit import Commits, MapRequest
 from ._engines import at_least, ordered
 from ._order import Listed, Order, Shuffled
 from ._rows import Jobs, RowJob, class_of_rows, identity, needed_class
@@ -34,7 +34,7 @@ _PARTS = 16
 Data = TensorClassDataset[Any]
 
 
-class How(NamedTuple):
+class WriteHow(NamedTuple):
     """The common options of these methods."""
 
     out: Any
@@ -65,14 +65,14 @@ class Piece(NamedTuple):
 
 
 def _run(
-    data: Data, how: How, verb: str, order: Order, fn: Any = None, cls: Any = None, seed: int = 0, skip: bool = False,
-    detail: str = "",
+    data: Data, how: WriteHow, verb: str, order: Order, fn: Any = None, cls: Any = None, seed: int = 0,
+    skip: bool = False, detail: str = "",
 ) -> Data:  # fmt: skip
     return _run_all(data, how, verb, [Piece(how.out, order, detail)], fn, cls, seed, skip)[0]
 
 
 def _run_all(
-    data: Data, how: How, verb: str, pieces: list[Piece], fn: Any, cls: Any, seed: int, skip: bool
+    data: Data, how: WriteHow, verb: str, pieces: list[Piece], fn: Any, cls: Any, seed: int, skip: bool
 ) -> tuple[Data, ...]:  # fmt: skip
     """Write datasets, one after the other, in the workers of one engine."""
     engine, workers = choose(how.engine, how.num_workers)
@@ -98,7 +98,7 @@ def _run_all(
     def tasks(step: Any) -> Iterator[tuple[int, int]]:
         for number, (out, piece) in enumerate(zip(outs, pieces, strict=True)):
             count, per = piece.order.count, piece.order.per
-            asked = Asked(
+            asked = MapRequest(
                 verb=verb, source=source, rows=count, batch_size=how.batch_size, rows_per_shard=per, seed=seed,
                 skip=skip, detail=piece.detail,
             )  # fmt: skip
@@ -154,28 +154,28 @@ def map_rows(data: Data, fn: Callable[[Any], Any], cls: Any, seed: int, errors: 
     name = _function(fn, "map")
     if cls is not None:
         class_of_rows(cls, "cls")
-    given = How(**how)
+    given = WriteHow(**how)
     order = Order(len(data), given.per(data, len(data)))
     return _run(data, given, "map", order, fn, cls, seed, _skips(data, errors), name)
 
 
 def filter_rows(data: Data, fn: Callable[[Any], Any], errors: str, **how: Any) -> Data:
     """See `TensorClassDataset.filter`."""
-    name, given, cls = _function(fn, "filter"), How(**how), needed_class(data, "filter")
+    name, given, cls = _function(fn, "filter"), WriteHow(**how), needed_class(data, "filter")
     order = Order(len(data), given.per(data, len(data)))
     return _run(data, given, "filter", order, fn, cls, skip=_skips(data, errors), detail=name)
 
 
 def shuffle_rows(data: Data, seed: int, **how: Any) -> Data:
     """See `TensorClassDataset.shuffle`."""
-    given = How(**how)
+    given = WriteHow(**how)
     order = Shuffled(len(data), given.per(data, len(data)), seed)
     return _run(data, given, "copy", order, None, needed_class(data, "shuffle"), seed, detail="shuffle")
 
 
 def repartition_rows(data: Data, **how: Any) -> Data:
     """See `TensorClassDataset.repartition`."""
-    given = How(**how)
+    given = WriteHow(**how)
     order = Order(len(data), given.per(data, len(data)))
     return _run(data, given, "copy", order, None, needed_class(data, "repartition"))
 
@@ -188,7 +188,7 @@ def sample_rows(data: Data, size: Any, seed: int, **how: Any) -> Data:
         raise ArgumentError(
             f"size is a number of rows up to {rows}, or a part of them from 0.0 to 1.0, got {size!r:.40}"
         )
-    given = How(**how)
+    given = WriteHow(**how)
     drawn = np.sort(Shuffled(rows, 1, seed).rows(0, number)) if rows else np.empty(0, np.int64)
     order = Listed(drawn, given.per(data, number))
     return _run(data, given, "copy", order, None, needed_class(data, "sample"), seed, detail=f"sample {number}")
@@ -196,7 +196,7 @@ def sample_rows(data: Data, size: Any, seed: int, **how: Any) -> Data:
 
 def sort_rows(data: Data, field: Any, descending: bool, **how: Any) -> Data:
     """See `TensorClassDataset.sort_by`."""
-    cls, given = needed_class(data, "sort_by"), How(**how)
+    cls, given = needed_class(data, "sort_by"), WriteHow(**how)
     found = places_in_order(_ranks(data, field, "sort_by"), descending).argsort(stable=True).numpy()
     order = Listed(found, given.per(data, len(data)))
     return _run(data, given, "copy", order, None, cls, detail=f"sort {field!s:.80} {descending}")
@@ -204,7 +204,7 @@ def sort_rows(data: Data, field: Any, descending: bool, **how: Any) -> Data:
 
 def group_rows_by(data: Data, field: Any, **how: Any) -> tuple[Any, tuple[Data, ...]]:
     """See `TensorClassDataset.group_by`."""
-    cls, given = needed_class(data, "group_by"), How(**how)
+    cls, given = needed_class(data, "group_by"), WriteHow(**how)
     values, places, _ = _ranks(data, field, "group_by")
     order = places.argsort(stable=True).numpy()
     groups = np.split(order, np.cumsum(np.bincount(places.numpy(), minlength=len(values)))[:-1]) if len(values) else []

@@ -15,7 +15,7 @@ from torch import Tensor
 from ..core import TensorCollection, store_of
 from ..errors import ArgumentError, UnsupportedOperationError
 from ..store import RaggedTensor, Unbatched
-from ._blocks import Run, runs_of
+from ._blocks import DtypeRun, runs_of
 
 Row = tuple[str, Any]
 """A path, and its entry: a description, or the dtype and shape of a tensor."""
@@ -31,7 +31,7 @@ class Layout(NamedTuple):
     rows: tuple[Row, ...]
     names: list[str]
     digest: int
-    runs: list[Run]
+    runs: list[DtypeRun]
     size: int
 
 

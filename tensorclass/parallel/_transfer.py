@@ -35,7 +35,7 @@ _PLAIN, _WHOLE, _PROBLEM = 0, 1, 2
 _FRAME, _ONCE = 0, -1
 
 
-class Block:
+class MessageBlock:
     """The memory of a message: a head, then the values of the leaves, then text.
 
     Args:
@@ -70,12 +70,12 @@ class _Known:
         """Structures that peers have sent, by peer and digest."""
         self.answers: list[tuple[Any, Tensor]] = []
         """Answers that may not have been sent completely."""
-        self.ahead: dict[tuple[int, int], tuple[Block, list[Any]]] = {}
+        self.ahead: dict[tuple[int, int], tuple[MessageBlock, list[Any]]] = {}
         """By peer and tag the blocks and the works of what is awaited behind frames that have not come."""
-        self._spare: list[Block] = []
+        self._spare: list[MessageBlock] = []
         self._lock = Lock()  # threads may use one group, each with its own tags
 
-    def lent(self, device: torch.device, structure: Structure | None = None) -> Block:
+    def lent(self, device: torch.device, structure: Structure | None = None) -> MessageBlock:
         """Take memory for a message, or a frame; it is reused, since fresh pages take as long as a copy."""
         digest = _FRAME if structure is None else structure.digest
         with self._lock:
@@ -83,11 +83,11 @@ class _Known:
                 if block.digest == digest:
                     return self._spare.pop(place)
         if structure is None:
-            return Block(bytes_on(device, FRAME), _FRAME)
+            return MessageBlock(bytes_on(device, FRAME), _FRAME)
         apart = _tags(device)
-        return Block(_message(_PLAIN, device, digest, structure.size, apart=apart), digest, apart)
+        return MessageBlock(_message(_PLAIN, device, digest, structure.size, apart=apart), digest, apart)
 
-    def returned(self, block: Block) -> None:
+    def returned(self, block: MessageBlock) -> None:
         """Give memory back that nothing reads or writes any more."""
         if block.digest != _ONCE and len(block.whole) <= _KEPT:
             with self._lock:
@@ -127,33 +127,33 @@ def _message(
     return whole
 
 
-def outgoing(batch: Any, structure: Structure, ask: bool, group: Any) -> Block:
+def outgoing(batch: Any, structure: Structure, ask: bool, group: Any) -> MessageBlock:
     """A container as a message."""
     device, rows = device_of(group), structure.rows if ask else ()
     if not structure.plain:
         return _whole(batch, device, structure.digest, rows)
     if ask:
         text = pickle.dumps((rows, b"", []))
-        block = Block(_message(_PLAIN, device, structure.digest, structure.size, text, True))
+        block = MessageBlock(_message(_PLAIN, device, structure.digest, structure.size, text, True))
     else:
         block = known_of(group).lent(device, structure)
     block.views(structure).fill(structure.leaves)
     return block
 
 
-def _whole(value: Any, device: torch.device, digest: int = 0, rows: Any = ()) -> Block:
+def _whole(value: Any, device: torch.device, digest: int = 0, rows: Any = ()) -> MessageBlock:
     """Any picklable object as a message that includes its structure."""
     parcel = take_apart(value)
     text = pickle.dumps((rows, parcel.pickled, parcel.shapes))
-    block = Block(_message(_WHOLE, device, digest, parcel.size, text, bool(rows)))
+    block = MessageBlock(_message(_WHOLE, device, digest, parcel.size, text, bool(rows)))
     if parcel.shapes:
         parcel.fill(block.whole[HEAD : HEAD + parcel.size])
     return block
 
 
-def problem_message(error: Exception, device: torch.device) -> Block:
+def problem_message(error: Exception, device: torch.device) -> MessageBlock:
     """The reason why nothing can be sent, as a message."""
-    return Block(_message(_PROBLEM, device, text=f"{type(error).__name__}: {error}".encode()[:4096]))
+    return MessageBlock(_message(_PROBLEM, device, text=f"{type(error).__name__}: {error}".encode()[:4096]))
 
 
 class Transfer:
@@ -247,13 +247,13 @@ def _tag_of(digest: int, apart: bool, tag: int) -> int:
     return 2**30 + 2 + (digest + tag) % (2**30 - 4) if apart else 2 * tag
 
 
-def posted(group: Any, block: Block, peer: int, tag: int) -> list[Any]:
+def posted(group: Any, block: MessageBlock, peer: int, tag: int) -> list[Any]:
     """Start to send a message: first its frame, then the rest."""
     rest = _tag_of(block.digest, block.apart, tag)
     return [group.send([part], peer, rest if place else 2 * tag) for place, part in enumerate(block.parts)]
 
 
-def sent(group: Any, block: Block, peer: int, tag: int) -> None:
+def sent(group: Any, block: MessageBlock, peer: int, tag: int) -> None:
     """Send a message, and wait for it."""
     ended(posted(group, block, peer, tag))
     known_of(group).returned(block)
@@ -274,7 +274,7 @@ def head_of(numbers: Tensor) -> list[int]:
 class Message(NamedTuple):
     """A received message."""
 
-    block: Block
+    block: MessageBlock
     kind: int
     digest: int
     size: int
@@ -304,11 +304,11 @@ class Message(NamedTuple):
 
 def message_in(whole: Tensor) -> Message:
     """The message in some memory."""
-    block = Block(whole)
+    block = MessageBlock(whole)
     return Message(block, *head_of(block.head)[1:7])
 
 
-def said(batch: Any, device: torch.device) -> tuple[Block, Exception | None]:
+def said(batch: Any, device: torch.device) -> tuple[MessageBlock, Exception | None]:
     """A container as a message; if it can't be sent, the reason, so that no rank waits."""
     try:
         return _whole(batch, device), None
@@ -359,7 +359,7 @@ class Incoming:
             with talking(self._group, self._doing):
                 self._known.ahead[place] = block, self._await(block, place[1])
 
-    def _await(self, block: Block, tag: int) -> list[Any]:
+    def _await(self, block: MessageBlock, tag: int) -> list[Any]:
         return [self._group.recv([part], self._peer, tag) for part in block.parts[1:]]
 
     def message(self, wanted: Structure | None = None, timeout: timedelta | None = None) -> Message:
@@ -375,7 +375,7 @@ class Incoming:
             block, works = self._known.ahead.pop((self._peer, tag), (None, []))
             if block is None and wanted is not None and found[1:5] == (_PLAIN, wanted.digest, wanted.size, 0):
                 block = self._known.lent(self._device, wanted)
-            block = block or Block(bytes_on(self._device, end))
+            block = block or MessageBlock(bytes_on(self._device, end))
             ended(works or self._await(block, tag), timeout)
             block.parts[0].copy_(frame.whole)
         self._known.returned(frame)

@@ -260,10 +260,10 @@ def test_rows_that_are_not_in_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(_advice, "LINUX", True)
     page = _advice.PAGE
     begins = np.array([10 * page + 5, 3 * page, 4 * page, 10 * page + 90, 200 * page - 1])
-    _advice.fetch(begins, 100, 0)
+    _advice.expect_rows(begins, 100, 0)
     assert asked == [(3 * page, 2 * page), (10 * page, page), (199 * page, 2 * page)]
     asked.clear()
-    _advice.fetch(np.arange(64) * page, page, 64 * page)
+    _advice.expect_rows(np.arange(64) * page, page, 64 * page)
     assert sum([size for _, size in asked]) == 128 * page
     assert max([size for _, size in asked]) <= 1 << 17
     assert asked[0][0] == 0
@@ -343,7 +343,7 @@ def test_rows_that_are_there_in_part(tmp_path, monkeypatch):
     looked: list[bool] = []
     fetched: list[int] = []
     monkeypatch.setattr(_columns, "is_here", lambda _: looked.append(len(looked) > 0) or looked[-1])
-    monkeypatch.setattr(_columns, "fetch", lambda begins, size, more: fetched.append(size))
+    monkeypatch.setattr(_columns, "expect_rows", lambda begins, size, more: fetched.append(size))
     for _ in range(40):
         data[[60, 3]]
     assert looked == [False, *[True] * 7]
@@ -358,7 +358,7 @@ def test_looks(missing, tmp_path, monkeypatch):
     data[:]
     looked, fetched = [], []
     monkeypatch.setattr(_columns, "is_here", lambda address: looked.append(address) or not missing)
-    monkeypatch.setattr(_columns, "fetch", lambda begins, size, more: fetched.append((len(begins), size, more)))
+    monkeypatch.setattr(_columns, "expect_rows", lambda begins, size, more: fetched.append((len(begins), size, more)))
     assert_same(data[[60, 3, 17]], batch[[60, 3, 17]])
     assert 1 <= len(looked) <= 8
     assert fetched == ([(3, 256, 0), (3, 8, 0)] if missing else [])

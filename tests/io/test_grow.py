@@ -506,7 +506,7 @@ def _make(path: Path) -> None:
     load_memmap(path).lock_().make_memmap_from_tensor(("x", "y"), torch.arange(3))
 
 
-DOORS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
+KINDS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
     "the first entry": (lambda path: _plain().save(path), _make),
     "another entry": (_indexed, _make),
     "save": (_indexed, lambda path: TensorDict(a=torch.full((3,), 9), batch_size=[3]).save(path)),
@@ -518,10 +518,10 @@ DOORS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("door", KINDS)
 def test_killed_at_every_step(door, tmp_path):
     """A writer that dies between any two system calls leaves the old content or the new; the next one clears up."""
-    start, change = DOORS[door]
+    start, change = KINDS[door]
     torch.manual_seed(0)
     start(tmp_path / "kept")
     kept = {name: (tmp_path / "kept" / name).read_bytes() for name in _files(tmp_path / "kept")}

@@ -73,7 +73,7 @@ def table_of(batch: Any, columns: Columns, extension: bool = True) -> Any:
     """The table of a batch. With `extension=False`, event dims are fixed-size lists, which more readers support."""
     pa = arrow()
     rows = len(batch)
-    made = [_Writer(pa, rows, extension).field(name, column, name) for name, column in columns.items()]
+    made = [_ArrowWriter(pa, rows, extension).field(name, column, name) for name, column in columns.items()]
     about: dict[str, Any] = {"version": _VERSION}
     if schema_of(type(batch)) is not None:
         about |= class_part(type(batch)).model_dump(exclude_none=True)
@@ -81,7 +81,7 @@ def table_of(batch: Any, columns: Columns, extension: bool = True) -> Any:
     return pa.Table.from_arrays([array for _, array in made], schema=schema)
 
 
-class _Writer(NamedTuple):
+class _ArrowWriter(NamedTuple):
     pa: Any
     rows: int
     extension: bool
@@ -236,7 +236,7 @@ def _about(raw: bytes) -> dict[str, Any]:
 def columns_in(table: Any, copy: bool | None = None) -> Columns:
     """The columns of a table."""
     names = unique(table.column_names, "Arrow table")
-    reader = _Reader(arrow(), copy)
+    reader = _ArrowReader(arrow(), copy)
     return {name: reader.column(table.column(i), table.schema.field(i), name) for i, name in enumerate(names)}
 
 
@@ -244,7 +244,7 @@ class _Irregular(Exception):
     """Raised for lists that are not a tensor."""
 
 
-class _Reader(NamedTuple):
+class _ArrowReader(NamedTuple):
     pa: Any
     copy: bool | None
 

@@ -13,7 +13,7 @@ from ...classes._json import load as read_fields
 from ...errors import ArgumentError, FileFormatError, UnsupportedOperationError
 from .._atomic import naming, replacing_folder, scratch
 from .._dataset import TensorClassDataset
-from .._doors import doors
+from .._file_kinds import naming_reader
 from .._files import load, save
 from .._manifest import NAME as MANIFEST
 from .._optional import optional
@@ -185,5 +185,5 @@ def convert(source: StrPath, target: StrPath, cls: Any = None, *, force: bool = 
 
 def _named(path: str, batches: Batches) -> Iterator[Any]:
     """Batches whose errors name the source."""
-    with doors(path), naming(path, others=True):
+    with naming_reader(path), naming(path, others=True):
         yield from batches

@@ -12,7 +12,7 @@ from typing_extensions import Unpack
 from ..._schema import schema_of
 from ...errors import ArgumentError, FileFormatError, did_you_mean
 from .._atomic import naming, require_file
-from .._doors import doors
+from .._file_kinds import naming_reader
 from .._parts import BLOCK, fitting, tables_of
 from .._paths import StrPath, text_of
 from .._writer import DatasetWriter
@@ -41,7 +41,7 @@ def arrow_errors(path: str) -> Iterator[None]:
 
 @contextmanager
 def _opening(path: str, reader: str) -> Iterator[None]:
-    with doors(path, reader), naming(path), arrow_errors(path):
+    with naming_reader(path, reader), naming(path), arrow_errors(path):
         require_file(path)
         yield
 

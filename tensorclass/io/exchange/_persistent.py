@@ -39,7 +39,7 @@ from ...store import NonTensorData, NonTensorStack, RaggedTensor, TensorDict, Te
 from ...store.entries._non_tensor import presented
 from ...store.entries._rows import spans_of
 from .._classes import find_class
-from .._columns import Same
+from .._columns import SharedValue
 from .._format import ClassPart
 from .._manifest import class_part
 from .._paths import StrPath
@@ -511,7 +511,7 @@ class PersistentTensorDict(TensorDictBase):
                 self._child(node)._write_rows(index, value, old)
             elif isinstance(value, Tensor) and not value.is_nested:
                 node[index] = stored(value.cpu(), key)[0].numpy()
-            elif Same(value) != Same(old):
+            elif SharedValue(value) != SharedValue(old):
                 whole = TensorDict._from_entries({key: self._load(key, node)}, self._batch_size, None, None)
                 whole[index] = TensorDict._from_entries({key: value}, part._batch_size, None, None)
                 self._put(key, whole._entries()[key])

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from ...ops import cat
-from .._atomic import naming, open_file, scratch
+from .._atomic import naming, opened, scratch
 from .._columns import Column, Form, ObjectColumn, Parts, RaggedColumn, take_apart
-from .._map import Place, mapped
+from .._map import Extent, mapped
 from .._memory import buffer_of
 from ._columns import some
 
@@ -97,11 +97,8 @@ class _Spool:
         found = []
         for at, (dtype, shape) in enumerate(zip(self.dtypes, self.shapes, strict=True)):
             size = torch.Size(shape).numel() * dtype.itemsize
-            fd, _ = open_file(self._path(at))
-            try:
-                found += mapped(fd, size, self._path(at), [Place(0, size, dtype, shape)])
-            finally:
-                os.close(fd)
+            with opened(self._path(at)) as (fd, _):
+                found += mapped(fd, size, self._path(at), [Extent(0, size, dtype, shape)])
         return self.form.over(iter(found), self.tables, self.rows)
 
     def _path(self, at: int) -> str:

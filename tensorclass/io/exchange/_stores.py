@@ -18,7 +18,7 @@ from torch import Tensor
 from ...errors import FileFormatError, UnsupportedOperationError
 from ...ops._index import normalise
 from .._atomic import naming, refuse_special, replacing, replacing_folder
-from .._doors import doors
+from .._file_kinds import naming_reader
 from .._optional import optional
 from .._paths import text_of
 from .._remote import is_url
@@ -62,7 +62,7 @@ def name_of(key: str) -> str:
 def open_store(filename: Any, mode: str, backend: str, locking: Any) -> Any:
     """Open an HDF5 file or a zarr group."""
     plain = isinstance(filename, (str, FilePath)) and mode in ("r", "r+")
-    with doors(filename, f"`from_{backend}`") if plain else nullcontext():
+    with naming_reader(filename, f"`from_{backend}`") if plain else nullcontext():
         return _opened(filename, mode, backend, locking)
 
 

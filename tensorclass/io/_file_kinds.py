@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from ..errors import BatchSizeError, FileFormatError
-from ._atomic import open_file, read_bytes
+from ._atomic import opened, read_bytes
 from ._manifest import NAME
 from ._paths import DATA, INDEX, META, SUFFIXES, StrPath, text_of
 
 LOAD, DATASET = "`load`", "`TensorClassDataset`"
 _TABLE = "{}, and `from_{}` what it gives,"
-DOORS: tuple[tuple[str, str, tuple[str, ...], bytes], ...] = (
+KINDS: tuple[tuple[str, str, tuple[str, ...], bytes], ...] = (
     ("a dataset", DATASET, (NAME,), b""),
     ("a saved batch", LOAD, (*SUFFIXES, DATA, INDEX, META), b""),
     ("a Parquet file", "`from_parquet`", (".parquet",), b"PAR1"),
@@ -33,28 +33,25 @@ DOORS: tuple[tuple[str, str, tuple[str, ...], bytes], ...] = (
 """File formats: description, reader, suffixes of its names or files in its folders, and first bytes of its files."""
 
 
-def _door_of(path: str) -> tuple[str, str]:
+def _kind_of(path: str) -> tuple[str, str]:
     """What a path holds, and the function that reads it; two empty strings if unknown."""
     folder, head = os.path.isdir(path), b""
     with suppress(OSError):
         if not folder:
-            fd, size = open_file(path)
-            try:
+            with opened(path) as (fd, size):
                 head = read_bytes(fd, min(size, 9), 0, path)
-            finally:
-                os.close(fd)
-        for kind, reader, marks, begin in DOORS:
+        for kind, reader, marks, begin in KINDS:
             inside = folder and any([os.path.lexists(os.path.join(path, mark)) for mark in marks])
             if inside or (begin and head.startswith(begin)) or (head[8:] == b"{" and reader == LOAD):
                 return kind, reader
-        for kind, reader, marks, _ in () if folder else DOORS:
+        for kind, reader, marks, _ in () if folder else KINDS:
             if path.lower().endswith(marks):
                 return kind, reader
     return "", ""
 
 
 @contextmanager
-def doors(path: StrPath, *mine: str) -> Iterator[None]:
+def naming_reader(path: StrPath, *mine: str) -> Iterator[None]:
     """Add to the errors of a reader the path, and the function that reads it if that is another one.
 
     Args:
@@ -65,7 +62,7 @@ def doors(path: StrPath, *mine: str) -> Iterator[None]:
         yield
     except (FileFormatError, BatchSizeError, FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
         text = text_of(path)
-        kind, reader = _door_of(text) if mine else ("", "")
+        kind, reader = _kind_of(text) if mine else ("", "")
         if kind and reader not in mine:
             what = f"it is {kind}, which {reader} reads"
             other = type(error)(error.errno, what, text) if isinstance(error, OSError) else FileFormatError(what, text)
