@@ -17,8 +17,8 @@ SAME_IDEA = {
 }  # fmt: skip
 """What two rooms do about one thing: `ops/_index.py` and `store/lazy/_index.py`."""
 TWO_IDEAS = {
-    "Declared", "Options", "Place", "Ref", "Row", "Same",
-    "_choose.py", "_facts.py", "_order.py", "_slots.py",
+    "Declared", "Options", "Place", "Ref", "Row", "_choose.py", "_facts.py", "_order.py",
+    "_slots.py",
 }  # fmt: skip
 """Names that one of the two has to give up: none comes to this list."""
 
