@@ -76,12 +76,7 @@ def _read_hf(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
     datasets = optional("datasets", "A Hugging Face dataset", "hf")
     try:
         found = datasets.load_from_disk(text_of(path))
-    except (
-        IndexError,
-        KeyError,
-        TypeError,
-        ValueError,
-    ) as error:  # raised for datasets without rows, and damaged ones
+    except (IndexError, KeyError, TypeError, ValueError) as error:  # raised for datasets without rows, and damaged ones
         raise FileFormatError(f"`datasets` can't read it: {error!s:.200}", text_of(path)) from error
     with arrow_errors(text_of(path)):
         for table in hf_tables(found, rows or BLOCK):
