@@ -33,7 +33,14 @@ HEAD = "from torch import Tensor\n\n"
 
 def _saved(path: str) -> Any:
     """Load a file of torch or of this library; only tensors and plain types are unpickled."""
-    found = torch.load(path, map_location="cpu", weights_only=True)
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except UnpicklingError as error:
+        what = re.search(r"GLOBAL [\w.]+", str(error))
+        why = f"it holds {what[0][7:]}" if what else "torch can't load it"
+        raise CommandError(f"{path}: only tensors and plain types are read: {why}") from None
+    except Exception as error:  # torch.load may raise anything
+        raise CommandError(f"{path} can't be read: {type(error).__name__}: {str(error).splitlines()[0]}") from None
     rows = isinstance(found, list) and found and all(isinstance(row, dict) for row in found)
     return tensorclass.stack([from_any(row) for row in found]) if rows else found
 
@@ -101,12 +108,6 @@ def _read(source: str) -> tuple[TensorCollection, Any]:
         why = text if isinstance(error, SchemaError) else text.splitlines()[0]
         known = "" if suffix in READERS else f"; tables are read from {', '.join(READERS)}"
         raise CommandError(f"{source}: {why}{known}") from None
-    except UnpicklingError as error:
-        what = re.search(r"GLOBAL [\w.]+", str(error))
-        why = f"it holds {what[0][7:]}" if what else "torch can't load it"
-        raise CommandError(f"{source}: only tensors and plain types are read: {why}") from None
-    except Exception as error:  # torch.load may raise anything
-        raise CommandError(f"{source} can't be read: {type(error).__name__}: {str(error).splitlines()[0]}") from None
     if not isinstance(found, TensorCollection) or not found._entries():
         raise CommandError(f"{source} holds a {type(given).__name__} without entries that could become fields")
     if suffix not in _WITH_DTYPES and not found.numel():

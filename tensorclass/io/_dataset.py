@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from itertools import chain
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -36,7 +35,7 @@ from ._sampling import Batches, Order
 from ._scaled import Scaled
 from ._shards import ReadHow, Shard, Shelf, check_shard
 from ._unpack import UNTYPED
-from ._writer import DatasetWriter
+from ._writer import DatasetWriter, write_dataset
 from .exchange._streams import Exchange
 
 T = TypeVar("T")
@@ -332,10 +331,9 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         """
         if self.cls is None:
             raise UnsupportedOperationError(f"{self.paths[0]}: compact needs the class of the rows; pass it: `cls=`")
-        with DatasetWriter(out, self.cls, rows_per_shard, checksums=checksums, pbar=pbar) as writer:
-            for batch in self._blocks():
-                writer.append(batch)
-        return TensorClassDataset(out, self.cls, self._mmap)
+        return TensorClassDataset(
+            out, write_dataset(self._blocks(), out, rows_per_shard, pbar, checksums, self.cls), self._mmap
+        )
 
     def _blocks(self) -> Iterator[Any]:
         """All rows in order, in blocks that each lie in one shard."""
@@ -369,14 +367,10 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         >>> TensorClassDataset.from_map(range(5), blank, "blank")[3].label
         tensor(3)
         """
-        items = map(fn, _items(dataset))
-        first: Any = next(items, _items)
-        if first is _items:
-            raise ArgumentError("from_map: there are no items, and nothing says the class; `create` makes a dataset")
-        with DatasetWriter(out, type(first), rows_per_shard, checksums=checksums, pbar=pbar) as writer:
-            for item in chain([first], items):
-                writer.append(item)
-        return TensorClassDataset(out, type(first))
+        found: TensorClassDataset[T] = cls._of_batches(
+            map(fn, _items(dataset)), out, rows_per_shard, pbar, checksums, None, "from_map"
+        )
+        return found
 
     def verify(self, pbar: bool = False) -> list[Exception]:
         """Open every shard, and compare it with the manifest, the class, and the checksums, if it has any.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -232,19 +233,15 @@ def find(prefix: StrPath, subpath: Key | None, cls: Any, **options: Any) -> tupl
 
 def _steadily(prefix: StrPath, below: Path, cls: Any, options: dict[str, Any]) -> tuple[Any, Path]:
     """As `find`, with retries: a writer may remove files after the index that lists them was read."""
-    for last in (*[False] * 4, True):
-        file, key = to_read(prefix)
-        try:
-            found = _find(file, key + below, cls, options)
-        except FileNotFoundError:
-            if last:
-                raise
-            continue
-        return found, (file, *key, *below)
-    raise AssertionError  # the last round returns or raises
+    for _ in range(4):
+        with suppress(FileNotFoundError):
+            return _find(prefix, below, cls, options)
+    return _find(prefix, below, cls, options)
 
 
-def _find(file: str, key: Path, cls: Any, options: dict[str, Any]) -> Any:
+def _find(prefix: StrPath, below: Path, cls: Any, options: dict[str, Any]) -> tuple[Any, Path]:
+    file, above = to_read(prefix)
+    key = above + below
     typed = None if cls is None or schema_of(cls) is None else cls
     want = UNTYPED if cls is TensorDict else typed
     options = {**options, "lenient": cls is not None and typed is None}
@@ -256,4 +253,4 @@ def _find(file: str, key: Path, cls: Any, options: dict[str, Any]) -> Any:
             raise
     if typed is not None and not isinstance(found, typed):
         raise StructureError(f"{file}: the entry {key} is a {type(found).__name__}, not a {typed.__name__}")
-    return found
+    return found, (file, *key)

@@ -76,6 +76,14 @@ def sealed(body: str) -> bytes:
     return f'{_START}{crc32(body.encode()):08x}",{body[1:]}'.encode()
 
 
+def find_manifest(folder: str) -> Manifest | None:
+    """The manifest of a folder, or None if there is none; see `read_manifest`."""
+    try:
+        return read_manifest(folder)
+    except FileNotFoundError:
+        return None
+
+
 def read_manifest(folder: str) -> Manifest:
     """The manifest of a folder, checked.
 

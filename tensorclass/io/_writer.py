@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import threading
+from collections.abc import Iterable
 from concurrent.futures import Future, wait
 from contextlib import suppress
+from itertools import chain
 from secrets import token_hex
 from typing import Any, Generic, TypeVar
 
@@ -21,7 +23,7 @@ from ..errors import ArgumentError, BatchDimError, SchemaError, StructureError
 from ..ops import cat
 from ._atomic import Target, make_folder
 from ._lock import FileLock
-from ._manifest import NAME, SHARD, Manifest, ShardEntry, class_part, read_manifest, write_manifest
+from ._manifest import NAME, SHARD, Manifest, ShardEntry, class_part, find_manifest, read_manifest, write_manifest
 from ._pack import Packed, pack
 from ._paths import StrPath, text_of
 from ._progress import progress
@@ -122,9 +124,8 @@ class DatasetWriter(Generic[T]):
 
     def _start(self, resume: bool) -> Manifest:
         with self._updating():
-            try:
-                found = read_manifest(self.path)
-            except FileNotFoundError:
+            found = find_manifest(self.path)
+            if found is None:
                 found = Manifest(cls=class_part(self.cls))
                 write_manifest(self.path, found)
                 return found
@@ -381,6 +382,28 @@ class DatasetWriter(Generic[T]):
         return (
             f"DatasetWriter({self.path!r}, {self.cls.__name__}, rows={self.rows}, committed={self.committed}, {state})"
         )
+
+
+def write_dataset(
+    batches: Iterable[Any], path: StrPath, rows_per_shard: int | None = None, pbar: bool = False,
+    checksums: bool = False, cls: Any = None, name: str = "",
+) -> Any:  # fmt: skip
+    """Write batches, or single rows, as a dataset; returns its class, by default that of the first batch.
+
+    Raises:
+        TypeError: for untyped batches.
+    """
+    given = iter(batches)
+    first = next(given, None) if cls is None else None
+    cls = cls or type(first)
+    if schema_of(cls) is None:
+        what = "there are no rows" if first is None else f"the first one is a {cls.__name__}"
+        hint = "name the class (`cls=`; `--class train.py:Digits` for a command), or use `TensorClassDataset.create`"
+        raise ArgumentError(f"{name or text_of(path)}: a dataset holds rows of a tensorclass, and {what}; {hint}")
+    with DatasetWriter(path, cls, rows_per_shard, checksums=checksums, pbar=pbar) as writer:
+        for batch in given if first is None else chain([first], given):
+            writer.append(batch)
+    return cls
 
 
 def start_shard(

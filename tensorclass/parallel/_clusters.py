@@ -64,14 +64,18 @@ def _replied(job: Job, task: Any) -> Sent:
         return _sent(Failed(ArgumentError(f"the result of the function: {error}")))
 
 
+def _given_up(cluster: str, job: Job, task: Any, error: Exception) -> Failed:
+    """The result of a task for which a cluster raised an error of its own."""
+    about = getattr(job, "about", str)(task)
+    failed = Failed(WorkerError(f"{cluster} gave up {about}: {type(error).__name__}: {error!s:.600}"))
+    failed.error.__cause__ = error
+    return failed
+
+
 def _in_ray(key: str, box: list[Any], task: Any) -> Sent:
     """Run a task in a Ray worker, which fetches the job once."""
-    if key not in _JOBS:
-        import_ray = optional("ray", 'engine="ray"', "ray")
-        job = _arrived(import_ray.get(box[0]))
-        _JOBS.clear()
-        _JOBS[key] = job
-    return _replied(_JOBS[key], task)
+    ray = None if key in _JOBS else optional("ray", 'engine="ray"', "ray")
+    return _in_dask(key, None if ray is None else ray.get(box[0]), task)
 
 
 def _held(sent: Sent) -> Sent:
@@ -79,8 +83,8 @@ def _held(sent: Sent) -> Sent:
     return sent
 
 
-def _in_dask(key: str, sent: Sent, task: Any) -> Sent:
-    """Run a task in a Dask worker, which unpickles the job once."""
+def _in_dask(key: str, sent: Any, task: Any) -> Sent:
+    """Run a task in a worker, which unpickles the job once."""
     if key not in _JOBS:
         _JOBS.clear()
         _JOBS[key] = _arrived(sent)
@@ -181,10 +185,10 @@ class RayEngine:
         """Wait for the result of a task."""
         task, reference = handle
         try:
-            return _arrived(self._ray.get(reference))
+            sent = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
-            about = getattr(self._job, "about", str)(task)
-            return Failed(WorkerError(f"Ray gave up {about}: {type(error).__name__}: {error!s:.600}"))
+            return _given_up("Ray", self._job, task, error)
+        return _arrived(sent)
 
     def close(self) -> None:
         """Stop Ray if this engine has started it."""
@@ -249,12 +253,12 @@ class DaskEngine:
         """Wait for the result of a task."""
         task, future = handle
         try:
-            return _arrived(self._awaited(future))
+            sent = self._awaited(future)
         except Exception as error:  # errors of the scheduler have many classes; errors of the job are results
-            about = getattr(self._job, "about", str)(task)
-            return Failed(WorkerError(f"Dask gave up {about}: {type(error).__name__}: {error!s:.600}"))
+            return _given_up("Dask", self._job, task, error)
         finally:
             future.release()
+        return _arrived(sent)
 
     def _awaited(self, future: Any) -> Any:
         """The result of a future. A cluster that has lost its last worker gets some time to start another one."""

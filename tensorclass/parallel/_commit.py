@@ -22,8 +22,8 @@ from ..io._manifest import (
     Manifest,
     ShardEntry,
     class_part,
+    find_manifest,
     parse_sealed,
-    read_manifest,
     read_small,
     sealed,
     write_manifest,
@@ -91,7 +91,7 @@ class Commits:
         before: MapRequest | None = None
         with suppress(FileNotFoundError):
             before = parse_sealed(read_small(path), path, "journal", MapRequest)
-        self._manifest = _manifest_of(self.out)
+        self._manifest = find_manifest(self.out)
         if (before or self._manifest) and not resume:
             raise FileExistsError(17, "there is a dataset already; resume=True continues a map", self.out)
         if before is None and self._manifest is not None:
@@ -101,7 +101,7 @@ class Commits:
         shards = [] if self._manifest is None else self._manifest.shards
         self.next = 1 + max(map(_number, shards), default=-1)
         self.done = before is not None and before.done
-        self._failed = _manifest_of(f"{self.out}/failed")
+        self._failed = find_manifest(f"{self.out}/failed")
         if self._failed is not None and not self.done:
             known = [shard for shard in self._failed.shards if _number(shard) < self.next]
             self._failed = self._failed.model_copy(update={"shards": known})
@@ -189,10 +189,3 @@ class Commits:
             self.flush()
         finally:
             self._lock.release()
-
-
-def _manifest_of(folder: str) -> Manifest | None:
-    try:
-        return read_manifest(folder)
-    except FileNotFoundError:
-        return None

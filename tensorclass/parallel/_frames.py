@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any
 
@@ -117,12 +116,7 @@ def from_ray(kind: Any, dataset: Any, out: Any, row_cls: Any, rows_per_shard: in
     if not callable(getattr(typed.dataset, "iter_batches", None)):
         raise ArgumentError(f"from_ray takes a dataset of Ray Data, got {dataset!r:.80}")
     wanted = typed.cls if row_cls is None else class_of_rows(row_cls, "row_cls")
-    batches = RayBatches(typed.dataset, wanted).iter_batches()
-    first = list(islice(batches, 1))
-    if first:
-        return kind._of_batches(chain(first, batches), out, rows_per_shard, pbar)
-    with kind.create(out, wanted):
-        return kind(out, wanted)
+    return kind._of_batches(RayBatches(typed.dataset, wanted).iter_batches(), out, rows_per_shard, pbar, False, wanted)
 
 
 def to_dask(data: TensorClassDataset[Any], rows_per_batch: int) -> Any:

@@ -456,43 +456,39 @@ def piped(pipe: Any, name: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]  # of the pipe
 
 
-def _tag(init_tag: int) -> int:
+def _started(kind: Any, batch: Any, rank: Any, group: Any, group_rank: Any, init_tag: int, early: bool) -> Any:
+    """The handles of a transfer, or the tag if it has ended."""
+    found, peer = peer_of(rank, group, group_rank, "dst" if kind is Sending else "src")
     if not 0 <= init_tag < 2**29:
         raise ArgumentError(f"init_tag is a number from 0, below 2**29, got {init_tag!r:.40}")
+    transfer = kind(batch, found, peer, init_tag)
+    if early:
+        return [transfer]
+    transfer.wait()
     return init_tag
 
 
 def isend(batch: Any, dst: Any, group: Any, group_dst: Any, init_tag: int, early: bool) -> Any:
     """See `TensorDictBase.isend`."""
-    found, peer = peer_of(dst, group, group_dst, "dst")
-    sending = Sending(batch, found, peer, _tag(init_tag))
-    if early:
-        return [sending]
-    sending.wait()
-    return init_tag
+    return _started(Sending, batch, dst, group, group_dst, init_tag, early)
 
 
 def send(batch: Any, dst: Any, group: Any, group_dst: Any, init_tag: int) -> None:
     """See `TensorDictBase.send`."""
     if callable(getattr(dst, "send", None)):
         dst.send(batch)
-        return
-    isend(batch, dst, group, group_dst, init_tag, False)
+    else:
+        _started(Sending, batch, dst, group, group_dst, init_tag, False)
 
 
 def irecv(batch: Any, src: Any, group: Any, group_src: Any, init_tag: int, early: bool) -> Any:
     """See `TensorDictBase.irecv`."""
-    found, peer = peer_of(src, group, group_src, "src")
-    receiving = Receiving(batch, found, peer, _tag(init_tag))
-    if early:
-        return [receiving]
-    receiving.wait()
-    return None
+    handles = _started(Receiving, batch, src, group, group_src, init_tag, early)
+    return handles if early else None
 
 
 def recv(batch: Any, src: Any, group: Any, group_src: Any, init_tag: int) -> Any:
     """See `TensorDictBase.recv`."""
     if callable(getattr(src, "recv", None)):
         return src.recv(batch)
-    irecv(batch, src, group, group_src, init_tag, False)
-    return init_tag
+    return _started(Receiving, batch, src, group, group_src, init_tag, False)

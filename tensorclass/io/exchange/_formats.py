@@ -19,10 +19,11 @@ from .._manifest import NAME as MANIFEST
 from .._optional import optional
 from .._parts import BLOCK, parts_of, spans
 from .._paths import SUFFIXES, StrPath, text_of
+from .._writer import write_dataset
 from ._batches import batch_of
 from ._columns import Column
 from ._frames import hf_tables
-from ._parquet import arrow_errors, batch_in, read_ipc, read_parquet, write_dataset, write_ipc, write_parquet
+from ._parquet import arrow_errors, batch_in, read_ipc, read_parquet, write_ipc, write_parquet
 from ._persistent import PersistentTensorDict, mapping_of
 from ._spool import spooled
 from ._text import read_csv, read_lines, read_records, write_csv, write_lines, write_records

@@ -1,4 +1,4 @@
-"""Parquet and Arrow files, and datasets of this library, as sequences of batches in bounded memory."""
+"""Parquet and Arrow files as sequences of batches in bounded memory."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from typing import Any
 
 from typing_extensions import Unpack
 
-from ..._schema import schema_of
-from ...errors import ArgumentError, FileFormatError, did_you_mean
+from ...errors import FileFormatError, did_you_mean
 from .._atomic import naming, require_file
 from .._file_kinds import naming_reader
 from .._parts import BLOCK, fitting, tables_of
 from .._paths import StrPath, text_of
-from .._writer import DatasetWriter
 from ._arrow import arrow, class_of, columns_in, tables
 from ._batches import Options, batch_of
 from ._columns import nest
@@ -123,24 +121,3 @@ def write_ipc(batches: Batches, path: StrPath, stream: bool = False) -> None:
             writer.write_table(table)
         if writer is not None:
             writer.close()
-
-
-def write_dataset(
-    batches: Batches, path: StrPath, rows_per_shard: int | None = None, pbar: bool = False, name: str = ""
-) -> Any:
-    """Write batches of a typed class as a dataset; returns the class.
-
-    Raises:
-        TypeError: for untyped batches.
-    """
-    given = iter(batches)
-    first = next(given, None)
-    if first is None or schema_of(type(first)) is None:
-        what = "there are no rows" if first is None else "the rows are a TensorDict"
-        hint = "name the class: `cls=`, or `--class train.py:Digits` for a command"
-        raise ArgumentError(f"{name or text_of(path)}: a dataset holds rows of a tensorclass, and {what}; {hint}")
-    with DatasetWriter(path, type(first), rows_per_shard, pbar=pbar) as writer:
-        writer.append(first)
-        for batch in given:
-            writer.append(batch)
-    return type(first)

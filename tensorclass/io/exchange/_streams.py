@@ -10,9 +10,10 @@ from ..._flags import flags
 from .._optional import optional
 from .._parts import BLOCK, tables_of
 from .._paths import StrPath, text_of
+from .._writer import write_dataset
 from ._arrow import arrow
 from ._frames import hf_tables, to_mds
-from ._parquet import batch_in, read_parquet, write_dataset, write_ipc, write_parquet
+from ._parquet import batch_in, read_parquet, write_ipc, write_parquet
 from ._text import read_csv, read_lines, write_csv, write_lines
 
 Paths: TypeAlias = "StrPath | list[StrPath]"
@@ -25,9 +26,8 @@ class Exchange:
     _blocks: Any
 
     @classmethod
-    def _of_batches(cls, batches: Iterable[Any], out: StrPath, rows_per_shard: int | None, pbar: bool) -> Any:
-        row_cls = write_dataset(batches, out, rows_per_shard, pbar)
-        return cls(out, row_cls)  # type: ignore[call-arg]  # a dataset
+    def _of_batches(cls, batches: Iterable[Any], out: StrPath, *options: Any) -> Any:
+        return cls(out, write_dataset(batches, out, *options))  # type: ignore[call-arg]  # a dataset
 
     @classmethod
     def from_parquet(
