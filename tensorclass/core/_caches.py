@@ -108,6 +108,7 @@ KEPT = MappingProxyType({
     "io._remote._RECENT": "sixteen remote files",
     "io._remote._trace": "one check of the answers of http servers",
     "parallel._clusters._JOBS": "one map, in a worker of Ray or Dask",
+    "parallel._engines._RUNNING": "the ids of engines while they run a map",
     "parallel._structure._LAYOUTS": "the layouts of 256 structures, which hold names, dtypes and shapes",
     "parallel._wire._taking": "picklers of four kinds, which hold nothing",
     "parallel._transfer._KNOWN": "what the ranks of a process group have told each other; weak keys",
