@@ -386,7 +386,7 @@ class Incoming:
         if message.kind == _PLAIN:
             write(structure.leaves, message.block.views(structure).each)
             self._known.returned(message.block)
-        else:  # tensors in Python objects go on using its memory
+        else:  # its memory stays with the tensors in Python objects
             with torch.no_grad():
                 batch.copy_(message.container())
 

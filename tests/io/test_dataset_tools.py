@@ -92,7 +92,7 @@ def test_from_map(tmp_path):
     assert found[7].image.eq(7).all()
     again = TensorClassDataset.from_map(iter([digits(3), digits(4)]), lambda x: x, tmp_path / "b")
     assert len(again) == 7
-    with pytest.raises(ValueError, match="there are no rows.*TensorClassDataset.create"):
+    with pytest.raises(ValueError, match=r"there are no rows.*TensorClassDataset\.create"):
         TensorClassDataset.from_map([], lambda x: x, tmp_path / "c")
     with pytest.raises(TypeError, match="tensorclass"):
         TensorClassDataset.from_map([1], lambda x: x, tmp_path / "c")
