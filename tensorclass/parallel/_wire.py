@@ -11,11 +11,10 @@ import torch
 from torch import Tensor
 
 from ..errors import ArgumentError, TensorClassError
-from ..io._dtypes import CARRIED, CODES
 from ..store._consolidate import Shape, cut, length
 
-_COPIED = {*CODES, *[dtype for name, dtype in CARRIED.items() if "int" not in name]}
-"""dtypes that torch copies; it can't unpickle tensors of some of them, such as uint16."""
+_NOT_COPIED = {getattr(torch, f"{sign}int{bits}", None) for sign in ("", "u") for bits in range(1, 8)}
+"""dtypes that torch can't copy. It can't unpickle tensors of uint16 and others, so all that it copies is taken out."""
 
 
 class Parcel(NamedTuple):
@@ -90,7 +89,9 @@ def _taking(pickler: Any) -> type[pickle.Pickler]:
         places: dict[int, int]
 
         def persistent_id(self, obj: Any) -> int | None:
-            if type(obj) is not Tensor or obj.layout is not torch.strided or obj.is_nested or obj.dtype not in _COPIED:
+            if type(obj) is not Tensor or obj.layout is not torch.strided or obj.is_nested or obj.is_quantized:
+                return None
+            if obj.dtype in _NOT_COPIED:
                 return None
             place = self.places.setdefault(id(obj), len(self.found))
             if place == len(self.found):
