@@ -144,15 +144,16 @@ class View(Generic[T]):
         raise NotImplementedError
 
 
-class KeysView(View["str | tuple[str, ...]"]):
+class KeysView(View[T]):
     """The keys of a container, at the top level or at every depth."""
 
     __slots__ = ()
 
-    def __iter__(self) -> Iterator[str | tuple[str, ...]]:
+    def __iter__(self) -> Iterator[T]:
         """Iterate over a snapshot of the keys; no value of a stack is read."""
         if not (self._nested or self._leaves_only or self._sort):
-            return iter(list(self._collection._outline()))
+            names: Any = self._collection._outline()
+            return iter(list(names))
         return iter(self._paths())
 
     def _paths(self) -> list[Any]:
@@ -227,13 +228,13 @@ class ValuesView(View[Any]):
         return iter(values)
 
 
-class ItemsView(View["tuple[str | tuple[str, ...], Any]"]):
+class ItemsView(View[tuple[T, Any]]):
     """The (key, value) pairs of a container."""
 
     __slots__ = ()
 
-    def __iter__(self) -> Iterator[tuple[str | tuple[str, ...], Any]]:
-        table = self._top()
+    def __iter__(self) -> Iterator[tuple[T, Any]]:
+        table: Any = self._top()
         return iter(self._pairs() if table is None else table.items())
 
 

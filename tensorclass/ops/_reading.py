@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 import torch
@@ -201,9 +201,18 @@ class ReadingOps(TensorCollection):
         """
         return reversed(list(self._loop()))
 
+    @overload
+    def keys(
+        self, include_nested: Literal[False] = ..., leaves_only: bool = ..., is_leaf: LeafTest = ..., *,
+        sort: bool = ...,
+    ) -> KeysView[str]: ...  # fmt: skip
+    @overload
+    def keys(
+        self, include_nested: bool, leaves_only: bool = ..., is_leaf: LeafTest = ..., *, sort: bool = ...
+    ) -> KeysView[str | Path]: ...
     def keys(
         self, include_nested: bool = False, leaves_only: bool = False, is_leaf: LeafTest = None, *, sort: bool = False
-    ) -> KeysView:
+    ) -> Any:
         """The keys; nested ones are tuples.
 
         Args:
@@ -231,9 +240,18 @@ class ReadingOps(TensorCollection):
         """
         return ValuesView(self, include_nested, leaves_only, is_leaf, sort)
 
+    @overload
+    def items(
+        self, include_nested: Literal[False] = ..., leaves_only: bool = ..., is_leaf: LeafTest = ..., *,
+        sort: bool = ...,
+    ) -> ItemsView[str]: ...  # fmt: skip
+    @overload
+    def items(
+        self, include_nested: bool, leaves_only: bool = ..., is_leaf: LeafTest = ..., *, sort: bool = ...
+    ) -> ItemsView[str | Path]: ...
     def items(
         self, include_nested: bool = False, leaves_only: bool = False, is_leaf: LeafTest = None, *, sort: bool = False
-    ) -> ItemsView:
+    ) -> Any:
         """The (key, value) pairs, in the order of `keys` with the same arguments.
 
         >>> import torch

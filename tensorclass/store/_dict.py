@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import GenericAlias
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -65,7 +65,8 @@ class TensorDictBase(Relaid):
     __slots__ = ()
     __class_getitem__: Any = classmethod(GenericAlias)  # for annotations: `TensorDict[str, Tensor]`
 
-    __iter__ = ReadingOps._loop
+    if not TYPE_CHECKING:  # not every checker takes an assigned function for a method
+        __iter__ = ReadingOps._loop
 
     @classmethod
     def _from_nesting(

@@ -21,8 +21,8 @@ OWN = (
     "replace", "from_tensordict", "to_tensordict", "to_json", "from_json", "pick", "merge", "extend", "example", "map",
 )  # fmt: skip
 """Members that only typed classes have, and members that rooms to the left don't have."""
-CONVENIENCES = ("RowOps", "Conveniences")
-"""The classes of methods whose names fields may have."""
+CONVENIENCES = {"RowOps": "tensorclass.ops._by_row", "Conveniences": "tensorclass.classes._conveniences"}
+"""The classes of methods whose names fields may have, and their modules."""
 YIELDING = ("depth", "attrs", "entry_class", "separates", "param_count")
 """The other methods whose names fields may have."""
 TENSOR_KINDS = ("tensor", "shared", "ragged")

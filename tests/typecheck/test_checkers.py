@@ -80,17 +80,17 @@ assert_type(torch.relu(t), Tensor)
 assert_type(torch.einsum("i,i->", t, t), Tensor)
 values, indices = torch.max(t, 0)
 for part in DataLoader(b, batch_size=2, shuffle=True, num_workers=0):
-    assert_type(part, Batch)  # mypy ty pyrefly
+    assert_type(part, Batch)
 for number, part in enumerate(DataLoader(Rows(), 2, drop_last=True)):
-    assert_type(part, Batch)  # mypy ty pyrefly
+    assert_type(part, Batch)  # ty
 loader: DataLoader[Batch] = DataLoader(b)
-assert_type(next(iter(loader)), Batch)  # mypy ty pyrefly
+assert_type(next(iter(loader)), Batch)  # ty
 for part in DataLoader(b, collate_fn=images):
     assert_type(part, Any)
 for part in DataLoader(TensorDataset(t), batch_size=3):
     assert_type(part, Any)
 for part in Loader(b, 2):
-    assert_type(part.x, Tensor)  # mypy ty pyrefly
+    assert_type(part.x, Tensor)
 DataLoader(3)  # wrong
 DataLoader(b, batchsize=3)  # wrong
 torch.stack([t, 3])  # wrong

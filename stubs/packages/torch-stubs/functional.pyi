@@ -1,4 +1,9 @@
 # Written by `tensorclass stubs` from torch's own; run it again after an update of torch.
+from collections.abc import Iterator as _Iterator, Sequence as _Sequence
+from typing import TypeVar as _TypeVar, overload as _overload
+from tensorclass import TensorCollection as _TensorCollection
+from tensorclass.core._base import Exactly as _Exactly
+_Batch = _TypeVar("_Batch", bound=_TensorCollection)
 import itertools
 import operator
 from collections.abc import Sequence
@@ -360,10 +365,6 @@ lu = boolean_dispatch(
     module_name=__name__,
     func_name="lu",
 )
-from collections.abc import Iterator as _Iterator, Sequence as _Sequence
-from typing import TypeVar as _TypeVar, overload as _overload
-from tensorclass import TensorCollection as _TensorCollection
-_Batch = _TypeVar("_Batch", bound=_TensorCollection)
 def broadcast_tensors(*tensors): ...
 def broadcast_shapes(*shapes): ...
 @_overload

@@ -50,7 +50,7 @@ class NonTensorDataBase(Follower, Node, Generic[T]):
     _names: Names
 
     def __init__(
-        self, data: Any, *, batch_size: Sequence[int] | int | None = None, device: Device = None,
+        self, data: T | NonTensorDataBase[T], *, batch_size: Sequence[int] | int | None = None, device: Device = None,
         names: Sequence[str | None] | None = None,
     ) -> None:  # fmt: skip
         if isinstance(data, NonTensorStack):
@@ -261,7 +261,7 @@ class MetaData(NonTensorDataBase[T]):
     __slots__ = ()
     _wanted: ClassVar[Any] = object
 
-    def __init__(self, data: Any, **options: Any) -> None:
+    def __init__(self, data: T | NonTensorDataBase[T], **options: Any) -> None:
         super().__init__(data, **options)
         if not isinstance(self.data, self._wanted):
             raise ArgumentError(

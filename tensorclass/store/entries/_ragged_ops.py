@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 from typing_extensions import Self
@@ -17,16 +18,12 @@ from ...ops._operands import SCALARS
 from ._follow import Follower
 from ._slots import Pointing
 
-R = TypeVar("R", bound="RaggedOps")
+Operand: TypeAlias = "RaggedOps | Tensor | complex | np.number[Any] | np.bool_"
 
 
-def _binary(function: Callable[[Any, Any], Tensor], swapped: bool = False) -> Callable[[R, object], R]:
+def _binary(function: Callable[[Any, Any], Tensor], swapped: bool = False) -> Callable[[RaggedOps, object], RaggedOps]:
     """The method of an operator."""
-
-    def method(self: R, other: object) -> R:
-        return self._pointwise(function, other, swapped)
-
-    return method
+    return lambda self, other: self._pointwise(function, other, swapped)
 
 
 def mask_of(lengths: Tensor) -> Tensor:
@@ -259,21 +256,23 @@ class RaggedOps(Follower, Pointing):
                 f"{int(theirs[tuple(at)])} long"
             )
 
-    __lt__ = _binary(operator.lt)
-    __le__ = _binary(operator.le)
-    __gt__ = _binary(operator.gt)
-    __ge__ = _binary(operator.ge)
-    __add__ = _binary(operator.add)
-    __sub__ = _binary(operator.sub)
-    __mul__ = _binary(operator.mul)
-    __truediv__ = _binary(operator.truediv)
-    __pow__ = _binary(operator.pow)
-    __and__ = _binary(operator.and_)
-    __or__ = _binary(operator.or_)
-    __radd__ = _binary(operator.add, True)
-    __rsub__ = _binary(operator.sub, True)
-    __rmul__ = _binary(operator.mul, True)
-    __rtruediv__ = _binary(operator.truediv, True)
+    if TYPE_CHECKING:  # not every checker takes an assigned function for a method
+
+        def __lt__(self, other: Operand, /) -> Self: ...
+        def __le__(self, other: Operand, /) -> Self: ...
+        def __gt__(self, other: Operand, /) -> Self: ...
+        def __ge__(self, other: Operand, /) -> Self: ...
+        def __add__(self, other: Operand, /) -> Self: ...
+        def __sub__(self, other: Operand, /) -> Self: ...
+        def __mul__(self, other: Operand, /) -> Self: ...
+        def __truediv__(self, other: Operand, /) -> Self: ...
+        def __pow__(self, other: Operand, /) -> Self: ...
+        def __and__(self, other: Operand, /) -> Self: ...
+        def __or__(self, other: Operand, /) -> Self: ...
+        def __radd__(self, other: Operand, /) -> Self: ...
+        def __rsub__(self, other: Operand, /) -> Self: ...
+        def __rmul__(self, other: Operand, /) -> Self: ...
+        def __rtruediv__(self, other: Operand, /) -> Self: ...
 
     def __neg__(self) -> Self:
         return self.apply(operator.neg)
@@ -283,6 +282,12 @@ class RaggedOps(Follower, Pointing):
 
     def __invert__(self) -> Self:
         return self.apply(operator.invert)
+
+
+for _name in ("lt", "le", "gt", "ge", "add", "sub", "mul", "truediv", "pow", "and", "or"):
+    setattr(RaggedOps, f"__{_name}__", _binary(getattr(operator, f"__{_name}__")))
+for _name in ("add", "sub", "mul", "truediv"):
+    setattr(RaggedOps, f"__r{_name}__", _binary(getattr(operator, _name), True))
 
 
 def over(index: Tensor, values: Tensor) -> Tensor:

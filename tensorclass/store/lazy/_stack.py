@@ -209,7 +209,7 @@ class LazyStackedTensorDict(LazyShapes):
 
     def valid_keys(
         self, include_nested: bool = False, leaves_only: bool = False, is_leaf: LeafTest = None
-    ) -> KeysView:  # fmt: skip
+    ) -> KeysView[Any]:  # fmt: skip
         """The keys that every member has; the same as `keys`."""
         return MappingOps.keys(self, include_nested, leaves_only, is_leaf)
 

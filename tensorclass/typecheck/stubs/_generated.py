@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .._rules import YIELDING
 from ._fields import DECORATOR, NO_FIELDS, ROOTS, SPECIFIERS, FieldLine
 
 if TYPE_CHECKING:
@@ -126,7 +125,7 @@ def declared(module: Module, node: ast.ClassDef, line: ast.AnnAssign) -> str:
     kept = isinstance(value, ast.Call) and file.full_name(value) in SPECIFIERS
     kept = kept or (isinstance(value, ast.Constant) and reads == takes)
     said = class_head(module, node)[0] + (file.text_of(value) if isinstance(value, ast.Call) else "")
-    mark = SHADOWS if "shadow=True" in said or file.text_of(line.target) in YIELDING else ""
+    mark = SHADOWS if "shadow=True" in said or file.text_of(line.target) in module.stubs.checker.yielding else ""
     if not mark and _is_referred(module, node, line):
         module.need(*IMPORTS[0])
         module.need(*IMPORTS[2])
@@ -200,7 +199,7 @@ def _by_field(keys: list[tuple[str, FieldLine]], own: set[str]) -> Iterator[str]
         dotted = [f'_Literal["{".".join(re.findall(QUOTED, key))}"]' for key, _ in keys]
         text = " | ".join(dict.fromkeys([_union([*dotted, *(key for key, _ in keys if key.startswith("tuple"))]),
                                          "_t.Reference", *(field.reads for _, field in keys)]))  # fmt: skip
-        yield from (f"@_overload{'' if n else OVERRIDES}\n{row.format(keys=text)}" for n, row in enumerate(PICK))
+        yield from (f"@_overload{OVERRIDES}\n{row.format(keys=text)}{OVERRIDES}" for row in PICK)
 
 
 def _union(keys: Iterable[str]) -> str:

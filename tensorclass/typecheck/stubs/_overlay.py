@@ -18,7 +18,7 @@ from typing import TypeAlias
 from ...classes import TensorClass
 from ...core import TensorCollection
 from ._project import SourceFile, StubError
-from ._pyi import MARK, Function, Module, Stubs
+from ._pyi import MARK, Function, Module, Stubs, split_future
 
 PACKAGE = "packages/torch-stubs"
 """The partial package that mypy, ty and pyrefly find on the path; pyright would treat it as all of torch."""
@@ -26,7 +26,7 @@ LOADER = "utils/data/dataloader.py"
 MODULES = {
     "_C/_VariableFunctions.pyi": ("typings/torch", PACKAGE),
     "functional.py": (PACKAGE,),
-    LOADER: ("typings/torch",),
+    LOADER: ("typings/torch", PACKAGE),
 }
 """The modules that declare functions of torch's namespace, and the folders for pyright (`stubPath`) and for others.
 
@@ -37,6 +37,7 @@ HEAD = """\
 from collections.abc import Iterator as _Iterator, Sequence as _Sequence
 from typing import TypeVar as _TypeVar, overload as _overload
 from tensorclass import TensorCollection as _TensorCollection
+from tensorclass.core._base import Exactly as _Exactly
 _Batch = _TypeVar("_Batch", bound=_TensorCollection)"""
 SUBJECTS = {"input": "_Batch", "tensor": "_Batch", "tensors": "_Sequence[_Batch]"}
 """The parameters that accept containers instead of tensors; masks and indices stay tensors."""
@@ -82,12 +83,14 @@ def _keeps_class(name: str) -> bool:
 def _lines(file: SourceFile, names: set[str], added: set[str]) -> Iterator[str]:
     functions: dict[str, list[Definition]] = {}
     module = Module(Stubs(), file)
+    rest: list[str] = []
     for node in ast.parse(file.text, type_comments=True).body:
         if isinstance(node, Function):
             functions.setdefault(node.name, []).append(node)
         else:
-            yield from module.statement(node)
-    yield HEAD
+            rest += module.statement(node)
+    future, rest = split_future(rest)
+    yield from (*future, HEAD, *rest)  # ty reads decorators in order
     for name, nodes in functions.items():
         written = dict.fromkeys(map(_bare, nodes))
         extra = dict.fromkeys(filter(None, map(_for_containers, nodes))) if name in names else {}
@@ -106,10 +109,12 @@ def _loading(text: str, file: SourceFile) -> str:
     given, walk = "collate_fn: _collate_fn_t | None = None", "    def __iter__(self) -> _BaseDataLoaderIter: ...\n"
     if init is None or given not in init[0] or walk not in text:
         raise StubError(f"{file.path}: declares DataLoader in a form that is not known")
-    own, other = (init[0].replace("self", f"self: DataLoader[{kind}]", 1) for kind in ("_Batch", "Any"))
-    own = own.replace("Dataset[_T_co]", "_Batch").replace(given, "collate_fn: None = None")
-    other = other.replace("        *,\n", "").replace("_T_co", "Any").replace(given, "*, collate_fn: _collate_fn_t")
-    items = walk.replace("self", "self: DataLoader[_Batch]").replace("_BaseDataLoaderIter", "_Iterator[_Batch]")
+    own = init[0].replace("Dataset[_T_co]", "_Exactly[_T_co]").replace(given, "collate_fn: None = None")
+    other = init[0].replace("self", "self: DataLoader[Any]", 1).replace("        *,\n", "").replace("_T_co", "Any")
+    other = other.replace(given, "*, collate_fn: _collate_fn_t")
+    items = walk.replace("self", "self: DataLoader[_TensorCollection]").replace(
+        "_BaseDataLoaderIter", "_Iterator[_T_co]"
+    )
     for was, rows in ((init[0], (own, other, init[0])), (walk, (items, walk))):
         text = text.replace(was, "".join(f"    @_overload\n{row}" for row in rows), 1)
     return text

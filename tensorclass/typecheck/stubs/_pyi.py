@@ -62,7 +62,7 @@ class Module:
         """The whole stub."""
         file = self.file
         statements = file.tree.body[1:] if file.docstring(file.tree) else file.tree.body
-        future, lines = _split_future(line for node in without_bodies(statements) for line in self.statement(node))
+        future, lines = split_future(line for node in without_bodies(statements) for line in self.statement(node))
         modules = sorted(set(self.needed.values()))
         imports = [
             f"from {m} import {', '.join(n for n in sorted(self.needed) if self.needed[n] == m)}" for m in modules
@@ -221,7 +221,7 @@ def indented(lines: Iterable[str]) -> Iterator[str]:
         yield "\n".join(INDENT + part if part.strip() else "" for part in line.split("\n"))
 
 
-def _split_future(lines: Iterable[str]) -> tuple[list[str], list[str]]:
+def split_future(lines: Iterable[str]) -> tuple[list[str], list[str]]:
     """Imports from `__future__`, which come first, and the others."""
     found: tuple[list[str], list[str]] = ([], [])
     for line in lines:

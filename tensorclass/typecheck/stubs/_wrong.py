@@ -79,6 +79,14 @@ class ClassCheck:
         return frozenset({*rules.OWN, *(self._members(found) if found is not None else ())}) - {*rules.YIELDING}
 
     @cached_property
+    def yielding(self) -> frozenset[str]:
+        """The names of methods that make room for a field."""
+        here, class_of = SourceFile(Path(__file__)), self.declarations.project.class_of
+        found = [class_of(here, f"{module}.{name}") for name, module in rules.CONVENIENCES.items()]
+        lines = [line for cls in found if cls is not None for line in cls[1].body if isinstance(line, Function)]
+        return frozenset({*rules.YIELDING, *(line.name for line in lines)})
+
+    @cached_property
     def _likely(self) -> frozenset[str]:
         """A quick pattern for these members and other names in the text."""
         rooms = [Path(__file__).parents[2] / room for room in ("store", "ops", "core")]

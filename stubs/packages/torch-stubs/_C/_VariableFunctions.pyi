@@ -1,4 +1,9 @@
 # Written by `tensorclass stubs` from torch's own; run it again after an update of torch.
+from collections.abc import Iterator as _Iterator, Sequence as _Sequence
+from typing import TypeVar as _TypeVar, overload as _overload
+from tensorclass import TensorCollection as _TensorCollection
+from tensorclass.core._base import Exactly as _Exactly
+_Batch = _TypeVar("_Batch", bound=_TensorCollection)
 from collections.abc import Callable, Sequence
 from types import EllipsisType
 from typing import Any, Literal, overload, TypeVar
@@ -1004,10 +1009,6 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
-from collections.abc import Iterator as _Iterator, Sequence as _Sequence
-from typing import TypeVar as _TypeVar, overload as _overload
-from tensorclass import TensorCollection as _TensorCollection
-_Batch = _TypeVar("_Batch", bound=_TensorCollection)
 @_overload
 def __and__(input: Tensor, other: Tensor) -> Tensor: ...
 @_overload

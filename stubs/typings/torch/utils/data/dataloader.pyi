@@ -1,11 +1,16 @@
 # Written by `tensorclass stubs` from torch's own; run it again after an update of torch.
+from __future__ import annotations
+from collections.abc import Iterator as _Iterator, Sequence as _Sequence
+from typing import TypeVar as _TypeVar, overload as _overload
+from tensorclass import TensorCollection as _TensorCollection
+from tensorclass.core._base import Exactly as _Exactly
+_Batch = _TypeVar("_Batch", bound=_TensorCollection)
 r"""Definition of the DataLoader and associated iterators that subclass _BaseDataLoaderIter.
 
 To support these two classes, in `./_utils` we define many utility methods and
 functions to be run in multiprocessing. E.g., the data loading worker loop is
 in `./_utils/worker.py`.
 """
-from __future__ import annotations
 import contextlib
 import functools
 import itertools
@@ -180,8 +185,8 @@ class DataLoader(Generic[_T_co]):
     __initialized = False
     @_overload
     def __init__(
-        self: DataLoader[_Batch],
-        dataset: _Batch,
+        self,
+        dataset: _Exactly[_T_co],
         batch_size: int | None = 1,
         shuffle: bool | None = None,
         sampler: Sampler | Iterable | None = None,
@@ -340,10 +345,6 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     _workers_num_tasks: _Any
     _worker_queue_idx_cycle: _Any
 
-from collections.abc import Iterator as _Iterator, Sequence as _Sequence
-from typing import TypeVar as _TypeVar, overload as _overload
-from tensorclass import TensorCollection as _TensorCollection
-_Batch = _TypeVar("_Batch", bound=_TensorCollection)
 def _get_distributed_settings(): ...
 def _sharding_worker_init_fn(worker_init_fn, world_size, rank_id, worker_id) -> None: ...
 def _share_dist_seed(generator, pg): ...
