@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 import torch
 
@@ -23,7 +23,13 @@ from ._convert import from_nesting
 from ._facts import Recipe
 from ._validators import Validator, validators_of
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from ._base import TensorClass
+    from ._meta import Meta
+
+T = TypeVar("T", bound="TensorClass")
+Typed: TypeAlias = "type[TensorClass] | Meta"
+"""A typed class; mypy joins several in a list as their metaclass."""
 Path = tuple[str, ...]
 Tree = tuple[tuple[str, Any], ...]
 """Fields in the order of the declaration, each with the tree of the fields that are kept below it; () keeps all."""
@@ -33,7 +39,7 @@ TITLE = 60  # the longest title made of field names
 _MADE = Classes()
 
 
-def pick(cls: type[Any], *fields: Any, name: str | None = None) -> Any:
+def pick(cls: Typed, *fields: Any, name: str | None = None) -> Any:
     """Make a class with some of the fields of a class, in the order of its declaration.
 
     Types, docs, defaults, constraints, field validators and options are kept. Methods and class validators are dropped,
@@ -64,7 +70,7 @@ def pick(cls: type[Any], *fields: Any, name: str | None = None) -> Any:
     return _kept(cls, _paths(cls, fields, "pick"), True, name)
 
 
-def omit(cls: type[Any], *fields: Any, name: str | None = None) -> Any:
+def omit(cls: Typed, *fields: Any, name: str | None = None) -> Any:
     """Make a class without some of the fields of a class; the counterpart of `pick`, with the same arguments.
 
     Raises:
@@ -82,7 +88,7 @@ def omit(cls: type[Any], *fields: Any, name: str | None = None) -> Any:
     return _kept(cls, _paths(cls, fields, "omit"), False, name)
 
 
-def merge(first: type[Any], second: type[Any], *more: type[Any], name: str | None = None) -> Any:
+def merge(first: Typed, second: Typed, *more: Typed, name: str | None = None) -> Any:
     """Make a class with the fields of several classes. A field that two classes declare alike appears once.
 
     Dims of the same name must be equal across all fields of the result. A field without a default that follows a field
@@ -112,7 +118,7 @@ def merge(first: type[Any], second: type[Any], *more: type[Any], name: str | Non
     return classes[0] if len(classes) == 1 else _made("merge", classes, (), name)
 
 
-def partial(cls: type[Any], *, name: str | None = None) -> Any:
+def partial(cls: Typed, *, name: str | None = None) -> Any:
     """Make a class with the same fields, all optional: a field may be None, and is None by default.
 
     Fields of nested classes stay required; produced fields stay produced. Constraints and field validators apply to

@@ -187,7 +187,8 @@ class Conveniences:
         >>> Digits(image=torch.zeros(2, 8), label=torch.ones(2), batch_size=2).omit("label")
         Digits_image(batch_size=[2], fields={image: f32[8]})
         """
-        return _algebra.view(self, _algebra.omit(type(self), *fields))
+        cls: Any = type(self)
+        return _algebra.view(self, _algebra.omit(cls, *fields))
 
     def model_dump(
         self, *, mode: Literal["python", "json"] = "python", include: Any = None, exclude: Any = None,

@@ -24,6 +24,7 @@ from ..store import TensorDictBase
 from ..store.entries._ragged import Elements
 
 T = TypeVar("T")
+B = TypeVar("B", bound=TensorClass)
 W = TypeVar("W")
 P = ParamSpec("P")
 PerElementGiven: TypeAlias = (

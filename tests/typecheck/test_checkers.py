@@ -139,7 +139,7 @@ def first(inputs: Inputs) -> Inputs:
 STRICT = """\
 import torch
 from torch import Tensor
-from tensorclass import PerElement, tensorclass
+from tensorclass import PerElement, produced, tensorclass
 from tensorclass.typing import Float32
 
 
@@ -165,10 +165,23 @@ class Scan:
 class Visit:
     user: User
     cost: Float32[Tensor, ""]
+
+
+@tensorclass
+class State:
+    x: Float32[Tensor, "3"]
+    hidden: Float32[Tensor, "3"] = produced()
+    sample: PerElement[str]
 """
 USED = """\
+from torch import nn
 from typing_extensions import assert_type
-from visits import Child, Scan, User, Visit
+from tensorclass import TensorClass, merge, omit, partial, pick
+from tensorclass.nn import TensorClassModule, TensorClassSequential
+from visits import Child, Scan, State, User, Visit
+
+encode = TensorClassModule(nn.Identity(), in_fields=State.x, out_fields=State.hidden)
+decode = TensorClassModule(nn.Identity(), in_fields=State.hidden, out_fields=State.hidden, update=True)
 
 
 def right(user: User, visit: Visit, scan: Scan, child: Child) -> list[str]:
@@ -181,6 +194,11 @@ def right(user: User, visit: Visit, scan: Scan, child: Child) -> list[str]:
     child.update(user)
     user.update(child)
     assert_type(user + user * 2 - 1 == user, User)
+    some: type[TensorClass] = Scan
+    print(merge(User, Scan), merge(User, Scan, State), pick(Visit, "cost"), omit(User, User.age), partial(some))
+    print(TensorClassSequential(encode, decode, input=State), {name: 1 for name in user.keys()})
+    assert_type({name: 1 for name, value in user.items()}, dict[str, int])
+    assert_type({name: 1 for name, value in user.items(True)}, dict[str | tuple[str, ...], int])
     return user.name.tolist()
 
 
@@ -198,6 +216,16 @@ def wrong(user: User, visit: Visit, scan: Scan) -> None:
     visit.pick("user", "price")  # wrong
     visit.pick("user.agee")  # wrong
     visit.apply(lambda x, y: x, 3)  # wrong
+    merge(User, dict)  # wrong
+    merge(User, "Scan")  # wrong
+    pick(3, "age")  # wrong
+    omit(user, "age")  # wrong
+    partial(int)  # wrong
+    user.pick(int)  # wrong
+    user.merge(visit, dict)  # wrong
+    user.extend(dict)  # wrong
+    user.extend({"cost": 3})  # wrong
+    TensorClassSequential(decode, encode, input=State)  # wrong
 """
 
 

@@ -202,7 +202,7 @@ def test_declared_bases(tmp_path):
 
 
 def test_references_with_strict_keys(tmp_path):
-    """A field that holds a tensor is a reference with its name, and a class says the names that it has."""
+    """A tensor field is a reference with its name, and a class says the names that the input of a pipeline has."""
     text = """
     from elsewhere import Other
     class A(TensorClass):
@@ -220,7 +220,7 @@ def test_references_with_strict_keys(tmp_path):
     assert '    made: _t.Field[Tensor, _Literal["made"]] = produced()\n' in found
     assert found.count("_t.Field[") == 3
     assert re.findall(r"def __delattr__\(self, name: (.+), /\)", found) == [
-        '_Literal["x", "made", "maybe", "note"]', '_Literal["x"]', "str",
+        '_Literal["x", "maybe", "note"]', '_Literal["x"]', "str",
     ]  # fmt: skip
     assert "_t.Field" not in stub(tmp_path, dedent(text))
 

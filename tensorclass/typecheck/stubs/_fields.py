@@ -33,6 +33,8 @@ class FieldLine:
     kw_only: bool = False
     stored: bool = True
     """False for an argument of only `__post_init__`."""
+    produced: bool = False
+    """Whether a module fills it in."""
 
 
 class Fields(NamedTuple):
@@ -150,12 +152,12 @@ def own_fields(types: Types, node: ast.ClassDef) -> Iterator[FieldLine]:
 
 def _field(types: Types, line: ast.AnnAssign, name: str, kw_only: bool, stored: bool) -> FieldLine:
     options: dict[str, ast.expr] = {}
-    default, init = line.value is not None, True
+    default, produced = line.value is not None, False
     if isinstance(line.value, ast.Call) and types.file.full_name(line.value) in SPECIFIERS:
         options = {keyword.arg: keyword.value for keyword in line.value.keywords if keyword.arg}
         default = bool({"default", "default_factory"} & options.keys())
-        init = types.file.full_name(line.value) != "tensorclass.produced"
+        produced = types.file.full_name(line.value) == SPECIFIERS[1]
     said = {key: value.value for key, value in options.items() if isinstance(value, ast.Constant)}
     reads, takes = types.read(line.annotation), types.read(line.annotation, given=True)
-    init, kw_only = init and bool(said.get("init", True)), bool(said.get("kw_only", kw_only))
-    return FieldLine(name, reads, takes, line, default, init, kw_only, stored)
+    init, kw_only = not produced and bool(said.get("init", True)), bool(said.get("kw_only", kw_only))
+    return FieldLine(name, reads, takes, line, default, init, kw_only, stored, produced)

@@ -52,7 +52,7 @@ BY_FIELD = (
     "def group_by(self, *keys: {keys}) -> dict[_Any, _Self]: ...",
     'def unique_by(self, *keys: {keys}, keep: _Literal["first", "last"] = ...) -> _Self: ...',
 )
-PICK = ("def pick(self, cls: type[_t.T], /) -> _t.T: ...", "def pick(self, /, *fields: {keys}) -> _Any: ...")
+PICK = ("def pick(self, cls: type[_t.B], /) -> _t.B: ...", "def pick(self, /, *fields: {keys}) -> _Any: ...")
 """Methods with field names as arguments. Paths in `pick` may have dots, and a reference has the type of its field."""
 QUOTED = re.compile(r'"(\w+)"')
 UPDATE = "def {name}(self, input_dict_or_td: {cls} | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ..."
@@ -173,7 +173,7 @@ def generated(module: Module, node: ast.ClassDef) -> Iterator[str]:
     for needed in IMPORTS:
         module.need(*needed)
     if module.stubs.strict_keys:
-        names = [f'"{field.name}"' for field in found.rows.values() if field.stored]
+        names = [f'"{field.name}"' for field in found.rows.values() if field.stored and not field.produced]
         yield _has(f"_Literal[{', '.join(names)}]" if names else "_t.Never")
     # If any string is a key, it may write any value, so value types are only useful with strict keys.
     writes = module.stubs.strict_keys and not module.stubs.declarations.is_frozen(module.file, node)
