@@ -32,10 +32,13 @@ def as_batch_size(size: Sequence[int] | int | None) -> torch.Size:
         return EMPTY
     if type(size) is list or type(size) is tuple:
         for n in size:
-            if type(n) is not int or n < 0 or _too_large(n):
+            if type(n) is not int or n < 0:
                 break
         else:
-            return torch.Size(size)
+            try:
+                return torch.Size(size)
+            except (ValueError, OverflowError, RuntimeError):
+                as_ints(size, "batch_size")  # raises: a size is too large
     result = torch.Size(as_ints(size, "batch_size"))
     if any(n < 0 for n in result):
         raise BatchSizeError(f"batch_size has no negative entries, got {list(result)}")

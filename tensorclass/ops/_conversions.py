@@ -422,9 +422,9 @@ class ConversionOps(ApplyOps):
         >>> TensorDict(a=torch.arange(2), b={"c": "text"}).to_dict(convert_tensors=True)
         {'a': [0, 1], 'b': {'c': 'text'}}
         """
-        solid = self if self._plain else unstacked(self) if tolist_first else self._solid()
         if not convert_tensors and not tolist_first:
-            return solid._plain_dict(retain_none)
+            return self._plain_dict(retain_none)
+        solid = self if self._plain else unstacked(self) if tolist_first else self._solid()
         if convert_tensors not in (True, False, "numpy"):
             raise ArgumentError(f"convert_tensors is True, False or 'numpy', got {convert_tensors!r:.200}")
 
@@ -439,14 +439,12 @@ class ConversionOps(ApplyOps):
 
     def _plain_dict(self, retain_none: bool) -> dict[str, Any]:
         """Nested dicts around the same tensors."""
-        rows = self._fields_and_gaps() if retain_none else self._entries()
-        rows = rows if type(rows) is dict else dict(rows)
-        for key, value in rows.items():
-            if type(value) is Tensor or value is None:
-                continue
+        solid = self._solid() if self._stacked else self
+        rows: dict[str, Any] = solid._fields_and_gaps() if retain_none and self._layered else solid._entries()
+        for key, value in () if solid._plain else rows.items():  # the flag is read after the copy
             if isinstance(value, ConversionOps):
                 rows[key] = value._plain_dict(retain_none)
-            else:
+            elif type(value) is not Tensor and value is not None:
                 rows[key] = plain(key, value, False, ConversionOps.to_dict)
         return rows
 

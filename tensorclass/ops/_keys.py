@@ -23,9 +23,8 @@ from ..core import (
     unravel_key_to_tuple,
 )
 from ..core._views import LeafTest
-from ..errors import KeySetError, MissingKeyError, StructureError
+from ..errors import KeySetError, KeyThroughLeafError, MissingKeyError, StructureError, UnknownFieldError
 from ._mapping import UNSET, MappingOps
-from ._reading import below as absent
 from ._stacks import LazyOps
 from ._undo import FLATTENED_KEYS, UNFLATTENED_KEYS
 
@@ -79,34 +78,39 @@ class KeyOps(LazyOps):
             flag(inplace=inplace, strict=strict, as_tensordict=as_tensordict)
         if self._stacked and not inplace:
             return self._untyped("select", *keys, strict=strict)
-        if not inplace:  # the common call: one lookup each
-            entries = self._entries()
-            found = {key: entries[key] for key in keys if type(key) is str and key in entries}
-            if len(found) == len(keys):
-                return self._laid({k: v if type(v) is Tensor else _shallow(v) for k, v in found.items()})
-        seen = self._entries() if inplace else None
-        source = self if strict else self._twin()  # a copy: other threads may write to it
-        result = self._relaid(source._taken([unravel_key_to_tuple(key) for key in keys], strict))
+        seen = self._entries()
+        result = self._laid(self._picked(seen, keys, strict))
         return self._adopt(result, seen) if inplace else result
 
-    def _taken(self, paths: Sequence[Path], strict: bool) -> list[tuple[Path, Any]]:
-        """The entries under some paths; for a path through a lazy stack, a stack of the selected entries."""
-        found: dict[Path, Any] = {}
-        stacks: dict[Path, tuple[Any, list[Path]]] = {}
-        for path in paths:
-            depth, stack = _stack_above(self, path)
-            if stack is not None:
-                stacks.setdefault(path[:depth], (stack, []))[1].append(path[depth:])
-            elif strict or path in self:
-                found[path] = _shallow(self._raw(path))
-        for path, (stack, below) in stacks.items():
-            try:
-                part = stack._untyped("select", *below, strict=strict)
-            except MissingKeyError as error:
-                raise absent((*path, error.key), error) from None
-            if part._outline():
-                found.setdefault(path, part)
-        return list(found.items())
+    def _picked(self, entries: dict[str, Any], keys: Sequence[Key], strict: bool) -> dict[str, Any]:
+        """Some of the entries, which were read before; nested containers are new."""
+        found: dict[str, Any] = {}
+        deeper: dict[str, list[Path]] = {}
+        for key in keys:
+            path = (key,) if type(key) is str else unravel_key_to_tuple(key)
+            name, below = path[0], path[1:]
+            value = entries.get(name, UNSET)
+            if below and isinstance(value, KeyOps):
+                found.setdefault(name, UNSET)  # for the order
+                deeper.setdefault(name, []).append(below)
+            elif below or value is UNSET:
+                value = self._raw(path) if strict else None  # raises, except for an absent optional field
+                if strict and below:  # another thread has just written it
+                    return self._picked(self._entries(), keys, strict)
+                found.update({name: value} if strict else {})
+            else:
+                found[name] = value if type(value) is Tensor else _shallow(value)
+        for name, paths in deeper.items():
+            if found[name] is UNSET:  # else it is selected as a whole
+                try:
+                    found[name] = KeyOps.select(entries[name], *paths, strict=strict)
+                except (MissingKeyError, KeyThroughLeafError, UnknownFieldError):
+                    for below in paths:
+                        self._raw((name, *below))  # raises with the whole path
+                    raise
+                if not found[name]._outline():
+                    del found[name]
+        return found
 
     def exclude(self, *keys: Key, inplace: bool = False) -> Any:
         """Exclude entries: a container without some of the entries. Absent keys are ignored.
@@ -115,23 +119,26 @@ class KeyOps(LazyOps):
         >>> list(TensorDict(a=1, b=2).exclude("a").keys())
         ['b']
         """
-        flag(inplace=inplace) if inplace is not False else None
-        seen = self._entries() if inplace else None
-        result = self._without([(key,) if type(key) is str else unravel_key_to_tuple(key) for key in keys])
-        return self._adopt(result, seen) if inplace else result
+        if inplace is False:
+            return self._without(keys)
+        seen = self._entries() if flag(inplace=inplace) and inplace else None
+        return self._without(keys) if seen is None else self._adopt(self._without(keys), seen)
 
-    def _without(self, paths: Sequence[Path]) -> Any:
+    def _without(self, keys: Sequence[Key]) -> Any:
         if self._stacked:
-            return self._untyped("exclude", *paths)
-        deeper = [path for path in paths if len(path) > 1]
+            return self._untyped("exclude", *keys)
+        deeper: list[Path] = []
         kept = self._entries()
-        for path in paths:
-            if len(path) == 1:
-                kept.pop(path[0], None)
-        for key, value in kept.items():
+        for key in keys:
+            path = key if type(key) is str else unravel_key_to_tuple(key)
+            if type(path) is tuple and len(path) > 1:
+                deeper.append(path)
+            else:
+                kept.pop(path if type(path) is str else path[0], None)
+        for name, value in kept.items():
             if type(value) is not Tensor and isinstance(value, KeyOps):
-                below = [path[1:] for path in deeper if path[0] == key] if deeper else ()
-                kept[key] = value._without(below) if below else value._twin()
+                below = [path[1:] for path in deeper if path[0] == name] if deeper else ()
+                kept[name] = value._without(below) if below else value._twin()
         return self._laid(kept)
 
     def rename_key_(self, old_key: Key, new_key: Key, safe: bool = False) -> Self:
@@ -260,13 +267,11 @@ class KeyOps(LazyOps):
             raise KeySetError("split_keys: a key is in more than one set")
         parts = []
         for paths in sets:
-            found = self._taken(paths, strict and default is UNSET)
-            part: Any = self._laid({})
+            part: Any = self._laid(self._picked(self._entries(), paths, strict and default is UNSET))
             if reproduce_struct:
-                part = MappingOps.empty(self, recurse=True)
-            lacking = [path for path in paths if path not in self]
-            for path, value in [*found, *[(path, default) for path in lacking if default is not UNSET]]:
-                MappingOps.set(part, path, value)
+                part = MappingOps.update(MappingOps.empty(self, recurse=True), part)
+            for path in paths if default is not UNSET else ():
+                MappingOps.setdefault(part, path, default)
             parts.append(part)
         rest = self._without(every)
         if not reproduce_struct:
@@ -368,18 +373,6 @@ def _flatten(node: TensorCollection, prefix: str, separator: str, is_leaf: Any, 
             raise KeySetError(f"flatten_keys: several keys would become `{here}`; choose another separator")
         else:
             flat[here] = value
-
-
-def _stack_above(source: Any, path: Path) -> tuple[int, Any]:
-    """The first lazy stack on the path of a nested entry, and its depth; it selects in its members."""
-    node = source
-    for depth, part in enumerate(path[:-1], 1):
-        node = node._outline().get(part)
-        if not isinstance(node, TensorCollection):
-            break
-        if node._stacked:
-            return depth, node
-    return 0, None
 
 
 def _shallow(value: Any) -> Any:

@@ -322,7 +322,7 @@ class MappingOps(ReadingOps):
         >>> sorted(data.keys())
         ['a', 'b']
         """
-        source = both(input_dict_or_td, kwargs)
+        source = both(input_dict_or_td, kwargs) if kwargs or input_dict_or_td is None else input_dict_or_td
         if not (clone is inplace is non_blocking is update_batch_size is ignore_lock is False):
             flag(clone=clone, inplace=inplace, non_blocking=non_blocking, ignore_lock=ignore_lock)
             flag(update_batch_size=update_batch_size)
@@ -506,6 +506,8 @@ def _below(prefix: Path, error: Any) -> Exception:
 
 def items_of(source: Any) -> list[tuple[Any, Any]]:
     """A snapshot of the top-level pairs of a mapping or a container; objects of a container are wrapped."""
+    if type(source) is dict:  # a failing isinstance check of a mapping takes longer
+        return list(source.items())
     if isinstance(source, TensorCollection):
         return [(key, _as_entry(value)) for key, value in source._entries().items()]
     if isinstance(source, Mapping):

@@ -206,11 +206,16 @@ def any_tracked(leaves: Sequence[Tensor]) -> bool:
 
 def all_begin_with(size: torch.Size, values: dict[Any, Any]) -> bool:
     """Whether all keys are plain strings and all values plain tensors whose leading dims are the batch size."""
-    dims = len(size)
+    dims, last = len(size), None
     try:
         for key, value in values.items():
-            if type(key) is not str or type(value) is not Tensor or value.shape[:dims] != size:
+            if type(key) is not str or type(value) is not Tensor:
                 return False
+            shape = value.shape
+            if shape != last:  # most shapes are that of the entry before
+                if shape[:dims] != size:
+                    return False
+                last = shape
         return True
     except RuntimeError:  # the shape of a strided nested tensor can't be read
         return False

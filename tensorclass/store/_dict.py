@@ -142,11 +142,15 @@ class TensorDict(TensorDictBase):
         self._names = None if names is None else check_names(names, len(self._batch_size))
         self._lock, self._data, self._plain = None, {}, True
         entries = kwargs if source is None else source
-        size, ndim, once = self._batch_size, len(self._batch_size), False
+        size, data, device, last, once = self._batch_size, self._data, self._device, None, False
+        ndim = len(size)
         try:
             for key, value in items_of(entries):
-                if type(value) is Tensor and type(key) is str and self._device is None and value.shape[:ndim] == size:
-                    self._data[key] = value
+                if (
+                    type(value) is Tensor and type(key) is str and device is None
+                    and ((shape := value.shape) == last or shape[:ndim] == size)
+                ):  # fmt: skip
+                    data[key], last = value, shape
                 elif type(key) is str:
                     self._put(key, self._check(key, value))
                 else:
@@ -416,7 +420,7 @@ class TensorDict(TensorDictBase):
         if self._plain and not only_tensors(values):
             self._plain = False  # before the write: readers copy the dict first
         at_once(self._data, values)
-        note_write(self)
+        note_write(self) if self._lock is not None else None
 
     def _swap_in(self, entries: dict[str, Any], seen: dict[str, Any]) -> None:
         self._plain = self._plain and only_tensors(entries)
@@ -468,7 +472,8 @@ class TensorDict(TensorDictBase):
         """A mapping becomes a container, numbers become a tensor, a list of objects becomes one object per element."""
         try:
             if isinstance(value, Mapping):
-                return self._check_child(key, TensorDict(value, batch_size=self._batch_size, device=self._device))
+                made = TensorDict(value, self._batch_size, self._device)
+                return made if self._names is None else named_like(made, self._names, key)
             tensor: Any = stacked(value)  # None unless a list or tuple
         except RecursionError:
             raise too_deep(key) from None

@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor
 
-from ...core import Path
+from ...core import Path, TensorCollection
 from ...ops._lengths import Ragged
 from ._ragged import RaggedTensor
 from ._rows import Held, Rows
@@ -87,7 +87,10 @@ def has_rows(value: object, size: torch.Size) -> TypeGuard[Tensor]:
 
 def only_tensors(entries: Mapping[str, Any]) -> bool:
     """Whether all entries are plain tensors, without special rules."""
-    return all([type(v) is Tensor or (isinstance(v, Tensor) and not is_jagged(v)) for v in entries.values()])
+    for v in entries.values():
+        if type(v) is not Tensor and (isinstance(v, TensorCollection) or not isinstance(v, Tensor) or is_jagged(v)):
+            return False
+    return True
 
 
 def over(value: Any) -> NestedEntry:
