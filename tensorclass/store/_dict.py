@@ -249,8 +249,9 @@ class TensorDict(TensorDictBase):
             return self if write else self._of(data, self._batch_size, self._device, self._names, True)
         if whole and len(found) != len(data):
             return None
-        for key in data if whole else found:
-            leaf, source = data.get(key, _ABSENT), found.get(key, _ABSENT)
+        level = not given and self._batch_size == other._batch_size
+        for key, value in (data if whole else found).items():
+            leaf, source = (value, found.get(key, _ABSENT)) if whole else (data.get(key, _ABSENT), value)
             if type(leaf) is Tensor and type(source) is Tensor:
                 mine.append(leaf)
                 theirs.append(source)
@@ -261,12 +262,14 @@ class TensorDict(TensorDictBase):
                 inner, partner = (leaf._store, source._store) if bare else (leaf, source)  # type: ignore[attr-defined,union-attr]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
                 if bare and type(partner) is not type(inner):
                     return None
-                if not given and leaf is not source and not same_tail(self, inner, other, partner):
+                alike = given or leaf is source or (level and inner._batch_size == partner._batch_size)
+                if not (alike or same_tail(self, inner, other, partner)):
                     return None
                 twin = inner._beside(partner, mine, theirs, write, whole)
                 if twin is None:
                     return None
-                data[key] = leaf._wrap(twin) if bare else twin  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
+                if not write:
+                    data[key] = leaf._wrap(twin) if bare else twin  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
             elif not same_atom(leaf, source):
                 return None
         return self if write else self._of(data, self._batch_size, self._device, self._names, plain)
@@ -473,7 +476,7 @@ class TensorDict(TensorDictBase):
         try:
             if isinstance(value, Mapping):
                 made = TensorDict(value, self._batch_size, self._device)
-                return made if self._names is None else named_like(made, self._names, key)
+                return made if made._plain and self._names is None else self._check_child(key, made)
             tensor: Any = stacked(value)  # None unless a list or tuple
         except RecursionError:
             raise too_deep(key) from None
