@@ -117,8 +117,8 @@ class InplaceOps(IndexOps):
         sources: list[Tensor] = []
         if self._beside(source, targets, sources, "whole", whole) is None:
             return False
-        declared = not given and source._batch_size == self._batch_size and self._is_rigid()  # pyright: ignore[reportAttributeAccessIssue]  # a container
-        return copied_alike(targets, sources, declared, non_blocking, holder=None if self._stacked else store_of(self))
+        declared = self._layered and not given and source._batch_size == self._batch_size and self._is_rigid()  # pyright: ignore[reportAttributeAccessIssue]  # a container
+        return copied_alike(targets, sources, declared, non_blocking, holder=store_of(self))
 
     def _update_in_place(self, values: Mapping[Any, Any], non_blocking: bool) -> Self:
         return InplaceOps.update_(self, values, non_blocking=non_blocking)

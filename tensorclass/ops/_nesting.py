@@ -98,7 +98,6 @@ def _merge(found: dict[str, Any], key: str, value: Any, path: Path) -> None:
 
 def build(cls: Any, entries: Mapping[str, Any], size: torch.Size, device: torch.device | None, path: Path = ()) -> Any:
     """An untyped container from nested dicts; with batch dims, a Python number stays a number."""
-    empty = cls._from_entries({}, size, device, None)
     ndim = len(size)
     found: dict[str, Any] = {}
     for key, value in entries.items():
@@ -112,7 +111,7 @@ def build(cls: Any, entries: Mapping[str, Any], size: torch.Size, device: torch.
         elif ndim and isinstance(value, (bool, int, float, complex, np.generic)):
             found[key] = value
         else:
-            found[key] = _checked(empty, key, value, path)
+            found[key] = _checked(cls._from_entries({}, size, device, None), key, value, path)
     return cls._from_entries(found, size, device, None)
 
 

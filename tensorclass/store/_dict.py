@@ -39,7 +39,7 @@ from ..ops._mapping import items_of, require_once
 from ..ops._nesting import build, nested_entries
 from ..ops._operands import Layout
 from ..ops._reading import ReadingOps
-from ..ops._steps import KnownWrite
+from ..ops._steps import KnownWrite, all_begin_with
 from ._consolidate import block_of, has_own_storage, hollow, restore
 from ._fitting import Replaced, at_once, below, fits, mismatch, missing, named_like, same_tail, within
 from ._relaid import Relaid as Relaid
@@ -73,7 +73,9 @@ class TensorDictBase(Relaid):
         cls, entries: Mapping[Any, Any], size: torch.Size | None, device: torch.device | None, batch_dims: int | None
     ) -> Any:
         dense = cls if issubclass(cls, TensorDict) else TensorDict
-        result = build(dense, nested_entries(entries), as_batch_size(size), device)
+        size, flat = as_batch_size(size), dict(entries) if type(entries) is dict and device is None else {}
+        plain = flat and all_begin_with(size, flat)
+        result = dense._of(flat, size, None, None, True) if plain else build(dense, nested_entries(entries), size, device)
         return result if batch_dims is None else ApplyOps.auto_batch_size_(result, batch_dims)
 
     @classmethod

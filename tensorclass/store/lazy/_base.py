@@ -20,6 +20,7 @@ from ...core._locks import Owners, changed
 from ...core._pytree import new_object
 from ...errors import ArgumentError, BatchSizeError, StructureError
 from ...ops._operands import Layout
+from ...ops._steps import KnownWrite
 from .._dict import TensorDict, TensorDictBase
 from ..entries._nodes import Node
 from . import _entries as entries
@@ -31,8 +32,8 @@ class LazyBase(TensorDictBase):
     """The primitives. The leaves are those of the members, member by member; for batch operations, the stack itself."""
 
     __slots__ = (
-        "__weakref__", "_dim_name", "_equality", "_joiner", "_lock", "_members", "_origin", "_template", "_undo",
-        "hook_in", "hook_out", "stack_dim",
+        "__weakref__", "_dim_name", "_equality", "_joiner", "_known_write", "_lock", "_members", "_origin",
+        "_template", "_undo", "hook_in", "hook_out", "stack_dim",
     )  # fmt: skip
 
     _stacked: ClassVar[bool] = True
@@ -45,6 +46,7 @@ class LazyBase(TensorDictBase):
     _lock: Owners | None
     _undo: list[Any]
     _origin: Any
+    _known_write: KnownWrite
     _equality: bool | None
     stack_dim: int
     hook_in: Hook
@@ -306,7 +308,8 @@ class LazyBase(TensorDictBase):
 
     def _require_unlocked(self, what: str, key: str | None = None) -> None:
         """Structural writes reach the members, so check these as well."""
-        super()._require_unlocked(what, key)
+        if self._lock is not None:
+            super()._require_unlocked(what, key)
         for member in self._members:
             member._require_unlocked(what, key)
 

@@ -47,11 +47,10 @@ class LazyWrites(LazyBase):
         if isinstance(value, Shares):
             return value
         value = value if self.hook_in is None else self.hook_in(value)
-        shares, members = self._cut_value(key, value), self._members
-        if type(value) is Tensor and not value.is_nested:  # already split by members
-            free = [type(member) is TensorDict and member._device is None for member in members]
-            if False not in free:
-                return Shares(shares)
+        plain, members = type(value) is Tensor and not value.is_nested, self._members
+        shares = self._cut_tensor(key, value) if plain else self._cut_value(key, value)
+        if plain and False not in [type(member) is TensorDict and member._device is None for member in members]:
+            return Shares(shares)  # already split by members
         return Shares([member._check(key, share) for member, share in zip(members, shares, strict=True)])
 
     def _check_members(
