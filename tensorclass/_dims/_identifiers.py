@@ -20,5 +20,5 @@ def why_no_name(name: object) -> str:
         return "a name is made of letters, digits and `_`, and begins with no digit"
     if iskeyword(name):
         return f"`{name}` is a keyword of Python"
-    read = normalize("NFKC", name)
+    read = name if name.isascii() else normalize("NFKC", name)
     return "" if read == name else f"Python reads it as `{read}`, which is another text: write that one"

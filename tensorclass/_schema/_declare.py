@@ -36,22 +36,21 @@ class Row:
         return _plain(self).replace(kind="pending", produced=self.info.produced)
 
 
-def make_field(row: Row, annotation: Any, owner: type) -> FieldSpec:
+def make_field(row: Row, annotation: Any, parsed: Parsed | None) -> FieldSpec:
     """Make the record of a field.
 
     Args:
         row: The line of the class body.
         annotation: The evaluated annotation.
-        owner: The class.
+        parsed: Its content; None for an `InitVar`.
 
     Raises:
         WrongDeclaration: if annotation, default and options don't fit together.
     """
-    if row.init_var:
+    if parsed is None:
         return _plain(row).replace(kind="init_var", annotation=annotation, declared=annotation)
-    parsed = parse_annotation(annotation, owner)
-    spec = apply_parsed(_plain(row), annotation, parsed)
-    spec = spec.replace(join=join_policy(parsed, row.info.join), produced=row.info.produced)
+    join = join_policy(parsed, row.info.join)
+    spec = apply_parsed(_plain(row), annotation, parsed, join=join, produced=row.info.produced)
     check_fill(spec)
     default = check_default(spec)
     return spec if default is spec.default else spec.replace(default=default)
@@ -67,13 +66,13 @@ def _plain(row: Row) -> FieldSpec:
     )  # fmt: skip
 
 
-def apply_parsed(spec: FieldSpec, declared: Any, parsed: Parsed) -> FieldSpec:
+def apply_parsed(spec: FieldSpec, declared: Any, parsed: Parsed, **more: Any) -> FieldSpec:
     """The field with another annotation.
 
     Raises:
         WrongDeclaration: for constraints that it can't have.
     """
-    changed = spec.replace(declared=declared, **vars(parsed))
+    changed = spec.replace(declared=declared, **vars(parsed), **more)
     check_constraints(changed)
     return changed
 

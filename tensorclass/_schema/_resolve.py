@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, get_origin
 
 from ..errors import Problem, SchemaError, did_you_mean
-from ._annotations import WrongDeclaration, is_tensorclass
+from ._annotations import Parsed, WrongDeclaration, is_tensorclass, parse_annotation
 from ._declare import Row, check_argument, make_field, substitute_field
 from ._fields import MISSING, FieldInfo, as_field_info
 from ._narrow import DimMap, redeclared, widening
@@ -151,18 +151,23 @@ class _Body:
 
     def _own(self, final: bool) -> Fields:
         found: Fields = {}
+        known: dict[Any, tuple[Any, Parsed]] = {}  # many fields have the same annotation
         for row in self.rows:
-            spec = self._read(row, final)
+            spec = self._read(row, final, known)
             if spec is not None:
                 found[row.name] = spec
         return found
 
-    def _read(self, row: Row, final: bool) -> FieldSpec | None:
+    def _read(self, row: Row, final: bool, known: dict[Any, tuple[Any, Parsed]]) -> FieldSpec | None:
+        key = row.annotation if isinstance(row.annotation, str) else id(row.annotation)  # the row keeps it alive
         try:
-            annotation = self.scope.evaluate(row.annotation)
+            annotation, parsed = known.get(key) or (self.scope.evaluate(row.annotation), None)
             if isinstance(annotation, dataclasses.InitVar):
                 annotation, row = annotation.type, dataclasses.replace(row, init_var=True)
-            return make_field(row, annotation, self.cls)
+            if parsed is None and not row.init_var:
+                parsed = parse_annotation(annotation, self.cls)
+                known[key] = annotation, parsed
+            return make_field(row, annotation, parsed)
         except NameError as error:
             if not final:
                 return row.pending()

@@ -74,8 +74,10 @@ class TensorDictBase(Relaid):
     ) -> Any:
         dense = cls if issubclass(cls, TensorDict) else TensorDict
         size, flat = as_batch_size(size), dict(entries) if type(entries) is dict and device is None else {}
-        plain = flat and all_begin_with(size, flat)
-        result = dense._of(flat, size, None, None, True) if plain else build(dense, nested_entries(entries), size, device)
+        if flat and all_begin_with(size, flat):
+            result = dense._of(flat, size, None, None, True)
+        else:
+            result = build(dense, nested_entries(entries), size, device)
         return result if batch_dims is None else ApplyOps.auto_batch_size_(result, batch_dims)
 
     @classmethod
