@@ -71,12 +71,17 @@ def _beyond(value: Any, most: float) -> bool:
 _INFINITE: Final = float("inf")
 
 
+def fits(leaf: Tensor, value: Any) -> bool:
+    """Whether a tensor is contiguous and can hold a number exactly; False if in doubt."""
+    dtype, kind = leaf.dtype, type(value)
+    if kind not in NUMBERS or not -_EXACT < value < _EXACT or dtype not in _WIDE or not leaf.is_contiguous():
+        return False
+    return kind is not float or dtype.is_floating_point
+
+
 def takes(leaf: Tensor, value: Any) -> bool:
     """Whether a tensor is surely writable and can hold a number exactly; False if in doubt."""
-    dtype = leaf.dtype
-    if type(value) not in NUMBERS or not -_EXACT < value < _EXACT or dtype not in _WIDE:
-        return False
-    if (type(value) is float and not dtype.is_floating_point) or leaf.requires_grad or not leaf.is_contiguous():
+    if not fits(leaf, value) or leaf.requires_grad:
         return False
     if is_dynamo_compiling():
         return True
