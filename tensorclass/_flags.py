@@ -138,7 +138,6 @@ def _asking(function: Any, every: bool) -> Any:
     known = None if code.co_flags & CO_VARKEYWORDS else frozenset(named)
     placed = [(at, name) for at, name in enumerate(named[: code.co_argcount]) if name in kinds]
     most = sys.maxsize if code.co_flags & CO_VARARGS else code.co_argcount
-    least = min([most, *[at for at, _ in placed]])
 
     @wraps(function)
     def asking(*args: Any, **kwargs: Any) -> Any:
@@ -149,7 +148,7 @@ def _asking(function: Any, every: bool) -> Any:
                 kinds[name][0](**{name: value})
         if len(args) > most:
             raise _too_many(function, args, most)
-        for at, name in placed if len(args) > least else ():
+        for at, name in placed if placed and len(args) > placed[0][0] else ():
             if at < len(args) and not (args[at] is None and kinds[name][1]):
                 kinds[name][0](**{name: args[at]})
         return function(*args, **kwargs)

@@ -156,12 +156,8 @@ class InitBuilder:
         ordered = ([sizer] if sizer else []) + [s for s in self.fields if s is not sizer]
         if not all(self._emit_field(spec) for spec in ordered):
             return False
-        whole = [len(self.fields)] == [len(names) for names in self.alike.values()]
-        if whole:  # the names of all fields once more would take long to compile
-            self._emit_data()
-        self._emit_alike("_data.values()" if whole else None)
-        if not whole:
-            self._emit_data()
+        self._emit_data()
+        self._emit_alike()
         return True
 
     def _needs_more(self) -> bool:
@@ -238,14 +234,17 @@ class InitBuilder:
         else:
             self.alike.setdefault(check, []).append(spec.name)
 
-    def _emit_alike(self, values: str | None) -> None:
-        """Emit one loop over many fields with the same check: a line for each would increase compile time."""
+    def _emit_alike(self) -> None:
+        """Emit one loop over many fields with the same check: a line for each would increase compile time.
+
+        So would the names of all fields once more.
+        """
         for check, names in self.alike.items():
             if len(names) < WIDE:
                 self.lines += [f"if {check.format(name)}: break" for name in names]
             else:
-                loop = f"for _v in {values or '(' + ', '.join(names) + ')'}:"
-                self.lines += ["_alike = False", loop, f"    if {check.format('_v')}: break"]
+                values = "_data.values()" if len(names) == len(self.fields) else f"({', '.join(names)})"
+                self.lines += ["_alike = False", f"for _v in {values}:", f"    if {check.format('_v')}: break"]
                 self.lines += ["else: _alike = True", "if not _alike: break"]
 
     def _target(self, shape: list[str]) -> str:

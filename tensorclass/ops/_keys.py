@@ -43,20 +43,16 @@ class KeyOps(LazyOps):
 
     def _relaid(self, leaves: Sequence[tuple[Path, Any]]) -> Any:
         """An untyped container with the same batch size from paths and values; nested containers are new."""
-        result: Any = self._laid({})
+        found: dict[str, Any] = {}
+        deeper: dict[str, list[tuple[Path, Any]]] = {}
         for path, value in leaves:
-            node = result
-            mine: Any = self
-            for part in path[:-1]:
-                mine = mine._live().get(part) if isinstance(mine, TensorCollection) else None
-                child = node._live().get(part)
-                if child is None:
-                    source = mine if isinstance(mine, TensorCollection) else self
-                    child = source._bare(source._batch_size, source._names)
-                    node._put(part, child)
-                node = child
-            node._put(path[-1], value)
-        return result
+            found[path[0]] = value
+            if len(path) > 1:
+                deeper.setdefault(path[0], []).append((path[1:], value))
+        for name, rows in deeper.items():
+            mine = self._live().get(name)
+            found[name] = (mine if isinstance(mine, KeyOps) else self)._relaid(rows)
+        return self._laid(found)
 
     def select(self, *keys: Key, inplace: bool = False, strict: bool = True, as_tensordict: bool = False) -> Any:
         """Select entries: a container with some of the entries, around the same tensors.
@@ -93,12 +89,11 @@ class KeyOps(LazyOps):
             if below and isinstance(value, KeyOps):
                 found.setdefault(name, UNSET)  # for the order
                 deeper.setdefault(name, []).append(below)
-            elif below or value is UNSET:
-                value = self._raw(path) if strict else None  # raises, except for an absent optional field
-                if strict and below:  # another thread has just written it
+            elif strict and (below or value is UNSET):
+                found[name] = self._raw(path)  # raises, except for an absent optional field
+                if below:  # another thread has just written it
                     return self._picked(self._entries(), keys, strict)
-                found.update({name: value} if strict else {})
-            else:
+            elif not below and value is not UNSET:
                 found[name] = value if type(value) is Tensor else _shallow(value)
         for name, paths in deeper.items():
             if found[name] is UNSET:  # else it is selected as a whole
@@ -119,9 +114,7 @@ class KeyOps(LazyOps):
         >>> list(TensorDict(a=1, b=2).exclude("a").keys())
         ['b']
         """
-        if inplace is False:
-            return self._without(keys)
-        seen = self._entries() if flag(inplace=inplace) and inplace else None
+        seen = self._entries() if inplace is not False and flag(inplace=inplace) and inplace else None
         return self._without(keys) if seen is None else self._adopt(self._without(keys), seen)
 
     def _without(self, keys: Sequence[Key]) -> Any:
@@ -130,11 +123,11 @@ class KeyOps(LazyOps):
         deeper: list[Path] = []
         kept = self._entries()
         for key in keys:
-            path = key if type(key) is str else unravel_key_to_tuple(key)
-            if type(path) is tuple and len(path) > 1:
+            path = (key,) if type(key) is str else unravel_key_to_tuple(key)
+            if len(path) > 1:
                 deeper.append(path)
             else:
-                kept.pop(path if type(path) is str else path[0], None)
+                kept.pop(path[0], None)
         for name, value in kept.items():
             if type(value) is not Tensor and isinstance(value, KeyOps):
                 below = [path[1:] for path in deeper if path[0] == name] if deeper else ()
@@ -219,8 +212,8 @@ class KeyOps(LazyOps):
         """
         if self._stacked and not inplace:
             return self._untyped("unflatten_keys", separator)
-        tree: dict[str, Any] = {}
-        levels: dict[str, dict[str, Any]] = {}
+        tree = _Level()
+        levels: dict[str, _Level] = {}
         seen = self._entries()
         for key, value in seen.items():
             outer, cut, last = key.rpartition(separator)
@@ -231,18 +224,13 @@ class KeyOps(LazyOps):
                 raise _twice(key.split(separator))
             if type(value) is not Tensor and isinstance(value, KeyOps):
                 value = KeyOps.unflatten_keys(value, separator)
-            node[last] = value if type(value) is not dict else _Held(value)
+            node[last] = value
         result = self._grown(tree)
         return self._adopt(result, seen) if inplace else result
 
-    def _grown(self, tree: dict[str, Any]) -> Any:
-        """An untyped container around nested dicts of entries, which it owns from now on."""
-        for key, value in tree.items():
-            if type(value) is dict:
-                tree[key] = self._grown(value)
-            elif type(value) is _Held:
-                tree[key] = value.entry
-        return self._laid(tree)
+    def _grown(self, tree: _Level) -> Any:
+        """An untyped container of the entries of a level and the levels below."""
+        return self._laid({key: self._grown(v) if type(v) is _Level else v for key, v in tree.items()})
 
     def split_keys(
         self, *key_sets: Sequence[Key], inplace: bool = False, default: Any = UNSET, strict: bool = True,
@@ -339,22 +327,17 @@ class KeyOps(LazyOps):
         return result
 
 
-class _Held:
-    """Wraps an entry that is itself a dict rather than a level of the tree."""
-
-    __slots__ = ("entry",)
-
-    def __init__(self, entry: dict[Any, Any]) -> None:
-        self.entry = entry
+class _Level(dict[str, Any]):
+    """A level of a tree; a plain dict in it is an entry."""
 
 
-def _level(tree: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
-    """The dict at a path, created if absent."""
+def _level(tree: _Level, path: Sequence[str]) -> _Level:
+    """The level at a path, created if absent."""
     for depth, part in enumerate(path, 1):
         if part not in tree:
-            tree[part] = {}
+            tree[part] = _Level()
         tree = tree[part]
-        if type(tree) is not dict:
+        if type(tree) is not _Level:
             raise _twice(path[:depth])
     return tree
 

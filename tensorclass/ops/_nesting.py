@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..core import Path, TensorCollection, join_path, unravel_key_to_tuple
 from ..errors import BatchSizeError, StructureError, too_deep
+from ._steps import all_begin_with
 
 PositionNames: TypeAlias = "Callable[[int], list[str]]"
 
@@ -98,6 +99,8 @@ def _merge(found: dict[str, Any], key: str, value: Any, path: Path) -> None:
 
 def build(cls: Any, entries: Mapping[str, Any], size: torch.Size, device: torch.device | None, path: Path = ()) -> Any:
     """An untyped container from nested dicts; with batch dims, a Python number stays a number."""
+    if type(entries) is dict and device is None and all_begin_with(size, entries):
+        return cls._from_entries(entries, size, None, None)  # its own from now on
     ndim = len(size)
     found: dict[str, Any] = {}
     for key, value in entries.items():

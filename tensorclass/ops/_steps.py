@@ -211,11 +211,9 @@ def all_begin_with(size: torch.Size, values: dict[Any, Any]) -> bool:
         for key, value in values.items():
             if type(key) is not str or type(value) is not Tensor:
                 return False
-            shape = value.shape
-            if shape != last:  # most shapes are that of the entry before
-                if shape[:dims] != size:
-                    return False
-                last = shape
+            if (shape := value.shape) != last and shape[:dims] != size:  # most shapes are that of the entry before
+                return False
+            last = shape
         return True
     except RuntimeError:  # the shape of a strided nested tensor can't be read
         return False

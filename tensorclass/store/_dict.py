@@ -39,7 +39,7 @@ from ..ops._mapping import items_of, require_once
 from ..ops._nesting import build, nested_entries
 from ..ops._operands import Layout
 from ..ops._reading import ReadingOps
-from ..ops._steps import KnownWrite, all_begin_with
+from ..ops._steps import KnownWrite
 from ._consolidate import block_of, has_own_storage, hollow, restore
 from ._fitting import Replaced, at_once, below, fits, mismatch, missing, named_like, same_tail, within
 from ._relaid import Relaid as Relaid
@@ -73,11 +73,7 @@ class TensorDictBase(Relaid):
         cls, entries: Mapping[Any, Any], size: torch.Size | None, device: torch.device | None, batch_dims: int | None
     ) -> Any:
         dense = cls if issubclass(cls, TensorDict) else TensorDict
-        size, flat = as_batch_size(size), dict(entries) if type(entries) is dict and device is None else {}
-        if flat and all_begin_with(size, flat):
-            result = dense._of(flat, size, None, None, True)
-        else:
-            result = build(dense, nested_entries(entries), size, device)
+        result = build(dense, nested_entries(entries), as_batch_size(size), device)
         return result if batch_dims is None else ApplyOps.auto_batch_size_(result, batch_dims)
 
     @classmethod
@@ -150,10 +146,8 @@ class TensorDict(TensorDictBase):
         ndim = len(size)
         try:
             for key, value in items_of(entries):
-                if (
-                    type(value) is Tensor and type(key) is str and device is None
-                    and ((shape := value.shape) == last or shape[:ndim] == size)
-                ):  # fmt: skip
+                plain = type(value) is Tensor and type(key) is str and device is None
+                if plain and ((shape := value.shape) == last or shape[:ndim] == size):
                     data[key], last = value, shape
                 elif type(key) is str:
                     self._put(key, self._check(key, value))
@@ -264,10 +258,8 @@ class TensorDict(TensorDictBase):
                     return None
                 bare = leaf._layered and not (write or given)  # else its class says whether it is frozen
                 inner, partner = (leaf._store, source._store) if bare else (leaf, source)  # type: ignore[attr-defined,union-attr]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
-                if bare and type(partner) is not type(inner):
-                    return None
                 alike = given or leaf is source or (level and inner._batch_size == partner._batch_size)
-                if not (alike or same_tail(self, inner, other, partner)):
+                if (bare and type(partner) is not type(inner)) or not (alike or same_tail(self, inner, other, partner)):
                     return None
                 twin = inner._beside(partner, mine, theirs, write, whole)
                 if twin is None:
