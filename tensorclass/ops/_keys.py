@@ -23,7 +23,7 @@ from ..core import (
     unravel_key_to_tuple,
 )
 from ..core._views import LeafTest
-from ..errors import KeySetError, KeyThroughLeafError, MissingKeyError, StructureError, UnknownFieldError
+from ..errors import KeySetError, KeyThroughLeafError, MissingKeyError, StructureError
 from ._mapping import UNSET, MappingOps
 from ._stacks import LazyOps
 from ._undo import FLATTENED_KEYS, UNFLATTENED_KEYS
@@ -99,7 +99,7 @@ class KeyOps(LazyOps):
             if found[name] is UNSET:  # else it is selected as a whole
                 try:
                     found[name] = KeyOps.select(entries[name], *paths, strict=strict)
-                except (MissingKeyError, KeyThroughLeafError, UnknownFieldError):
+                except (MissingKeyError, KeyThroughLeafError):
                     for below in paths:
                         self._raw((name, *below))  # raises with the whole path
                     raise
@@ -124,7 +124,7 @@ class KeyOps(LazyOps):
         kept = self._entries()
         for key in keys:
             path = (key,) if type(key) is str else unravel_key_to_tuple(key)
-            if len(path) > 1:
+            if path[1:]:
                 deeper.append(path)
             else:
                 kept.pop(path[0], None)

@@ -258,7 +258,7 @@ class TensorDict(TensorDictBase):
                     return None
                 bare = leaf._layered and not (write or given)  # else its class says whether it is frozen
                 inner, partner = (leaf._store, source._store) if bare else (leaf, source)  # type: ignore[attr-defined,union-attr]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
-                alike = given or leaf is source or (level and inner._batch_size == partner._batch_size)
+                alike = given or leaf is source or (level and inner._batch_size == partner._batch_size)  # type: ignore[union-attr]  # pyright: ignore[reportAttributeAccessIssue]  # if not given
                 if (bare and type(partner) is not type(inner)) or not (alike or same_tail(self, inner, other, partner)):
                     return None
                 twin = inner._beside(partner, mine, theirs, write, whole)

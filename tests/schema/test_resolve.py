@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import sys
 import types
@@ -67,6 +68,24 @@ def test_redeclared_fields_keep_their_place():
     assert lines(Child.__tensorclass_schema__) == [
         'image: Float["c h w"]', 'mask: Float32["h w"]', "name: str | None", 'label: Int64[""]',
     ]  # fmt: skip
+
+
+def test_annotations_that_repeat_are_those_of_each_field():
+    """As objects, as text and as an `InitVar`; each field keeps its own default, and each wrong one is reported."""
+    shared: Any = Float32[Tensor, "h w"]
+    given = {"a": shared, "b": shared, "e": dataclasses.InitVar[int], "f": shared, "c": "int | None", "d": "int | None"}
+    options = {"c": 1, "d": None, "f": field(join="pad", fill=2.0)}
+    schema = build_schema(declare(type("Repeated", (), {"__annotations__": given, "__module__": __name__, **options})))
+    assert lines(schema) == [
+        'a: Float32["h w"]', 'b: Float32["h w"]', 'f: Float32["h w"]', "c: int | None", "d: int | None",
+    ]  # fmt: skip
+    assert [schema.fields[name].default for name in "cd"] == [1, None]
+    assert [schema.fields[name].join for name in "abf"] == ["stack", "stack", "pad"]
+    wrong = {"a": Float32[Tensor, "h w"] | int}
+    wrong["b"] = wrong["a"]
+    with pytest.raises(SchemaError) as caught:
+        build_schema(type("Wrong", (), {"__annotations__": wrong}))
+    assert [problem.path for problem in caught.value.problems] == ["a", "b"]
 
 
 def test_a_narrowed_dim_reaches_inherited_fields():
