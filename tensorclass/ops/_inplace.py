@@ -43,7 +43,7 @@ from ._levels import by_level
 from ._mapping import MappingOps, foreach_is_safe, require_once, wanted_paths
 from ._steps import Copy as Copy
 from ._steps import apart, carry_out, copied, copied_alike
-from ._writable import NUMBERS, as_source, fits, rank, require_writable, scalar_like, takes
+from ._writable import NUMBERS, as_source, filled, rank, require_writable, scalar_like, takes
 
 
 @flags
@@ -150,12 +150,8 @@ class InplaceOps(IndexOps):
                 self._refuse_frozen("write in place", key)
             entries = self._live()
             leaf = entries.get(key) if entries is self._live() else None  # otherwise entries are copies
-            if type(leaf) is Tensor and fits(leaf, value):
-                try:
-                    leaf.fill_(value)
-                    return self
-                except RuntimeError:  # of tensors that torch can't write; nothing was written
-                    pass
+            if type(leaf) is Tensor and filled(leaf, value):
+                return self
         entry = self._read(unravel_key_to_tuple(key))
         if isinstance(entry, TensorCollection):
             self._refuse_frozen("fill_", "")

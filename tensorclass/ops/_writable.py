@@ -71,7 +71,15 @@ def _beyond(value: Any, most: float) -> bool:
 _INFINITE: Final = float("inf")
 
 
-def fits(leaf: Tensor, value: Any) -> bool:
+def filled(leaf: Tensor, value: Any) -> bool:
+    """Fill a tensor that can hold a number exactly; if in doubt, or if torch refuses, write nothing, return False."""
+    try:
+        return _fits(leaf, value) and leaf.fill_(value) is leaf
+    except RuntimeError:
+        return False
+
+
+def _fits(leaf: Tensor, value: Any) -> bool:
     """Whether a tensor is contiguous and can hold a number exactly; False if in doubt."""
     dtype, kind = leaf.dtype, type(value)
     if kind not in NUMBERS or not -_EXACT < value < _EXACT or dtype not in _WIDE or not leaf.is_contiguous():
@@ -81,7 +89,7 @@ def fits(leaf: Tensor, value: Any) -> bool:
 
 def takes(leaf: Tensor, value: Any) -> bool:
     """Whether a tensor is surely writable and can hold a number exactly; False if in doubt."""
-    if not fits(leaf, value) or leaf.requires_grad:
+    if not _fits(leaf, value) or leaf.requires_grad:
         return False
     if is_dynamo_compiling():
         return True
