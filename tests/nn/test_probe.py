@@ -278,8 +278,8 @@ def test_nested_shared_and_plain_fields():
 
 
 def test_fields_without_an_example():
-    """A module that reads one is left to the first call, and modules after it are probed all the same."""
-    reader = step(lambda value=None: torch.ones(2, 3, 8), Outer.extra, Result.y)
+    """A module that uses one is left to the first call, and modules after it are probed all the same."""
+    reader = step(lambda value=None: len(value) * torch.ones(2, 3, 8), Outer.extra, Result.y)
     after = step(nn.Linear(9, 8), Result.y, Result.y, update=True)
     with pytest.raises(BuildError) as info:
         TensorClassSequential(reader, after, input=Outer, output=Result)

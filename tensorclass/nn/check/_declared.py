@@ -20,7 +20,7 @@ from ..parts._arity import admits_none, arity_problem, signature_of, swallowed, 
 from ..parts._diagnostics import Diagnostic
 from ..parts._slots import Slot, fields_of, specs_along
 from ..parts._stage import WHOLE, Stage
-from ._known import INPUT, FlowState, Mismatch, Place, agree, suggest
+from ._known import INPUT, ByPath, FlowState, Mismatch, Place, agree, suggest
 from ._unify import DimScope, Terms
 
 
@@ -60,7 +60,7 @@ class Report:
 
     diagnostics: tuple[Diagnostic, ...]
     state: FlowState
-    inputs: dict[Path, Place]
+    inputs: ByPath[Place]
     reads: tuple[tuple[Use | None, ...], ...]
     writes: tuple[tuple[Use | None, ...], ...]
     gates: tuple[tuple[int, ...], ...] = ()
@@ -101,7 +101,7 @@ class DeclaredCheck:
         self.state = FlowState()
         self.found: list[Diagnostic] = []
         self.scopes = self.state.add_input(input)
-        self.inputs = dict(self.state.places)
+        self.inputs = ByPath(self.state.places)
         self.declared = {path: self.state.unifier.text(place.terms) for path, place in self.inputs.items()}
         # If the input is also the output, it is the same instance, so its names have the same sizes.
         self.output_scopes = self.scopes if output is input else {}

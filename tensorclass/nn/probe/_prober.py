@@ -7,7 +7,7 @@ tensors have gaps. Only then it is reported as an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -15,23 +15,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..._schema import MISSING, FieldSpec, Polynomial
+from ..._schema import MISSING, Polynomial
 from ...core import Path
-from ...store import RaggedTensor
 from ..check._declared import Probed, Report, SeenOutput, Use
-from ..check._known import overlap
+from ..check._known import Place, overlap
 from ..check._unify import Clash, Rest, Term
 from ..parts._diagnostics import Diagnostic
 from ..parts._results import TENSORS
-from ..parts._slots import fields_of
 from ..parts._stage import Stage
 from ._copy import Isolator, Uncopyable
 from ._effects import OPT_OUT
+from ._examples import Unknown
 from ._fake import FakeTensors, Unavailable
 from ._quiet import quiet
 from ._run import Outcome, RealTensors, Tensors, as_real
-from ._search import Again, Searcher, Sweep, Unknown, device_of, parameter_count
-from ._sizes import BATCHES, SweepSizes, dtype_for
+from ._search import Again, Searcher, Sweep, device_of, parameter_count
+from ._sizes import BATCHES, SweepSizes
 from ._values import RealRuns
 from ._words import useful_line
 
@@ -188,7 +187,7 @@ class Prober(Searcher):
         usable = outcome.values if not outcome.findings else None
         for position, use in enumerate(self.report.writes[index]):
             if use is not None:
-                value = usable[position] if usable is not None else self._declared(sweep, use)
+                value = usable[position] if usable is not None else self._declared(sweep, use.place)
                 self._write(sweep, use.slot.path, value)
 
     def fault(self, index: int, error: Exception) -> Diagnostic:
@@ -204,6 +203,9 @@ class Prober(Searcher):
         if sweep.tensors is not self.tensors:
             return outcome  # trusted only without findings
         if outcome.error is not None and self.tensors.is_blind(outcome.error):
+            uneven = any(place.spec.kind == "ragged" for place in self.read(index))
+            if self.searching and uneven and self.search_ragged(sweep, index):
+                raise Again
             raise Unknown(f"it needs values ({useful_line(outcome.error)})")
         if (outcome.error is not None or outcome.findings) and not self._really(sweep, index, outcome):
             raise Unknown("fake tensors do not show what it does")
@@ -215,13 +217,10 @@ class Prober(Searcher):
 
     def _once(self, sweep: Sweep, index: int) -> None:
         """Run a module with external effects, once: without retries and searches."""
-        terms = [
-            t for use in self.report.reads[index] if use is not None for t in self.unifier.resolve(use.place.terms)
-        ]
-        guessed = [name for t in terms for name in ([t.name] if isinstance(t, Rest) else t.names)]
+        guessed = [name for t in self.terms(index) for name in ([t.name] if isinstance(t, Rest) else t.names)]
         try:
             outcome = self.run_one(index, sweep, sweep.given[index], live=sweep.live[index], isolator=sweep.isolator)
-        except Uncopyable as reason:
+        except (Unknown, Uncopyable) as reason:
             sweep.blind[index] = str(reason)
             return
         if outcome.error is not None and self.tensors.is_blind(outcome.error):
@@ -278,45 +277,17 @@ class Prober(Searcher):
                 break
         else:
             place = self.report.inputs.get(path)
-            value = MISSING if place is None else self._made(sweep, path, place.spec)
+            value = MISSING
+            if place is not None:
+                value = self.example(sweep, place, lambda inner: self._value(sweep, inner.path))
             sweep.values[path] = value
         if value is MISSING:
             raise Unknown(f"it reads `{'.'.join(path)}`, for which there is no example")
         return value
 
-    def _made(self, sweep: Sweep, path: Path, spec: FieldSpec) -> Any:
-        """Make the value of an input field: a tensor of its shape in this sweep, an instance, or its default."""
-        if spec.kind in TENSORS:
-            place = self.report.inputs[path]
-            shape = sweep.sizes.shape(place.terms)
-            return self.tensor(sweep, spec, shape, self.plan.dtypes.get(path) or dtype_for(place.dtype))
-        if spec.kind == "ragged":
-            return self.ragged(sweep, self.report.inputs[path])
-        if spec.nested is not None:
-            return self._instance(sweep, path, spec.nested)
-        if spec.default_factory is not MISSING:
-            return spec.default_factory()
-        return spec.default if spec.kind == "value" else MISSING
-
-    def _instance(self, sweep: Sweep, path: Path, cls: Any) -> Any:
-        values = {}
-        for name, spec in fields_of(cls).items():
-            if spec.init and not spec.produced and (*path, name) in self.report.inputs:
-                try:
-                    values[name] = self._value(sweep, (*path, name))
-                except Unknown:
-                    if spec.required:
-                        raise
-        if not sweep.tensors.real and any(isinstance(value, RaggedTensor) for value in values.values()):
-            raise Unknown(f"it reads `{'.'.join(path)}`, whose elements are ragged")
-        with sweep.tensors.running():
-            return cls(**values, batch_size=[sweep.batch])
-
-    def _declared(self, sweep: Sweep, use: Use) -> Any:
-        spec = use.slot.spec
-        if spec.kind not in TENSORS:
-            return self.ragged(sweep, use.place) if spec.kind == "ragged" else MISSING
-        return self.tensor(sweep, spec, sweep.sizes.shape(use.place.terms), dtype_for(use.place.dtype))
+    def _declared(self, sweep: Sweep, place: Place) -> Any:
+        """A value that fits a declared output."""
+        return self.example(sweep, place, lambda inner: self._declared(sweep, inner))
 
     def _write(self, sweep: Sweep, path: Path, value: Any) -> None:
         for other in [p for p in sweep.values if p[: len(path)] == path or path[: len(p)] == p]:
@@ -336,11 +307,9 @@ class Prober(Searcher):
             self.found += told
             if any(d.severity == "error" for d in told):
                 return
-            uneven, made = (
-                [name for use in uses if use is not None for name in ragged_names(use.slot.name, use.slot.spec)]
-                for uses in (self.report.reads[index], self.report.writes[index])
-            )
-            if (uneven or made) and index in self.ran:
+            uneven = [place.name for place in self.read(index) if place.spec.kind == "ragged"]
+            written = [place for use in self.report.writes[index] if use for place in self.parts(use.place)]
+            if (uneven or any(place.spec.kind == "ragged" for place in written)) and index in self.ran:
                 return  # real values show what fake ones can't
             if uneven and not self.reach[index].refused:
                 self.found.append(self.words.uneven(index, uneven, reason))
@@ -383,7 +352,7 @@ class Prober(Searcher):
             told = list(runs.shown(blind))
             self.ran |= {index} if runs.passed else set()
             return told
-        except Uncopyable:
+        except (Unknown, Uncopyable):
             return []
         except Exception as error:  # as for a sweep
             return [self.fault(index, error)]
@@ -466,14 +435,6 @@ class Prober(Searcher):
         values = sweep.outcomes[index].values or (None,) * len(self.report.writes[index])
         return tuple(SeenOutput(v.dtype, _event(u, v) or ()) if isinstance(v, Tensor) else None
                      for u, v in zip(self.report.writes[index], values, strict=True))  # fmt: skip
-
-
-def ragged_names(name: str, spec: FieldSpec) -> Iterator[str]:
-    """The names of ragged fields in an input."""
-    if spec.kind == "ragged":
-        yield name
-    for inner, below in fields_of(spec.nested).items() if spec.nested is not None else ():
-        yield from ragged_names(f"{name}.{inner}", below)
 
 
 def _names(term: Term) -> tuple[str, ...]:

@@ -10,15 +10,15 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from ...core import Path
+from ...core import Path, TensorCollection
 from ...errors import MissingKeyError, UnsupportedOperationError
-from ...store import RaggedTensor
+from ...store import RaggedTensor, Unbatched
 from ..check._declared import Use
 from ..parts._results import TENSORS, describe, outputs
 from ..parts._seeded import Seeded
-from ..parts._slots import is_tensorclass_type
 from ..parts._stage import Stage
 from ._copy import Isolator
+from ._examples import over_entries
 from ._quiet import Assuming
 from ._sizes import SweepSizes, Wrong
 
@@ -135,7 +135,9 @@ class Run:
                 result = self._call(target, reads)
             except Exception as error:  # the user's callable may raise anything
                 return Outcome(error=error)
-            return self._judge(result, sizes, [p for p, value in live.items() if _state(value) != before[p]])
+            changed = [path for path, value in live.items() if _state(value) != before[path]]
+            within = {path[:n] for path in changed for n in range(1, len(path))}
+            return self._judge(result, sizes, [path for path in changed if path not in within])
 
     def _call(self, target: Callable[..., Any], reads: Sequence[Any]) -> Any:
         how = getattr(self.stage, "how", None)
@@ -162,8 +164,12 @@ class Run:
         if spec.kind == "ragged" and isinstance(value, RaggedTensor):
             return self._compare_ragged(use, value, position, sizes)
         if spec.kind not in TENSORS:
-            wrong = spec.nested is not None and not isinstance(value, spec.nested)
-            return Symptom("E111", position, given=describe(value)) if wrong else None
+            if spec.nested is None:
+                return None
+            if not isinstance(value, spec.nested):
+                return Symptom("E111", position, given=describe(value))
+            size = tuple(getattr(value, "batch_size", ()))
+            return None if size == (self.batch,) else Symptom("E112", position, given=size)
         if not isinstance(value, Tensor):
             return Symptom("E111", position, given=describe(value))
         if use.place.dtype is not None and not use.place.dtype.accepts(value.dtype):
@@ -200,18 +206,22 @@ def empty(tensors: Tensors, shape: Sequence[int], dtype: torch.dtype, device: An
 
 
 def _state(value: Any) -> Any:
-    """The version that changes when a tensor is written in place; views share it with their base."""
+    """What changes when a tensor is written in place, or a field of an instance; views share it with their base."""
+    if isinstance(value, TensorCollection):
+        return [(key, id(entry), _state(entry)) for key, entry in value._entries().items()]
     return (value._version, value.shape, value.dtype) if isinstance(value, Tensor) else None
 
 
 def as_real(value: Any, tensors: RealTensors) -> Any:
     """A real value of the shape of a fake one."""
-    if isinstance(value, Tensor):
-        return tensors.tensor(value.shape, value.dtype, value.device)
-    if isinstance(value, RaggedTensor):
-        rows = tensors.tensor(value.values.shape, value.values.dtype, value.values.device)
-        return RaggedTensor(rows, lengths=value.lengths.flip(-1) if tensors.number else value.lengths)
-    if is_tensorclass_type(type(value)):
-        applied: Any = value
-        return applied.apply(lambda leaf: tensors.tensor(leaf.shape, leaf.dtype, leaf.device))
-    return value
+
+    def made(entry: Any) -> Any:
+        if isinstance(entry, Tensor):
+            return tensors.tensor(entry.shape, entry.dtype, entry.device)
+        if isinstance(entry, Unbatched):
+            return Unbatched(made(entry.tensor))
+        if isinstance(entry, RaggedTensor):
+            return RaggedTensor(made(entry.values), lengths=entry.lengths.flip(-1) if tensors.number else entry.lengths)
+        return entry
+
+    return over_entries(value, made)

@@ -6,24 +6,26 @@ import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from inspect import isabstract
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 
-from ..._schema import MISSING, FieldSpec, Polynomial
-from ...core import Path
-from ...store import RaggedTensor
+from ..._schema import FieldSpec, Polynomial
+from ...core import Path, TensorCollection
+from ...store import RaggedTensor, Unbatched
 from ..check._declared import Report, Use
 from ..check._known import INPUT, Place
-from ..check._unify import Clash, Rest, plain_name
+from ..check._unify import Clash, Rest, Term, plain_name
 from ..parts._diagnostics import Diagnostic
 from ..parts._results import TENSORS
 from ..parts._slots import fields_of
 from ..parts._stage import Stage, module_of
 from ._copy import Isolator
 from ._effects import Reach
+from ._examples import NoExample, Unknown, example_of, follows_shapes
 from ._run import Outcome, RealTensors, Run, Tensors, empty
 from ._sizes import BATCHES, Learned, SweepSizes, accepted, alternatives, divisors, dtype_for, dtypes_of, interesting
 from ._words import Words
@@ -31,10 +33,6 @@ from ._words import Words
 _STEPS = 8_000
 """Operations on fake tensors in one search: about a second."""
 BLOCKING = ("E101", "E102", "E103", "E110")
-
-
-class Unknown(Exception):
-    """Raised for a value without an example."""
 
 
 class Again(Exception):
@@ -90,6 +88,8 @@ class Searcher:
         """The sizes of the first sweep."""
         self.faults: dict[int, Diagnostic] = {}
         """Modules on which the probe itself fails."""
+        self.made_up: set[Path] = set()
+        """Fields without a default, whose Python values are examples of their type."""
         self.data: dict[int, bool] = {}
         self.ran: set[int] = set()
         """Modules that passed real runs."""
@@ -114,6 +114,10 @@ class Searcher:
         sizes, tensors = sizes or sweep.sizes.copy(self.plan), tensors or sweep.tensors
         outcome = run(tensors, values, sizes, dict(live), isolator or self.isolator(tensors))
         self.errors += [] if outcome.error is None else [outcome.error]
+        made_up = [part.name for part in self.read(index) if part.path in self.made_up]
+        if outcome.error is not None and made_up and not follows_shapes(outcome.error):
+            names = ", ".join(f"`{name}`" for name in made_up)
+            raise Unknown(f"it uses the value of {names}, for which there is no example: give the field a default")
         return outcome
 
     def tensor(
@@ -124,12 +128,46 @@ class Searcher:
         batch = (sweep.batch,) if spec.kind == "tensor" else ()
         return (tensors or sweep.tensors).tensor((*batch, *shape), dtype, device or self.device)
 
-    def ragged(self, sweep: Sweep, place: Place) -> Any:
+    def parts(self, place: Place) -> list[Place]:
+        """A place, and those of the fields of a nested class."""
+        known = self.report.inputs if place.writer == INPUT else self.report.state.places
+        return [place, *(known[path] for path in known.overlapping(place.path) if len(path) > len(place.path))]
+
+    def read(self, index: int) -> list[Place]:
+        """Everything that a module reads, with the fields of nested classes."""
+        return [place for use in self.report.reads[index] if use is not None for place in self.parts(use.place)]
+
+    def terms(self, index: int) -> list[Term]:
+        """The dims of everything that a module reads."""
+        return [term for place in self.read(index) for term in self.unifier.resolve(place.terms)]
+
+    def example(
+        self, sweep: Sweep, place: Place, get: Callable[[Place], Any], sizes: SweepSizes | None = None,
+        tensors: Tensors | None = None,
+    ) -> Any:  # fmt: skip
+        """A value for a field; `get` makes those of the fields of a nested class, which nothing validates."""
+        spec, cls, count = place.spec, place.spec.nested, len(place.path)
+        if spec.kind in TENSORS:
+            dtype = self.plan.dtypes.get(place.path) or dtype_for(place.dtype)
+            return self.tensor(sweep, spec, (sizes or sweep.sizes).shape(place.terms), dtype, tensors=tensors)
+        if spec.kind == "ragged":
+            return self.ragged(sweep, place, sizes or sweep.sizes)
+        inner = [part for part in self.parts(place) if len(part.path) == count + 1]
+        if cls is None or not inner or isabstract(cls):
+            value, made_up = example_of(spec, place.name, sweep.batch)
+            self.made_up |= {place.path} if made_up else set()
+            return value
+        found = [(part.path[-1], part.spec.kind, get(part)) for part in inner]
+        values = {n: Unbatched(v) if kind == "shared" else v for n, kind, v in found if v is not None}
+        return cls._from_entries(values, torch.Size([sweep.batch]), None, None)  # type: ignore[attr-defined]
+
+    def ragged(self, sweep: Sweep, place: Place, sizes: SweepSizes) -> Any:
         """Real elements for a ragged field, with different lengths unless another field has the length as a dim."""
         terms = self.unifier.resolve(place.terms)
-        shape, dtype = sweep.sizes.shape(place.terms), self.plan.dtypes.get(place.path) or dtype_for(place.dtype)
+        shape, dtype = sizes.shape(place.terms), self.plan.dtypes.get(place.path) or dtype_for(place.dtype)
         if not shape:
-            return MISSING
+            self.made_up.add(place.path)
+            return NoExample(place.name)
         dense = (p.terms for p in self.report.inputs.values() if p.spec.kind in TENSORS)
         shared = not isinstance(terms[0], Polynomial) or any(
             set(terms[0].names) & set(term.names) for other in dense for term in self.unifier.resolve(other)
@@ -153,18 +191,15 @@ class Searcher:
             Again: if there are some.
             Unknown: if the inputs are too open to blame the module.
         """
-        uses = [use for use in self.report.reads[index] if use is not None]
+        uses, terms = [use for use in self.report.reads[index] if use is not None], self.terms(index)
+        names = [n for t in terms if isinstance(t, Polynomial) for n in t.names if n in sweep.sizes.guessed]
         if sweep.batch == 1:
-            terms = [term for use in uses for term in self.unifier.resolve(use.place.terms)]
-            names = [n for t in terms if isinstance(t, Polynomial) for n in t.names if n in sweep.sizes.guessed]
             if outcome.error is not None and self._alone_at_known_sizes(sweep, index, names):
                 raise Again
             return
-        if outcome.error is not None and self._search_dtypes(sweep, index, uses):
+        if outcome.error is not None and self._search_dtypes(sweep, index):
             raise Again
-        terms = [term for use in uses for term in self.unifier.resolve(use.place.terms)]
         rests = [t.name for t in terms if isinstance(t, Rest) and t.name in sweep.sizes.guessed]
-        names = [n for t in terms if isinstance(t, Polynomial) for n in t.names if n in sweep.sizes.guessed]
         # Results for a shape that we chose prove little, unless other shapes do no better.
         wrong = outcome.error is not None or (rests and outcome.findings)
         names = list(dict.fromkeys(names))
@@ -179,31 +214,38 @@ class Searcher:
                 index, outcome.error
             )
 
-    def _search_dtypes(self, sweep: Sweep, index: int, uses: Sequence[Use]) -> bool:
-        for position, use in enumerate(uses):
-            place = use.place
+    def _search_dtypes(self, sweep: Sweep, index: int) -> bool:
+        for place in self.read(index):
             is_open = place.writer == INPUT and place.dtype is not None and place.dtype.exact is None
-            if not is_open or place.path in self.plan.dtypes or not isinstance(sweep.given[index][position], Tensor):
+            if not is_open or place.path in self.plan.dtypes:
                 continue
             for dtype in dtypes_of(place.dtype):
-                values = list(sweep.given[index])
-                values[position] = self.tensors.tensor(values[position].shape, dtype, self.device)
-                if self.run_one(index, sweep, values).error is None:
-                    self.plan.dtypes[place.path] = dtype
+                self.plan.dtypes[place.path] = dtype
+                if self.run_at(sweep, index, self.plan)[1].error is None:
                     return True
+            del self.plan.dtypes[place.path]
         return False
 
+    def search_ragged(self, sweep: Sweep, index: int) -> bool:
+        """Search the sizes of ragged fields on real elements, which fake tensors can't replace."""
+        tensors, terms = RealTensors(self.device), self.terms(index)
+        names = [n for t in terms if isinstance(t, Polynomial) for n in t.names if n in sweep.sizes.guessed]
+        error = self.run_at(sweep, index, self.plan, tensors)[1].error
+        return error is not None and self._search_sizes(sweep, index, list(dict.fromkeys(names)), [], error, tensors)
+
     def _search_sizes(
-        self, sweep: Sweep, index: int, names: list[str], rests: list[str], error: Exception | None
-    ) -> bool:
+        self, sweep: Sweep, index: int, names: list[str], rests: list[str], error: Exception | None,
+        tensors: Tensors | None = None,
+    ) -> bool:  # fmt: skip
         more, told = self._budget(), _numbers(error)
         sizes = sorted(interesting(self.targets[index]), key=lambda size: size not in told)
+        sizes = [size for size in sizes if size in told] if tensors is not None else sizes  # each run takes real time
         for rank in (1, 0, 2, 3) if rests else (0,):
             ranks = dict.fromkeys(rests, rank)
             variables = names + [f"{rest}#{i}" for rest in rests for i in range(rank)]
 
             def works(chosen: dict[str, int], ranks: dict[str, int] = ranks) -> bool:
-                tried = self.run_at(sweep, index, self.plan.with_(chosen, ranks))[1]
+                tried = self.run_at(sweep, index, self.plan.with_(chosen, ranks), tensors)[1]
                 return tried.error is None and not (ranks and tried.findings)
 
             found = {} if rests and works({}) else accepted(variables, sizes, works, more)
@@ -269,11 +311,17 @@ class Searcher:
         sizes = sweep.sizes.copy(plan)
         values = []
         for use, value in zip(self.report.reads[index], sweep.given[index], strict=True):
-            if isinstance(value, Tensor) and use is not None and use.slot.spec.kind in TENSORS:
+            if use is not None and (use.place.writer == INPUT or isinstance(value, TensorCollection)):
+                value = None if value is None else self._again(sweep, use.place, sizes, tensors)
+            elif isinstance(value, Tensor) and use is not None and use.slot.spec.kind in TENSORS:
                 shape = sizes.shape(use.place.terms)
                 value = self.tensor(sweep, use.slot.spec, shape, value.dtype, value.device, tensors)
             values.append(value)
         return values, self.run_one(index, sweep, values, sizes, tensors=tensors)
+
+    def _again(self, sweep: Sweep, place: Place, sizes: SweepSizes, tensors: Tensors | None) -> Any:
+        """The value of a nested class with other sizes."""
+        return self.example(sweep, place, lambda inner: self._again(sweep, inner, sizes, tensors), sizes, tensors)
 
     def _alone_at_known_sizes(self, sweep: Sweep, index: int, names: Sequence[str]) -> bool:
         """Whether a batch of one is accepted with the sizes of the first sweep: then the other sizes were wrong."""

@@ -10,22 +10,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from ...core import TensorCollection
 from ...store import RaggedTensor
 from ..check._unify import Rest
 from ..parts._diagnostics import Diagnostic
 from ..parts._stage import module_of
+from ._examples import is_structural, over_entries
 from ._run import Outcome, RealTensors, as_real
 from ._search import Searcher, Sweep, parameter_count
 
 _CHEAP = 1 << 28
 """The approximate multiplications of one run of some ten milliseconds."""
-_STRUCTURAL = re.compile(
-    r"shape|size|dtype|dimension|\bdims?\b|channel|scalar type|same type|implemented for|has no attribute|argument|"
-    r"NoneType|not subscriptable|not callable|not iterable|unsupported operand", re.IGNORECASE,
-)  # fmt: skip
-"""Words in errors about shapes and types; other errors may be caused by made-up values."""
-
-
 _PAIR = re.compile(
     r"multiplied \(\d+x(\d+) and (\d+)x|to have (\d+) channels, but got (\d+)|"
     r"tensor a \((\d+)\) must match.* b \((\d+)\)|[Ee]xpected (?:size )?(\d+),? (?:but )?got (?:size )?(\d+)"
@@ -92,7 +87,8 @@ class RealRuns:
         if ran is None or errors:
             return
         found = [out.findings[:1] for _, out in runs if out.error is None]
-        ragged = any(isinstance(value, RaggedTensor) for value in (*given, *(ran.values or ())))
+        ragged = any(place.spec.kind == "ragged" for place in self.searcher.read(self.index))
+        ragged |= any(isinstance(value, RaggedTensor) for value in ran.values or ())
         sure = ("E110", "E111", "E112", *(("E113", "E114") if ragged else ()))
         same = len({(symptom.code, symptom.position, symptom.dim) for one in found for symptom in one}) == 1
         if found[0][0].code in sure and found[-1] and same:  # results may depend on values, such as lengths
@@ -100,18 +96,17 @@ class RealRuns:
 
     def _believed(self, error: Exception) -> bool:
         """Whether an error is about shapes and types, not about made-up values or sizes."""
-        uses = [use for use in self.searcher.report.reads[self.index] if use is not None]
-        terms = [term for use in uses for term in self.searcher.unifier.resolve(use.place.terms)]
+        terms = self.searcher.terms(self.index)
         names = [n for term in terms for n in ([term.name] if isinstance(term, Rest) else term.names)]
         declared = not self.sweep.sizes.guessed.intersection(names)
         if isinstance(error, IndexError) and re.search("out of (range|bounds)", str(error)):
             return declared  # a table smaller than the declared size: the made-up indices are 0 and 1
         known = declared or self.index not in self.sweep.blind or self._is_elsewhere(error)
-        return _is_structural(error) and (known or isinstance(error, (TypeError, AttributeError)))
+        return is_structural(error) and (known or isinstance(error, (TypeError, AttributeError)))
 
     def _is_elsewhere(self, error: Exception) -> bool:
         """Whether other sizes are rejected with the same message: then the sizes were not the cause."""
-        if self.other is None or self.index not in self.other.given or not _is_structural(error):
+        if self.other is None or self.index not in self.other.given or not is_structural(error):
             return False
         tensors = RealTensors(self.searcher.device, 1)
         values = [as_real(value, tensors) for value in self.other.given[self.index]]
@@ -138,7 +133,8 @@ class RealRuns:
             return ""
         batched = [
             p for p, use in enumerate(self.searcher.report.reads[self.index])
-            if use is not None and use.slot.spec.kind == "tensor" and isinstance(values[p], Tensor)
+            if use is not None and use.slot.spec.kind in ("tensor", "ragged", "nested")
+            and isinstance(values[p], (Tensor, RaggedTensor, TensorCollection))
         ]  # fmt: skip
         elements = range(self.sweep.batch) if thorough else (0, self.sweep.batch - 1)
         if not thorough and all(self._compared(base, values, batched, e, norms) is None for e in elements):
@@ -161,20 +157,30 @@ class RealRuns:
         for _, module in _modules(copied) if not norms else ():
             if isinstance(module, _BatchNorm):
                 module.eval()
-        fresh = [value.detach().clone() if isinstance(value, Tensor) else value for value in values]
+        fresh = [over_entries(v, lambda e: e.detach().clone() if isinstance(e, Tensor) else e) for v in values]
         return self.searcher.run_one(self.index, self.sweep, fresh, tensors=tensors, isolator=isolator)
 
-    def _changed(self, value: Tensor, element: int) -> Tensor:
+    def _changed(self, value: Any, element: int) -> Any:
         """The same batch with one element changed."""
-        changed = value.detach().clone()
-        one = changed[element]
+
+        def changed(entry: Any) -> Any:
+            if not isinstance(entry, (Tensor, RaggedTensor)):
+                return entry
+            uneven = entry if isinstance(entry, RaggedTensor) else None
+            start = element if uneven is None else int(uneven.lengths[:element].sum())
+            stop = start + (1 if uneven is None else int(uneven.lengths[element]))
+            rows = (entry if uneven is None else uneven.values).detach().clone()
+            rows[start:stop] = self._other(rows[start:stop])
+            return rows if uneven is None else RaggedTensor(rows, lengths=uneven.lengths)
+
+        return over_entries(value, changed)
+
+    def _other(self, one: Tensor) -> Tensor:
         if one.dtype == torch.bool:
-            changed[element] = ~one
-        elif one.is_floating_point():
-            changed[element] = one + torch.rand(one.shape, device=one.device, generator=self.generator).to(one.dtype)
-        else:  # small indices stay in range
-            changed[element] = 1 - one.clamp(0, 1)
-        return changed
+            return ~one
+        if one.is_floating_point():
+            return one + torch.rand(one.shape, device=one.device, generator=self.generator).to(one.dtype)
+        return 1 - one.clamp(0, 1)  # small indices stay in range
 
     def _compared(
         self, base: Sequence[Any], values: Sequence[Any], positions: Sequence[int], element: int, norms: bool
@@ -183,11 +189,12 @@ class RealRuns:
         changed = [self._changed(value, element) if p in positions else value for p, value in enumerate(values)]
         made = self._run(changed, norms).values or ()
         for use, before, after in zip(self.searcher.report.writes[self.index], base, made, strict=False):
-            if use is None or not isinstance(before, Tensor) or before.shape[:1] != (self.sweep.batch,):
-                continue
-            others = [i for i in range(self.sweep.batch) if i != element and not _close(before[i], after[i])]
-            if others:
-                return f"element {' and '.join(map(str, others))}", use.slot.name
+            for one, other in zip(_tensors([before]), _tensors([after]), strict=False):
+                if use is None or one.shape[:1] != (self.sweep.batch,):
+                    continue
+                others = [i for i in range(self.sweep.batch) if i != element and not _close(one[i], other[i])]
+                if others:
+                    return f"element {' and '.join(map(str, others))}", use.slot.name
         return None
 
 
@@ -197,12 +204,6 @@ def _is_same(one: Exception, other: Exception | None) -> bool:
     return len(said) == 1
 
 
-def _is_structural(error: Exception) -> bool:
-    if isinstance(error, (Warning, AssertionError)) or type(error).__name__ == "LinAlgError":
-        return False
-    return isinstance(error, (TypeError, AttributeError, NotImplementedError)) or bool(_STRUCTURAL.search(str(error)))
-
-
 def _modules(target: Any) -> list[tuple[str, nn.Module]]:
     """The modules of a callable, including those in its closure."""
     cells = [cell.cell_contents for cell in getattr(target, "__closure__", None) or ()]
@@ -210,9 +211,14 @@ def _modules(target: Any) -> list[tuple[str, nn.Module]]:
     return [(f"`{name}`" if name else f"`{type(m).__name__}`", m) for o in owners for name, m in o.named_modules()]
 
 
+def _tensors(values: Sequence[Any]) -> list[Tensor]:
+    """The results that have elements, with those in containers."""
+    return [t for v in values for t in (v._leaves() if isinstance(v, TensorCollection) else [v]) if isinstance(t, Tensor)]
+
+
 def _alike(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    pairs = [(a, b) for a, b in zip(one, other, strict=False) if isinstance(a, Tensor)]
-    return len(one) == len(other) and all(isinstance(b, Tensor) and _close(a, b) for a, b in pairs)
+    pairs = list(zip(_tensors(one), _tensors(other), strict=False))
+    return len(one) == len(other) and len(pairs) == len(_tensors(one)) and all(_close(a, b) for a, b in pairs)
 
 
 def _close(one: Tensor, other: Tensor) -> bool:

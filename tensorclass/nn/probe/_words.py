@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ...errors import SchemaError
+from ...errors import Problem, SchemaError
 from ..check._declared import Report, Use
 from ..check._known import INPUT, Place
 from ..check._unify import plain_name
@@ -266,7 +266,9 @@ def _dtype_hint(use: Use, given: str) -> str:
 
 def useful_line(error: BaseException) -> str:
     """The line of torch's error text that names the fault."""
-    rows = [row.strip() for row in str(error).splitlines()]
+    wrong: Sequence[Problem] = getattr(error, "problems", ())
+    rows = [f"`{one.path}` is declared {one.declared}, given {one.given}" for one in wrong]
+    rows = rows or [row.strip() for row in str(error).splitlines()]
     rows = [row for row in rows if row and not row.startswith(("Exception raised from", "While executing", "("))]
     line = rows[0] if rows else ""
     return line if len(line) <= 200 else line[:197] + "..."
