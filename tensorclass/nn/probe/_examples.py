@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -29,6 +29,12 @@ class Unknown(Exception):
     """Raised for a value without an example."""
 
 
+def no_example(names: Sequence[str]) -> str:
+    """Why a module is not probed."""
+    fields = ", ".join(f"`{name}`" for name in names)
+    return f"it uses the value of {fields}, for which there is no example: give the field a default"
+
+
 class NoExample:
     """Takes the place of a value without an example. A module that uses it is not probed; one that passes it on is."""
 
@@ -36,7 +42,7 @@ class NoExample:
         self.__dict__["_name"] = name
 
     def _used(self, *_: object) -> NoReturn:
-        raise Unknown(f"NoExample: `{self.__dict__['_name']}`")
+        raise Unknown(no_example([self.__dict__["_name"]]))
 
     __getattr__ = __setattr__ = __getitem__ = __call__ = __iter__ = __len__ = __bool__ = __contains__ = _used
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = _used
@@ -52,7 +58,7 @@ def example_of(spec: FieldSpec, name: str, batch: int) -> tuple[Any, bool]:
     each, value = spec.kind == "per_element", spec.default
     if spec.default_factory is not MISSING:
         value = spec.default_factory()
-    made_up = value is MISSING or (value is None and spec.kind != "value")
+    made_up = value is MISSING or (value is None and spec.kind not in ("value", "nested"))
     if made_up:
         value = NoExample(name)
         if spec.annotation in _PLAIN or (each and spec.annotation in (int, bool)):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from inspect import isabstract
+from math import prod
 from typing import Any
 
 import torch
@@ -25,13 +27,15 @@ from ..parts._slots import fields_of
 from ..parts._stage import Stage, module_of
 from ._copy import Isolator
 from ._effects import Reach
-from ._examples import NoExample, Unknown, example_of, follows_shapes
+from ._examples import NoExample, Unknown, example_of, follows_shapes, no_example
 from ._run import Outcome, RealTensors, Run, Tensors, empty
 from ._sizes import BATCHES, Learned, SweepSizes, accepted, alternatives, divisors, dtype_for, dtypes_of, interesting
 from ._words import Words
 
 _STEPS = 8_000
 """Operations on fake tensors in one search: about a second."""
+_MOST = 1 << 22
+"""Numbers in a ragged field."""
 BLOCKING = ("E101", "E102", "E103", "E110")
 
 
@@ -116,8 +120,7 @@ class Searcher:
         self.errors += [] if outcome.error is None else [outcome.error]
         made_up = [part.name for part in self.read(index) if part.path in self.made_up]
         if outcome.error is not None and made_up and not follows_shapes(outcome.error):
-            names = ", ".join(f"`{name}`" for name in made_up)
-            raise Unknown(f"it uses the value of {names}, for which there is no example: give the field a default")
+            raise Unknown(no_example(made_up))
         return outcome
 
     def tensor(
@@ -151,11 +154,14 @@ class Searcher:
             dtype = self.plan.dtypes.get(place.path) or dtype_for(place.dtype)
             return self.tensor(sweep, spec, (sizes or sweep.sizes).shape(place.terms), dtype, tensors=tensors)
         if spec.kind == "ragged":
-            return self.ragged(sweep, place, sizes or sweep.sizes)
+            real = tensors is not None and tensors.real  # in a search on fake tensors they stay as they are
+            return self.ragged(sweep, place, sizes if sizes is not None and real else sweep.sizes)
         inner = [part for part in self.parts(place) if len(part.path) == count + 1]
         if cls is None or not inner or isabstract(cls):
             value, made_up = example_of(spec, place.name, sweep.batch)
             self.made_up |= {place.path} if made_up else set()
+            if cls is not None and value is not None:
+                raise Unknown(no_example([place.name]))  # an instance holds instances
             return value
         found = [(part.path[-1], part.spec.kind, get(part)) for part in inner]
         values = {n: Unbatched(v) if kind == "shared" else v for n, kind, v in found if v is not None}
@@ -174,6 +180,8 @@ class Searcher:
             if isinstance(term, Polynomial)
         )  # fmt: skip
         lengths = [shape[0] if shared else max(1, shape[0] - 8 * element) for element in range(sweep.batch)]
+        if sum(lengths) * prod(shape[1:]) > _MOST:
+            raise Unknown(f"`{place.name}` of {list(shape)} is too large for a run on real elements")
         rows = RealTensors(self.device, 1).tensor((sum(lengths), *shape[1:]), dtype, self.device)
         return RaggedTensor(rows, lengths=lengths)
 
@@ -245,8 +253,10 @@ class Searcher:
             variables = names + [f"{rest}#{i}" for rest in rests for i in range(rank)]
 
             def works(chosen: dict[str, int], ranks: dict[str, int] = ranks) -> bool:
-                tried = self.run_at(sweep, index, self.plan.with_(chosen, ranks), tensors)[1]
-                return tried.error is None and not (ranks and tried.findings)
+                with suppress(Unknown):  # sizes that are too large
+                    tried = self.run_at(sweep, index, self.plan.with_(chosen, ranks), tensors)[1]
+                    return tried.error is None and not (ranks and tried.findings)
+                return False
 
             found = {} if rests and works({}) else accepted(variables, sizes, works, more)
             if found or (rests and works({})):

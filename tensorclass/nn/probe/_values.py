@@ -166,12 +166,12 @@ class RealRuns:
         def changed(entry: Any) -> Any:
             if not isinstance(entry, (Tensor, RaggedTensor)):
                 return entry
-            uneven = entry if isinstance(entry, RaggedTensor) else None
-            start = element if uneven is None else int(uneven.lengths[:element].sum())
-            stop = start + (1 if uneven is None else int(uneven.lengths[element]))
-            rows = (entry if uneven is None else uneven.values).detach().clone()
+            lengths = entry.lengths if isinstance(entry, RaggedTensor) else None
+            start = element if lengths is None else int(lengths[:element].sum())
+            stop = start + (1 if lengths is None else int(lengths[element]))
+            rows = (entry.values if isinstance(entry, RaggedTensor) else entry).detach().clone()
             rows[start:stop] = self._other(rows[start:stop])
-            return rows if uneven is None else RaggedTensor(rows, lengths=uneven.lengths)
+            return rows if lengths is None else RaggedTensor(rows, lengths=lengths)
 
         return over_entries(value, changed)
 
@@ -213,7 +213,9 @@ def _modules(target: Any) -> list[tuple[str, nn.Module]]:
 
 def _tensors(values: Sequence[Any]) -> list[Tensor]:
     """The results that have elements, with those in containers."""
-    return [t for v in values for t in (v._leaves() if isinstance(v, TensorCollection) else [v]) if isinstance(t, Tensor)]
+    return [
+        t for v in values for t in (v._leaves() if isinstance(v, TensorCollection) else [v]) if isinstance(t, Tensor)
+    ]
 
 
 def _alike(one: Sequence[Any], other: Sequence[Any]) -> bool:
