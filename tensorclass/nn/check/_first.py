@@ -73,15 +73,11 @@ class FirstCall:
 
 
 def _dtype_hint(use: Use, spec: FieldSpec) -> str:
-    place, declared = use.place, spec.dtype
-    if place.dtype != declared:
-        return (
-            f"a module after it reads the field as {place.dtype}; convert with `.to(...)` in the module that writes it"
-        )
-    exact = None if declared is None else declared.exact
-    return (
-        f"convert with `.to({exact})` in the module" if exact else "convert in the module, or declare what it returns"
-    )
+    dtype = use.place.dtype
+    if dtype != spec.dtype:
+        return f"a module after it reads the field as {dtype}; convert with `.to(...)` in the module that writes it"
+    exact = None if dtype is None else dtype.exact
+    return f"convert with `.to({exact})` in the module" if exact else "convert it there, or declare what it returns"
 
 
 def runtime_dims(unifier: Unifier, place: Place, names: dict[str, str]) -> Dims:

@@ -192,16 +192,9 @@ class CompositeDistribution(D.Distribution):
         return self._drawn("rsample", _size(sample_shape, shape))
 
     def _drawn(self, how: str, shape: torch.Size) -> tuple[TensorDict, Tensor | TensorDict]:
-        drawn: dict[Key, Any] = {}
-        scores: dict[Key, Tensor] = {}
-        for key, dist in self.dists.items():
-            both = getattr(dist, f"{how}_and_log_prob", None)
-            if both is not None:
-                drawn[key], scores[key] = both(shape)
-            else:
-                drawn[key] = getattr(dist, how)(shape)
-                scores[key] = dist.log_prob(drawn[key])
-        sample = TensorDict(drawn, batch_size=shape + self.batch_shape)
+        pairs = {key: drawn(dist, how, shape, True) for key, dist in self.dists.items()}
+        sample = TensorDict({key: value for key, (value, _) in pairs.items()}, batch_size=shape + self.batch_shape)
+        scores = {key: score for key, (_, score) in pairs.items()}
         return sample, self._scores(scores, sample.batch_size, composite_lp_aggregate())
 
     @property
@@ -300,6 +293,16 @@ class CompositeDistribution(D.Distribution):
             share = sample.get(suffixed(key, "_cdf"), None)
             shares[suffixed(key, "_icdf")] = dist.icdf(dist.cdf(_value(sample, key)) if share is None else share)
         return sample.update(shares)
+
+
+def drawn(dist: Any, how: str, shape: torch.Size, scored: bool) -> tuple[Any, Any]:
+    """A value by `sample` or `rsample`, and its log-probability or None."""
+    both = getattr(dist, f"{how}_and_log_prob", None)
+    if scored and both is not None:
+        value, score = both(shape)
+        return value, score
+    value = getattr(dist, how)(shape)
+    return value, dist.log_prob(value) if scored else None
 
 
 def _size(sample_shape: Shape, shape: Shape) -> torch.Size:

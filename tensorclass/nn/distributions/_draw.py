@@ -16,32 +16,25 @@ from ...store import TensorDict
 from ..parts._keyed_base import as_keys
 from ..parts._seeded import Seeded
 from . import CompositeDistribution
+from ._composite import drawn
 from ._fixed import fixed
 from ._interaction import InteractionType, interaction_type
 
 Generator = Any  # a torch.Generator, a seed, or the key of either
 
 
-def parameters_of(maker: Callable[..., Any]) -> list[str] | None:
-    """The parameter names of a distribution class or function; None if it accepts any, or has no signature."""
+def unknown_parameter(maker: Callable[..., Any], names: list[str]) -> str | None:
+    """The error in the parameter names for a distribution; None if there is none, or if it accepts any."""
     try:
-        arguments = inspect.signature(maker).parameters.values()
+        arguments = inspect.signature(maker).parameters
     except (TypeError, ValueError):
         return None
-    if any(argument.kind is inspect.Parameter.VAR_KEYWORD for argument in arguments):
+    wrong = [name for name in names if name not in arguments]
+    if not wrong or any(argument.kind is inspect.Parameter.VAR_KEYWORD for argument in arguments.values()):
         return None
-    return [argument.name for argument in arguments]
-
-
-def unknown_parameter(maker: Callable[..., Any], names: list[str]) -> str | None:
-    """The error in the parameter names for a distribution; None if there is none."""
-    known = parameters_of(maker)
-    wrong = [] if known is None else [name for name in names if name not in known]
-    if not wrong:
-        return None
-    assert known is not None
     title = getattr(maker, "__name__", repr(maker))
-    return f"{title} has no parameter `{wrong[0]}`{did_you_mean(wrong[0], known)}; it takes {', '.join(known)}"
+    near = did_you_mean(wrong[0], arguments)
+    return f"{title} has no parameter `{wrong[0]}`{near}; it takes {', '.join(arguments)}"
 
 
 def build(maker: Callable[..., Any], values: Mapping[str, Any], constants: Mapping[str, Any], label: str) -> Any:
@@ -89,19 +82,9 @@ def draw(
         raise ModuleError(f"{label}: torch.compile can't follow a generator; seed with `torch.manual_seed` instead")
     with nullcontext() if generator is None else Seeded(generator):
         if kind is InteractionType.RANDOM:
-            return _random(dist, shape, scored)
+            return drawn(dist, "rsample" if dist.has_rsample else "sample", shape, scored)
         value = _fixed(dist, kind, estimates, label)
     value = _repeated(value, shape)
-    return value, dist.log_prob(value) if scored else None
-
-
-def _random(dist: Any, shape: torch.Size, scored: bool) -> tuple[Any, Any]:
-    how = "rsample" if dist.has_rsample else "sample"
-    both = getattr(dist, f"{how}_and_log_prob", None)
-    if scored and both is not None:
-        value, score = both(shape)
-        return value, score
-    value = getattr(dist, how)(shape)
     return value, dist.log_prob(value) if scored else None
 
 

@@ -67,17 +67,13 @@ class biased_softplus(nn.Module):
         return functional.softplus(x + self.bias) + self.min_val
 
 
-def _identity(x: Tensor) -> Tensor:
-    return x
-
-
 _MAPPINGS: dict[str, Mapping] = {
     "softplus": functional.softplus,
     "exp": torch.exp,
     "relu": torch.relu,
     "expln": expln,
     "biased_softplus": biased_softplus(1.0),
-    "none": _identity,
+    "none": nn.Identity(),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -39,17 +40,19 @@ def fixed(dist: D.Distribution, kind: InteractionType, estimates: int | None = N
     if isinstance(dist, D.Independent):
         return fixed(dist.base_dist, kind, estimates)
     found: Tensor | None = None
-    for way in _ways(dist, kind, estimates):
-        try:
-            value = way()
-        except (AttributeError, NotImplementedError):  # raised by torch for a value that the class lacks
-            continue
+    for value in _candidates(dist, kind, estimates):
         found = value if found is None else torch.where(found.isfinite(), found, value.to(found.dtype))
         if _is_defined(dist, found):
             return found
     if found is not None and not (_can_look(found) and _parameters_are_finite(dist)):
         return found
     raise UnsupportedOperationError(_words(dist, kind, found))
+
+
+def _candidates(dist: Any, kind: InteractionType, estimates: int | None) -> Iterator[Tensor]:
+    for way in _ways(dist, kind, estimates):
+        with suppress(AttributeError, NotImplementedError):  # raised by torch for a value that the class lacks
+            yield way()
 
 
 def _ways(dist: Any, kind: InteractionType, estimates: int | None) -> Iterator[Callable[[], Tensor]]:
@@ -141,11 +144,4 @@ def _words(dist: Any, kind: InteractionType, found: Tensor | None) -> str:
 
 
 def _exists(dist: Any, kind: InteractionType) -> bool:
-    for way in _ways(dist, kind, None):
-        try:
-            value = way()
-        except (AttributeError, NotImplementedError):
-            continue
-        if _is_defined(dist, value):
-            return True
-    return False
+    return any(_is_defined(dist, value) for value in _candidates(dist, kind, None))

@@ -149,18 +149,15 @@ class TypedStep(TensorDictModule):
         return str(self.module._label())
 
     def _outputs(self, result: Any, data: Any) -> Any:
-        found = outputs(result, self.module._writes, self._label())
-        for slot, value in zip(self.module._writes, found, strict=True):
+        found = []
+        for slot, value in zip(self.module._writes, outputs(result, self.module._writes, self._label()), strict=True):
             declared = None if slot is None else slot.spec.dtype
-            if slot is None or declared is None or not isinstance(value, Tensor):
-                continue
-            if not declared.accepts(value.dtype):
+            wrong = declared is not None and isinstance(value, Tensor) and not declared.accepts(value.dtype)
+            if slot is not None and wrong:
                 problem = Problem(slot.label, str(slot.spec), describe(value), "convert it in the module")
                 raise SchemaError.of(self._label(), [problem])
-        return [
-            NonTensorData(value) if slot is not None and slot.spec.kind == "value" else value
-            for slot, value in zip(self.module._writes, found, strict=True)
-        ]
+            found.append(NonTensorData(value) if slot is not None and slot.spec.kind == "value" else value)
+        return found
 
 
 class as_tensordict_module:  # lower case: used as a decorator

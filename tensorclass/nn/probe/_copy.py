@@ -192,9 +192,6 @@ class Isolator:
         known = self._memo.get(id(space))
         return known if known is not None else self.known(space, dict(space))  # type: ignore[no-any-return]
 
-    def _method(self, value: types.MethodType) -> Any:
-        return types.MethodType(self.copy(value.__func__), self.copy(value.__self__))
-
     def _builtin(self, value: types.BuiltinMethodType) -> Any:
         owner = value.__self__
         if owner is None or isinstance(owner, (types.ModuleType, type)):
@@ -271,9 +268,6 @@ class Isolator:
             return value
         return self._attributes(value, tuple.__new__(type(value), made))
 
-    def _array(self, value: Any) -> Any:
-        return value if self._share else self.known(value, value.copy())
-
     def _generator(self, value: torch.Generator) -> Any:
         twin = torch.Generator(value.device)
         twin.set_state(value.get_state())
@@ -307,13 +301,13 @@ _RULES: tuple[tuple[Any, Callable[[Isolator, Any], Any]], ...] = (
     (torch.jit.ScriptModule, lambda self, value: self.known(value, value)),
     (nn.Module, Isolator._module),
     (types.FunctionType, Isolator._function),
-    (types.MethodType, Isolator._method),
+    (types.MethodType, lambda self, value: types.MethodType(self.copy(value.__func__), self.copy(value.__self__))),
     (types.BuiltinMethodType, Isolator._builtin),
     (functools.partial, Isolator._partial),
     ((types.GeneratorType, types.AsyncGeneratorType, types.CoroutineType), Isolator._refuse),
     (torch.Generator, Isolator._generator),
     (RemovableHandle, Isolator._handle),
-    (np.ndarray, Isolator._array),
+    (np.ndarray, lambda self, value: value if self._share else self.known(value, value.copy())),
     (tuple, Isolator._tuple),
     ((dict, list, deque, set, str, bytes, int, float, complex), Isolator._subclass),
 )

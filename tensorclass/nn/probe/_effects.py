@@ -144,18 +144,9 @@ class Reach:
                 self._may("more objects than are looked through")
             self._queue.extend(itertools.islice(value, _MOST))
 
-    def _mapping(self, value: Mapping[Any, Any]) -> None:
-        self._container(value.values())
-
     def _module(self, value: types.ModuleType) -> None:
         if not _is_pure(value):
             self._may(f"the module {value.__name__}")
-
-    def _bound(self, value: types.MethodType) -> None:
-        self._queue += [value.__func__, value.__self__]
-
-    def _partial(self, value: functools.partial[Any]) -> None:
-        self._queue += [value.func, *value.args, *value.keywords.values()]
 
     def _builtin(self, value: types.BuiltinFunctionType) -> None:
         owner = value.__self__
@@ -216,12 +207,12 @@ class Reach:
 _RULES: tuple[tuple[Any, Any], ...] = (
     ((Tensor, torch.jit.ScriptModule, torch.jit.ScriptFunction, np.ndarray, property), lambda reach, value: None),
     (types.FunctionType, Reach._function),
-    (types.MethodType, Reach._bound),
+    (types.MethodType, lambda reach, value: reach._queue.extend((value.__func__, value.__self__))),
     (types.BuiltinFunctionType, Reach._builtin),
     (types.ModuleType, Reach._module),
     (type, Reach._type),
-    (functools.partial, Reach._partial),
-    ((dict, types.MappingProxyType), Reach._mapping),
+    (functools.partial, lambda reach, value: reach._queue.extend((value.func, value.args, value.keywords))),
+    ((dict, types.MappingProxyType), lambda reach, value: reach._container(value.values())),
     ((list, tuple, set, frozenset, deque), Reach._container),
 )
 

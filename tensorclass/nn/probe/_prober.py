@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..._schema import MISSING, Polynomial
+from ..._schema import Polynomial
 from ...core import Path
 from ..check._declared import Probed, Report, SeenOutput, Use
 from ..check._known import Place, overlap
@@ -68,6 +68,32 @@ def probe(
         finally:
             prober.close()
             tensors.close()
+
+
+def influences(
+    report: Report, stages: Sequence[Stage], targets: Sequence[Callable[..., Any]], output: type
+) -> tuple[Diagnostic, ...]:
+    """Modules in which an element of the batch influences another one: E117, and W204 for batch norm in training.
+
+    Args:
+        report: The report of the build check.
+        stages: The modules.
+        targets: The callable of each stage.
+        output: The class that the pipeline returns.
+    """
+    found: list[Diagnostic] = []
+    with quiet():
+        prober = Prober(report, stages, targets, output, RealTensors(device_of(targets)))
+        sweep = prober.sweeps()[1]  # the one with three elements
+        for index in range(len(stages)):
+            try:
+                found += RealRuns(prober, sweep, index).influences()
+            except (Unknown, Uncopyable):
+                continue
+            except Exception as error:  # a failure of the check itself
+                found.append(prober.fault(index, error))
+        prober.close()
+    return tuple(found)
 
 
 def relearn(report: Report, probed: Probed | None) -> Report:
@@ -272,17 +298,13 @@ class Prober(Searcher):
         for length in range(len(path), 0, -1):
             if path[:length] in sweep.values:
                 value = sweep.values[path[:length]]
-                for name in path[length:] if value is not MISSING else ():
+                for name in path[length:]:
                     value = getattr(value, name)
                 break
         else:
-            place = self.report.inputs.get(path)
-            value = MISSING
-            if place is not None:
-                value = self.example(sweep, place, lambda inner: self._value(sweep, inner.path))
+            place = self.report.inputs[path]
+            value = self.example(sweep, place, lambda inner: self._value(sweep, inner.path))
             sweep.values[path] = value
-        if value is MISSING:
-            raise Unknown(f"it reads `{'.'.join(path)}`, for which there is no example")
         return value
 
     def _declared(self, sweep: Sweep, place: Place) -> Any:

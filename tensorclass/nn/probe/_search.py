@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 
-from ..._schema import FieldSpec, Polynomial
+from ..._schema import Polynomial
 from ...core import Path, TensorCollection
 from ...store import RaggedTensor, Unbatched
 from ..check._declared import Report, Use
@@ -123,14 +123,6 @@ class Searcher:
             raise Unknown(no_example(made_up))
         return outcome
 
-    def tensor(
-        self, sweep: Sweep, spec: FieldSpec, shape: Sequence[int], dtype: torch.dtype, device: Any = None,
-        tensors: Tensors | None = None,
-    ) -> Tensor:  # fmt: skip
-        """A tensor for a field in one sweep."""
-        batch = (sweep.batch,) if spec.kind == "tensor" else ()
-        return (tensors or sweep.tensors).tensor((*batch, *shape), dtype, device or self.device)
-
     def parts(self, place: Place) -> list[Place]:
         """A place, and those of the fields of a nested class."""
         known = self.report.inputs if place.writer == INPUT else self.report.state.places
@@ -152,7 +144,8 @@ class Searcher:
         spec, cls, count = place.spec, place.spec.nested, len(place.path)
         if spec.kind in TENSORS:
             dtype = self.plan.dtypes.get(place.path) or dtype_for(place.dtype)
-            return self.tensor(sweep, spec, (sizes or sweep.sizes).shape(place.terms), dtype, tensors=tensors)
+            shape = [*[sweep.batch] * (spec.kind == "tensor"), *(sizes or sweep.sizes).shape(place.terms)]
+            return (tensors or sweep.tensors).tensor(shape, dtype, self.device)
         if spec.kind == "ragged":
             real = tensors is not None and tensors.real  # in a search on fake tensors they stay as they are
             return self.ragged(sweep, place, sizes if sizes is not None and real else sweep.sizes)
@@ -325,7 +318,8 @@ class Searcher:
                 value = None if value is None else self._again(sweep, use.place, sizes, tensors)
             elif isinstance(value, Tensor) and use is not None and use.slot.spec.kind in TENSORS:
                 shape = sizes.shape(use.place.terms)
-                value = self.tensor(sweep, use.slot.spec, shape, value.dtype, value.device, tensors)
+                shape = (*value.shape[: max(value.ndim - len(shape), 0)], *shape)
+                value = (tensors or sweep.tensors).tensor(shape, value.dtype, value.device)
             values.append(value)
         return values, self.run_one(index, sweep, values, sizes, tensors=tensors)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
@@ -43,7 +43,7 @@ class Step(NamedTuple):
     @property
     def nbytes(self) -> int | None:
         """The bytes of the existing values; None if a size or dtype is unknown."""
-        return _total(self.held)
+        return _folded(sum, [value.nbytes for value in self.held])
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,7 @@ class Explanation:
     @property
     def peak(self) -> int | None:
         """The largest number of bytes after any module, without activations that autograd keeps."""
-        totals = [step.nbytes for step in self.steps]
-        return None if None in totals else max(total for total in totals if total is not None)
+        return _folded(max, [step.nbytes for step in self.steps])
 
     def __str__(self) -> str:
         rows = [("", "writes", "dtype", "shape", "memory", "held after")]
@@ -204,9 +203,8 @@ def _weights(module: nn.Module, seen: set[int]) -> int:
     return total
 
 
-def _total(values: Sequence[Value]) -> int | None:
-    known = [value.nbytes for value in values]
-    return None if None in known else sum(size for size in known if size is not None)
+def _folded(fold: Callable[[Iterable[int]], int], counts: Sequence[int | None]) -> int | None:
+    return None if None in counts else fold(count for count in counts if count is not None)
 
 
 def _shape(shape: tuple[Size, ...] | None) -> str:

@@ -66,7 +66,7 @@ class Writer:
     last: dict[str, int] = field(default_factory=dict)
     written: set[Path] = field(default_factory=set)
     owners: dict[str, tuple[Any, int]] = field(default_factory=dict)
-    """For each variable, the class of its value if that is an instance, and the depth of its path."""
+    """For each variable, the class of its value if it is an instance, and the depth of its path."""
     conditional: set[Path] = field(default_factory=set)
 
     def source(self) -> str:
@@ -82,6 +82,7 @@ class Writer:
 
     def _body(self, last: dict[int, list[str]]) -> None:
         self.names.update(Input=self.input, Output=self.output)
+        self.owners = {"batch": (self.input, 0)}
         self.lines += ["if not isinstance(batch, Input): return self._of_another_class(batch)", *self.narrowed]
         self.lines.append("M = self._modules")
         for inner in dict.fromkeys(stage.name.rpartition(".")[0] for stage in self.stages):
@@ -123,7 +124,7 @@ class Writer:
         self.calls[len(self.lines) + 3] = Call(index, tuple(arguments))
         if len(targets) == 1:
             self.lines.append(f"{targets[0]} = {call}")
-            if self._is_tensor(stage.writes[0]):
+            if stage.writes[0] is not None and stage.writes[0].spec.kind in TENSORS:
                 self.lines.append(
                     f"if type({targets[0]}) is not Tensor: {targets[0]} = single({targets[0]}, W{index}[0], L{index})"
                 )
@@ -153,8 +154,7 @@ class Writer:
         known = self.state.get(slot.path)
         if known is None:
             base = self._enclosing(slot.path)
-            owner = self.input if base == "batch" else self._owner_of(base)
-            start = 0 if base == "batch" else self._depth_of(base)
+            owner, start = self.owners[base]
             known = f"v{len(self.last)}"
             self.lines.append(f"{known} = {attribute(base, slot.path[start:], owner)}")
             self.state[slot.path] = known
@@ -187,19 +187,10 @@ class Writer:
         if dead:
             self.lines.append(f"{' = '.join(dead)} = None")
 
-    def _is_tensor(self, slot: Slot | None) -> bool:
-        return slot is not None and slot.spec.kind in TENSORS
-
     def _enclosing(self, path: Path) -> str:
         """The variable of the nested instance of a field; by default the batch itself."""
         found = (self.state[path[:n]] for n in range(len(path) - 1, 0, -1) if path[:n] in self.state)
         return next(found, "batch")
-
-    def _owner_of(self, variable: str) -> Any:
-        return self.owners[variable][0]
-
-    def _depth_of(self, variable: str) -> int:
-        return self.owners[variable][1]
 
     # ---- the output ----------------------------------------------------------------------------------------------
 
@@ -254,7 +245,8 @@ class Writer:
         if base == "batch":
             return None
         self._use(base, end)
-        return attribute(base, path[self._depth_of(base) :], self._owner_of(base))
+        owner, start = self.owners[base]
+        return attribute(base, path[start:], owner)
 
     def _in_input(self, path: Path) -> bool:
         return has_path(self.input, path) and not any(spec.produced for spec in specs_along(self.input, path))

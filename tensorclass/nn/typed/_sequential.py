@@ -25,14 +25,12 @@ from ..parts._results import reraise
 from ..parts._skipping import skip_existing, skip_mode
 from ..parts._slots import Slot, is_tensorclass_type, slots_of
 from ..parts._stage import Batch, Stage, TensorClassModule, as_module, check_name, default_name, fields_text
-from ..probe._influence import influences
-from ..probe._prober import probe, relearn
-from ._asked import Probing, as_class, as_probing, fitted, frame_of, refusal
+from ..probe._prober import influences, probe, relearn
+from ._asked import Probing, as_class, as_probing, fitted, frame_of, name_numbers, refusal
 from ._class_module import TensorClassModuleBase
 from ._drawing import Format, draw, graph_of
 from ._explain import Explanation, explain
 from ._forward import Program, fillable, generate
-from ._numbers import name_numbers
 from ._over_fields import over_fields
 from ._subsequence import finals, inlined, known_slots, leaves, needed, needs, passed, picked, reachable, skipping
 
