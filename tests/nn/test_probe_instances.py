@@ -340,7 +340,7 @@ def test_an_error_about_a_field_names_the_field():
 
 
 def test_objects_that_are_read_by_themselves():
-    """A field without an example stops no module that leaves it alone."""
+    """A field without an example stops only modules that use it."""
     given = _class("Given", x=Float32[Tensor, "8"], meter=Meter, called=PerElement[str], ratio=float)
     reads = (given.x, given.meter, given.called, given.ratio)
     assert codes(lambda x, m, n, r: LAYER(x) * r, reads, given) == []

@@ -16,7 +16,7 @@ from ...errors import SchemaError
 from ...store import NonTensorStack
 
 _PLAIN = (str, bytes, float)
-"""Types of which any value will do. An int may be a size, a bool or an enum a choice between two shapes."""
+"""Types whose examples are used. An int may be a size, and a bool or an enum may choose between two shapes."""
 
 
 _STRUCTURAL = re.compile(
