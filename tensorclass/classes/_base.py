@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -14,7 +14,7 @@ from typing_extensions import Self
 from .._flags import flags
 from .._schema import Options, Schema, field
 from ..core import BATCHED, Key, Path, TensorCollection
-from ..core._base import Kind, Names, Write, locked_error, settle, traced_as
+from ..core._base import Handler, Kind, Names, Write, locked_error, settle, traced_as
 from ..core._device import Device
 from ..core._layered import Layered
 from ..core._pytree import blank, trusted
@@ -130,10 +130,8 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
             raise self._without_batch("len() of")
         return count
 
-    def _make(
-        self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
-    ) -> Self:
-        return self._wrap(self._store._make(leaves, batch_size, names, kind))
+    def _make(self, leaves: Sequence[Tensor], size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Self:
+        return self._wrap(self._store._make(leaves, size, names, kind))
 
     def _twin(self) -> Self:
         return self._wrap(self._store._twin())
@@ -189,16 +187,12 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
         store = own._beside(there, mine, theirs, write, whole)
         return None if store is None else self if write else self._wrap(store)
 
-    def _each(
-        self, fn: Callable[[Tensor], Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
-    ) -> Self:
-        return self._wrap(self._store._each(fn, batch_size, names, kind))
+    def _each(self, fn: Handler, size: torch.Size, names: Names = None, kind: Kind = BATCHED, at: Any = None) -> Self:
+        return self._wrap(self._store._each(fn, size, names, kind, at))
 
-    def _refill(
-        self, leaves: Iterable[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
-    ) -> Self:
+    def _refill(self, leaves: Iterable[Tensor], size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Self:
         own = self._store
-        store = own._refill(leaves, batch_size, names, kind)
+        store = own._refill(leaves, size, names, kind)
         return self if store is own else self._wrap(store)
 
     @property

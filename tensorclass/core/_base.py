@@ -106,11 +106,9 @@ class TensorCollection(Items):
     def _leaves(self, kind: Kind = BATCHED) -> list[Tensor]:
         raise NotImplementedError
 
-    def _make(
-        self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
-    ) -> Self:
+    def _make(self, leaves: Sequence[Tensor], size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Self:
         """A new, unlocked twin around new leaves."""
-        return self._twin()._refill(leaves, batch_size, names, kind)
+        return self._twin()._refill(leaves, size, names, kind)
 
     def _open(self, leaves: list[Tensor], kind: Kind = BATCHED) -> Self:
         """A twin; its leaves are appended to a list."""
@@ -135,17 +133,14 @@ class TensorCollection(Items):
         """
         return None
 
-    def _each(
-        self, fn: Callable[[Tensor], Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
-    ) -> Self:
-        """A twin around the results of a function for each leaf."""
+    def _each(self, fn: Handler, size: torch.Size, names: Names = None, kind: Kind = BATCHED, at: Any = None) -> Self:
+        """A twin around the results of a function for each leaf, or for each leaf and an argument `at`."""
         leaves: list[Tensor] = []
         twin = self._open(leaves, kind)
-        return twin._refill([fn(leaf) for leaf in leaves], batch_size, names, kind)
+        new = [fn(leaf) if at is None else fn(leaf, at) for leaf in leaves]
+        return twin._refill(new, size, names, kind)
 
-    def _refill(
-        self, leaves: Iterable[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
-    ) -> Self:
+    def _refill(self, leaves: Iterable[Tensor], size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Self:
         """As `_make`, for a twin without other references: it becomes the result, and can't be used again.
 
         `leaves` may be an iterator that sibling containers share.

@@ -193,21 +193,23 @@ class JoinOps(ShapeOps):
 
     # ---- cutting -------------------------------------------------------------------------------------------------
 
-    def _cut(self, dim: int, cut: Callable[[Tensor], Sequence[Tensor]], names: Names) -> tuple[Self, ...]:
-        """Containers from the pieces of every leaf, with batch sizes from the pieces of an empty tensor."""
-        store: Any = self._store if self._layered else self  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # the store makes the pieces in fewer steps
-        size = store._batch_size
-        leaves: list[Tensor] = []
-        twin = store._open(leaves)
-        probe = leaves[0] if leaves else torch.empty((*size, 0))
-        extra = probe.ndim - len(size)
-        pieces = [cut(leaf) for leaf in (leaves or [probe])]
-        sizes = [piece.shape[: piece.ndim - extra] for piece in pieces[0]]
-        columns = list(zip(*pieces, strict=True)) if leaves else [()] * len(sizes)
-        return self._as_pieces([twin._make(column, part, names) for column, part in zip(columns, sizes, strict=True)])
+    def _cut(
+        self, at: int, cut: Callable[[Tensor, int], Sequence[Tensor]], names: Names, counts: Sequence[int] | None = None
+    ) -> tuple[Self, ...]:
+        """Containers from the pieces of every leaf; their sizes along the dim are those of an empty tensor's pieces."""
+        store: Any = self._store if self._layered else self  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # as in `unbind`
+        size = tuple(store._batch_size)
+        counts = [piece.shape[at] for piece in cut(torch.empty((*size, 0)), at)] if counts is None else counts
+        return self._as_pieces(store, cut, [torch.Size((*size[:at], n, *size[at + 1 :])) for n in counts], names, at)
 
-    def _as_pieces(self, made: list[Any]) -> tuple[Self, ...]:
-        """Wrap the results of the store as instances of this class."""
+    def _as_pieces(self, store: Any, cut: Any, sizes: Sequence[torch.Size], names: Names, at: int) -> tuple[Self, ...]:
+        """Containers of these batch sizes from the pieces of every leaf of the store, as instances of this class."""
+        made = _dealt(store, cut, sizes, names, at)
+        if made is None:
+            leaves: list[Tensor] = []
+            twin = store._open(leaves)
+            columns: Any = zip(*[cut(leaf, at) for leaf in leaves], strict=True) if leaves else [()] * len(sizes)
+            made = [twin._make(column, size, names) for column, size in zip(columns, sizes, strict=True)]
         return tuple(map(self._wrap, made) if self._layered else made)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
 
     def split(self, split_size: int | Sequence[int], dim: int | str = 0) -> tuple[Self, ...]:
@@ -235,7 +237,7 @@ class JoinOps(ShapeOps):
             sizes = [as_int(n) for n in split_size]
             if any(n < 0 for n in sizes) or sum(sizes) != total:
                 raise BatchSizeError(f"split: sizes {sizes} do not add up to {total}, the size of batch dim {at}")
-        return self._cut(at, lambda leaf: leaf.split_with_sizes(sizes, at), self._names)
+        return self._cut(at, lambda leaf, at: leaf.split_with_sizes(sizes, at), self._names, sizes)
 
     def tensor_split(self, indices_or_sections: Any, dim: int | str = 0) -> tuple[Self, ...]:
         """Split a batch dim at given positions, or into a number of nearly equal pieces.
@@ -248,7 +250,7 @@ class JoinOps(ShapeOps):
         if self._stacked:
             return self._through("tensor_split", indices_or_sections, dim)  # type: ignore[no-any-return]  # a stack of this class
         at = self._dim(dim, "tensor_split")
-        return self._cut(at, lambda leaf: leaf.tensor_split(indices_or_sections, at), self._names)
+        return self._cut(at, lambda leaf, at: leaf.tensor_split(indices_or_sections, at), self._names)
 
     def chunk(self, chunks: int, dim: int | str = 0) -> tuple[Self, ...]:
         """Split a batch dim into at most `chunks` equal pieces; the last may be smaller.
@@ -263,7 +265,7 @@ class JoinOps(ShapeOps):
         at = self._dim(dim, "chunk")
         if chunks < 1:
             raise BatchSizeError(f"chunk: the number of pieces is at least 1, got {chunks}")
-        return self._cut(at, lambda leaf: leaf.chunk(chunks, at), self._names)
+        return self._cut(at, lambda leaf, at: leaf.chunk(chunks, at), self._names)
 
     def unbind(self, dim: int | str = 0) -> tuple[Self, ...]:
         """One container for each position along a batch dim, as views.
@@ -273,18 +275,13 @@ class JoinOps(ShapeOps):
         >>> [row["a"].item() for row in TensorDict(a=torch.arange(3), batch_size=[3]).unbind(0)]
         [0, 1, 2]
         """
-        store: Any = self._store if self._layered else self  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # as in `_cut`
+        store: Any = self._store if self._layered else self  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # reading its slots is faster
         if store._stacked:
             return self._through("unbind", dim)  # type: ignore[no-any-return]  # a stack of this class
         at, sizes = store._dim(dim, "unbind"), tuple(store._batch_size)
         names = store._names and (*store._names[:at], *store._names[at + 1 :])
         size = torch.Size(sizes[:at] + sizes[at + 1 :])
-        leaves: list[Tensor] = []
-        twin = store._open(leaves)
-        if not leaves:
-            return self._as_pieces([twin._make([], size, names) for _ in range(sizes[at])])
-        columns = zip(*[leaf.unbind(at) for leaf in leaves], strict=True)
-        return self._as_pieces([twin._make(column, size, names) for column in columns])
+        return self._as_pieces(store, torch.unbind, [size] * sizes[at], names, at)
 
 
 class Join:
@@ -430,63 +427,69 @@ def _same_but(a: torch.Size, b: torch.Size, dim: int) -> bool:
 
 def _join_plain(items: Sequence[Any], how: Join, at: int) -> Any:
     """Join containers of one class with tensors and equal objects; None for the general path."""
-    first = items[0]
-    cls = type(first)
-    if not first._joins_plainly or [type(item) for item in items].count(cls) != len(items):
+    first, new_dim, torch_fn = items[0], how.new_dim, how.torch_fn
+    cls, layered, keeps = type(first), first._layered, first._keeps_objects
+    if not first._joins_plainly or [*map(type, items)].count(cls) != len(items):
         return None
-    keeps, layered, new_dim = first._keeps_objects, first._layered, how.new_dim
-    if layered:
-        items = [item._store for item in items]
-        first = items[0]
-    size = first._batch_size
-    twin = first._twin() if first._plain else None  # it becomes the result
-    tables: list[dict[str, Any]] = []
-    for item in items:
-        if item._stacked or item._names is not None or (new_dim and item._batch_size != size):
+    stores = [item._store for item in items] if layered else items
+    first = stores[0]
+    size, tables = first._batch_size, []
+    for store in stores:
+        if store._stacked or store._names is not None or (new_dim and store._batch_size != size):
             return None
-        tables.append(item._live().copy() if tables or twin is None else twin._live())  # other threads may write to it
-    try:
-        joined = _join_tables(tables, how, at, keeps, None if layered else items)
-        length = len(items) if new_dim else sum([item._batch_size[at] for item in items])
-    except (KeyError, IndexError, RuntimeError, TypeError):  # the general path names the field and the reason
+        tables.append(store._live().copy())  # other threads may write to it
+    joined, plain, mixed, by_class = tables[0], first._plain, False, layered and not keeps
+    keys = [*map(list, tables)]
+    if not keys[0] or keys.count(keys[0]) < len(keys) or not isinstance(first, TensorCollection._dense):
         return None
-    if joined is None:
+    try:
+        for key, column in zip(keys[0], [*zip(*[table.values() for table in tables])]):  # noqa: B905  # a keyword takes time
+            value = column[0]
+            if plain or isinstance(value, Tensor):  # dim 0 is the default; passing it costs a tenth more
+                joined[key] = torch_fn(column, at) if at else torch_fn(column)
+                continue
+            mixed = True
+            if isinstance(value, JoinOps):
+                inner = joined[key] = _join_plain(column, how, at)
+                if inner is None:
+                    return None
+            elif isinstance(value, Entry) or by_class or False in [same_atom(value, other) for other in column]:
+                return None
+            elif not keeps:
+                how.sizes = [store._batch_size for store in stores]
+                joined[key] = first._join_objects(key, [*column], at, how)
+        length = len(items) if new_dim else sum([store._batch_size[at] for store in stores])
+    except (KeyError, IndexError, RuntimeError, TypeError):  # the general path names the field and the reason
         return None
     sizes = tuple(size)
     target = torch.Size((*sizes[:at], length, *sizes[at if new_dim else at + 1 :]))
-    if twin is None or not twin._plain:
-        twin = first._from_entries(joined, target, first._device, None)
-    else:
-        twin._batch_size = target
-    return cls._wrap(twin) if layered else twin
+    result = first._of(joined, target, first._device, None, plain and not mixed)
+    return cls._wrap(result) if layered else result
 
 
-def _join_tables(
-    tables: list[dict[str, Any]], how: Join, at: int, keeps: bool, items: Sequence[Any] | None
-) -> dict[str, Any] | None:
-    """Join entry by entry; None if an entry needs the general path.
-
-    `keeps`: equal objects become one value; else they are joined by the class of `items`, or None if fields have
-    policies.
-    """
-    joined, torch_fn = tables[0], how.torch_fn  # it becomes the result: read each value before replacing it
-    keys = [*map(list, tables)]
-    if keys.count(keys[0]) < len(keys):
+def _dealt(store: Any, cut: Any, sizes: Sequence[torch.Size], names: Names, at: int) -> list[Any] | None:
+    """Containers from the pieces of every leaf, in one pass; None for the general path."""
+    data = store._live().copy() if isinstance(store, TensorCollection._dense) else None
+    if data is None:
         return None
-    for key, column in zip(keys[0], [*zip(*[table.values() for table in tables])]):  # noqa: B905  # a keyword takes time
-        value = column[0]
-        if isinstance(value, Tensor):  # dim 0 is the default; passing it costs a tenth more
-            joined[key] = torch_fn(column, at) if at else torch_fn(column)
-        elif isinstance(value, JoinOps):
-            inner = joined[key] = _join_plain(column, how, at)
-            if inner is None:
+    plain, rows = store._plain, [data.copy() for _ in sizes]  # after the copy: other writes clear the flag first
+    for key, value in data.items():
+        if plain or type(value) is Tensor:
+            pieces: Any = cut(value, at)
+        elif isinstance(value, TensorCollection):
+            inner: Any = value._store if value._layered else value  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
+            alike = len(inner._batch_size) == len(store._batch_size)
+            pieces = _dealt(inner, cut, sizes, names, at) if alike else None
+            if pieces is None:
                 return None
-        elif isinstance(value, Entry) or not (keeps or items) or False in [same_atom(value, other) for other in column]:
+            pieces = pieces if inner is value else map(value._wrap, pieces)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # as above
+        elif isinstance(value, (Tensor, Entry)):
             return None
-        elif items and not keeps:
-            how.sizes = [item._batch_size for item in items]
-            joined[key] = items[0]._join_objects(key, [*column], at, how)
-    return joined or None
+        else:
+            continue
+        for row, piece in zip(rows, pieces):  # noqa: B905  # a keyword takes time
+            row[key] = piece
+    return [store._of(row, size, store._device, names, plain) for row, size in zip(rows, sizes, strict=True)]
 
 
 def _require_containers(items: list[Any], op: str) -> None:

@@ -89,7 +89,7 @@ def _writer(row: Row, function: Function) -> Function:
 
 
 def _kernel(row: Row) -> Kernel:
-    function = getattr(torch, row.torch_name)
+    function = getattr(Tensor if row in COMPARISONS else torch, row.torch_name)  # whichever is faster
     foreach = getattr(torch, f"_foreach_{row.foreach}") if row.foreach else None
     return Kernel(
         row.name,
@@ -329,7 +329,8 @@ def _run(kernel: Kernel, leaves: list[Tensor], right: Right, options: dict[str, 
         len(leaves) > FEW and interpreters() is None if many else _listable(kernel, leaves, (right,), options)
     ):
         try:
-            return kernel.foreach(right, leaves, **options) if kernel.swap else kernel.foreach(leaves, right, **options)  # type: ignore[no-any-return]  # torch's
+            first, second = (right, leaves) if kernel.swap else (leaves, right)
+            return kernel.foreach(first, second, **options) if options else kernel.foreach(first, second)  # type: ignore[no-any-return]  # torch's
         except RuntimeError:  # its autograd refuses integers mixed with tracked leaves; the loop finds other errors
             pass
     function = kernel.function

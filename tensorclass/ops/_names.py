@@ -28,13 +28,11 @@ class NameOps(MappingOps):
 
     def _is_rigid(self, floats: bool = False) -> bool:
         """Whether a declaration fixes dtypes and event shapes of all leaves; with `floats`, to floating dtypes."""
-        cls = type(self)  # dynamo adds two guards for reads through an instance
-        facts = cls.__tensorclass__ if cls._layered else None
+        facts = type(self).__tensorclass__ if self._layered else None
         if facts is None or not facts.rigid or (floats and not facts.floats):
             return False
-        entries = self._store._live() if facts.nested else {}  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
         for name in facts.nested:
-            inner = entries.get(name)
+            inner = self._store._live().get(name)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
             if inner is not None and not inner._layered:
                 inner = self._wrap_nested(name, inner)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # as above
             if inner is not None and not inner._is_rigid(floats):

@@ -163,9 +163,7 @@ def softmax(self: Pointwise, reducer: Reducer, dim: Any, dtype: torch.dtype | No
         return found
     dense: Pointwise = self._solid()
     at = one_dim(dense, dim, reducer.name, "call it once for each dim, or merge the dims first with `flatten`")
-    plain = dtype is None  # torch is slower with a keyword
-    function: Function = (lambda leaf: leaf.softmax(at)) if plain else (lambda leaf: leaf.softmax(at, dtype))
-    twin, leaves, functions = _batched(dense, reducer.name, False, function)
+    twin, leaves, functions = _batched(dense, reducer.name, False, partial(torch.softmax, dim=at, dtype=dtype))
     new = each(twin, reducer.name, leaves, functions)
     if dtype is not None:
         _require_declared(twin, leaves, new, reducer.name)
@@ -195,15 +193,15 @@ def _quick(self: Any, reducer: Reducer, dim: int, declared: bool, stays: bool = 
     rigid = typed and self._is_rigid(True)
     leaves: list[Tensor] = []
     try:
-        if rigid and not store._plain:
-            return self._wrap(store._solid()._each(lambda leaf: function(leaf, at), left, None, VALUES))
+        if rigid:
+            return self._wrap(store._solid()._each(function, left, None, VALUES, at))
         twin = store._beside(store, leaves, [])
         if twin is None:
             return None
         new = [function(leaf, at) for leaf in leaves]
     except (RuntimeError, IndexError):  # the general path names the leaf
         return None
-    free = rigid or not declared or (twin._plain and not typed)  # of declarations, here and below
+    free = not declared or (twin._plain and not typed)  # of declarations
     if not free and [v.dtype for v in leaves] != [v.dtype for v in new]:
         return None
     result = (twin if declared else untyped(twin))._refill(new, left, None, VALUES)

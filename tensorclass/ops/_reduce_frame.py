@@ -123,15 +123,16 @@ def untyped(self: Any, resize: Resize | None = None, tensors_only: bool = False)
         tensors_only: leave out objects and shared tensors.
     """
     dense = TensorCollection._dense
-    if resize is None and type(self) is dense and self._tensors_by_key() is not None:
-        return self
-    size = self._batch_size if resize is None else resize(self._batch_size)
+    own: Any = self._store if self._layered else self  # reading its slots is faster
+    if resize is None and type(own) is dense and own._plain:
+        return own
+    size = own._batch_size if resize is None else resize(own._batch_size)
     entries = {
         key: untyped(value, resize, tensors_only) if isinstance(value, TensorCollection) else value
-        for key, value in self._entries().items()
+        for key, value in own._entries().items()
         if not tensors_only or isinstance(value, (Tensor, TensorCollection))
     }
-    return dense._from_entries(entries, size, self._device, self._names if len(size) == self.ndim else None)
+    return dense._from_entries(entries, size, own._device, own._names if len(size) == own.ndim else None)
 
 
 def renamed(self: Any, transform: KeyTransform, op: str) -> Any:

@@ -14,7 +14,7 @@ from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from .._flags import flag, flags
-from ..core import VALUES, VIEWS, TensorCollection, as_batch_size
+from ..core import BATCHED, VALUES, VIEWS, TensorCollection, as_batch_size
 from ..core._base import Names
 from ..core._batch import LARGEST, Sizes, as_int, as_ints, infer_shape
 from ..errors import ArgumentError, BatchDimError, BatchSizeError
@@ -75,11 +75,7 @@ class ShapeOps(InplaceOps):
             return self._twin()
         leaves: list[Tensor] = []
         twin = self._open(leaves)
-        shapes = targets(leaves, new, len(own))
-        reshaped = [
-            leaf.reshape(*shape) if shape else leaf.reshape(()) for leaf, shape in zip(leaves, shapes, strict=True)
-        ]
-        return twin._refill(reshaped, new)
+        return twin._refill([*map(torch.reshape, leaves, targets(leaves, new, len(own)))], new)
 
     @VIEWED
     def view(
@@ -154,7 +150,7 @@ class ShapeOps(InplaceOps):
             *self._names[last + 1 :],
         )
         new = torch.Size((*size[:first], *merged, *size[last + 1 :]))
-        result = self._each(lambda leaf: leaf.flatten(first, last), new, _or_none(names))
+        result = self._each(lambda leaf: torch.flatten(leaf, first, last), new, _or_none(names))
         return self._become(result) if inplace else result
 
     @RESHAPED
@@ -179,7 +175,7 @@ class ShapeOps(InplaceOps):
         new = torch.Size((*size[:at], *parts, *size[at + 1 :]))
         names = self._names and (*self._names[:at], *[None] * len(parts), *self._names[at + 1 :])
         dims = len(size)
-        result = self._each(lambda leaf: leaf.reshape(new + leaf.shape[dims:]), new, _or_none(names))
+        result = self._each(lambda leaf: torch.reshape(leaf, new + leaf.shape[dims:]), new, _or_none(names))
         return self._become(result) if inplace else result
 
     @RESHAPED
@@ -197,7 +193,7 @@ class ShapeOps(InplaceOps):
         size = self._batch_size
         names = self._names and (*self._names[:at], None, *self._names[at:])
         sizes = tuple(size)
-        return self._each(lambda leaf: leaf.unsqueeze(at), torch.Size((*sizes[:at], 1, *sizes[at:])), names)
+        return self._each(torch.unsqueeze, torch.Size((*sizes[:at], 1, *sizes[at:])), names, BATCHED, at)
 
     @RESHAPED
     def squeeze(self, dim: int | str | None = None) -> Self:
@@ -217,7 +213,7 @@ class ShapeOps(InplaceOps):
             return self._twin()
         keep = [d for d in range(len(size)) if d not in drop]
         names = self._names and tuple(self._names[d] for d in keep)
-        return self._each(lambda leaf: leaf.squeeze(drop), torch.Size([size[d] for d in keep]), _or_none(names))
+        return self._each(torch.squeeze, torch.Size([size[d] for d in keep]), _or_none(names), BATCHED, drop)
 
     # ---- order of the dims ---------------------------------------------------------------------------------------
 
@@ -250,7 +246,7 @@ class ShapeOps(InplaceOps):
             nonlocal full
             if leaf.ndim != len(full):
                 full = (*order, *range(ndim, leaf.ndim))
-            return leaf.permute(*full) if full else leaf.permute(())  # several times faster than one tuple
+            return torch.permute(leaf, full)
 
         return self._each(permuted, torch.Size([size[d] for d in order]), names)
 
@@ -272,7 +268,7 @@ class ShapeOps(InplaceOps):
         order[a], order[b] = b, a
         new = torch.Size([self._batch_size[d] for d in order])
         names = self._names and tuple(self._names[d] for d in order)
-        return self._each(lambda leaf: leaf.transpose(a, b), new, names)
+        return self._each(lambda leaf: torch.transpose(leaf, a, b), new, names)
 
     @PERMUTED
     def swapaxes(self, axis0: int | str, axis1: int | str) -> Self:
@@ -320,7 +316,7 @@ class ShapeOps(InplaceOps):
         if self._stacked:
             return self._through("flip", dims)  # type: ignore[no-any-return]  # a stack of this class
         where = self._dims(dims, "flip")
-        return self._each(lambda leaf: leaf.flip(where), self._batch_size, self._names)
+        return self._each(torch.flip, self._batch_size, self._names, BATCHED, where)
 
     @FLIPPED
     def fliplr(self) -> Self:
@@ -393,9 +389,7 @@ class ShapeOps(InplaceOps):
         names = store._names and ((None,) * (len(new) - dims) + store._names)
         leaves: list[Tensor] = []
         twin = store._open(leaves)
-        shapes = targets(leaves, new, dims)
-        expanded = [leaf.expand(*shape) if shape else leaf for leaf, shape in zip(leaves, shapes, strict=True)]
-        result = twin._refill(expanded, new, names)
+        result = twin._refill([*map(torch.broadcast_to, leaves, targets(leaves, new, dims))], new, names)
         return result if store is self else self._wrap(result)  # type: ignore[attr-defined,no-any-return]  # pyright: ignore[reportAttributeAccessIssue]  # as above
 
     def expand_as(self, other: TensorCollection | Tensor) -> Self:
@@ -478,7 +472,7 @@ class ShapeOps(InplaceOps):
         if not 0 <= first <= first + length <= size[at] or length < 0:
             raise BatchDimError(f"narrow: start {start} and length {length} exceed batch dim {at} of size {size[at]}")
         new = torch.Size((*size[:at], length, *size[at + 1 :]))
-        return self._each(lambda leaf: leaf.narrow(at, first, length), new, self._names)
+        return self._each(lambda leaf: torch.narrow(leaf, at, first, length), new, self._names)
 
     def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Self:
         """Make all leaves contiguous; contiguous leaves are not copied.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from ..core import (
     batch_shape,
     unravel_key_to_tuple,
 )
-from ..core._base import Kind, Names, Write, check_names, locked_error, settle
+from ..core._base import Handler, Kind, Names, Write, check_names, locked_error, settle
 from ..core._batch import as_jagged, jagged
 from ..core._device import Device, as_device
 from ..core._locks import Owners, changed, children, note_write
@@ -197,15 +197,13 @@ class TensorDict(TensorDictBase):
                 leaves += over(value)._leaves(kind) if has_rows(value, self._batch_size) else [value]
         return leaves
 
-    def _make(
-        self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
-    ) -> Self:
+    def _make(self, leaves: Sequence[Tensor], size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Self:
         if not self._plain:
-            return self._twin()._refill(leaves, batch_size, names, kind)
+            return self._twin()._refill(leaves, size, names, kind)
         data = dict(zip(self._data, leaves))  # noqa: B905  # a keyword would take longer than the rest
         if len(data) != len(leaves) or len(data) != len(self._data):
             raise StructureError(_CHANGED)
-        return self._of(data, batch_size, self._device, names, True)
+        return self._of(data, size, self._device, names, True)
 
     def _twin(self) -> Self:
         new: Self = blank(type(self))
@@ -270,22 +268,24 @@ class TensorDict(TensorDictBase):
                 return None
         return self if write else self._of(data, self._batch_size, self._device, self._names, plain)
 
-    def _each(
-        self, fn: Callable[[Tensor], Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
-    ) -> Self:
-        data = self._data.copy()
+    def _each(self, fn: Handler, size: torch.Size, names: Names = None, kind: Kind = BATCHED, at: Any = None) -> Self:
+        data, dims = self._data.copy(), len(self._batch_size)
         plain = self._plain  # after the copy, as in `_open`
         for key, value in data.items():
             if plain or type(value) is Tensor:
-                data[key] = fn(value)
+                data[key] = fn(value) if at is None else fn(value, at)
             elif isinstance(value, TensorCollection):
-                data[key] = value._each(fn, *below(self, value, batch_size, names), kind)
-            elif isinstance(value, Tensor) and not has_rows(value, self._batch_size):
-                data[key] = fn(value)
+                inner: Any = value._store if value._layered else value  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
+                same = len(inner._batch_size) == dims
+                target, theirs = (size, names) if same else below(self, inner, size, names)
+                found = inner._each(fn, target, theirs, kind, at)
+                data[key] = found if inner is value else value._wrap(found)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # as above
             elif isinstance(value, (Tensor, Node)):
-                still = _stilled(value)
-                data[key] = _remade(key, still, [fn(leaf) for leaf in still._leaves(kind)], batch_size, names, kind)
-        return self._of(data, batch_size, self._device, names, plain)
+                rows = isinstance(value, Node) or has_rows(value, self._batch_size)
+                still: Any = _stilled(value) if rows else value
+                new = [fn(leaf) if at is None else fn(leaf, at) for leaf in (still._leaves(kind) if rows else [still])]
+                data[key] = _remade(key, still, new, size, names, kind) if rows else new[0]
+        return self._of(data, size, self._device, names, plain)
 
     def _index(self, index: Index) -> Self:
         """Index by ints and slices, except for nodes, stacks and named dims, which use the general path."""
@@ -312,26 +312,30 @@ class TensorDict(TensorDictBase):
                 return self._of(rows, size, self._device, None, plain)
         return super()._index(index)
 
-    def _refill(
-        self, leaves: Iterable[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
-    ) -> Self:
+    def _refill(self, leaves: Iterable[Tensor], size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Self:
         data = self._data
         if self._plain:
-            self._data = dict(zip(data, leaves))  # noqa: B905  # as many as there are keys, in half the time
+            for key, leaf in zip(data, leaves):  # noqa: B905  # as many as there are keys; a new dict takes longer
+                data[key] = leaf
         else:
-            leaves = iter(leaves)
+            leaves, dims = iter(leaves), len(self._batch_size)
             for key, value in data.items():
                 if type(value) is Tensor:
                     data[key] = next(leaves)
                 elif isinstance(value, TensorCollection):
-                    data[key] = value._refill(leaves, *below(self, value, batch_size, names), kind)
+                    inner: Any = value._store if value._layered else value  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
+                    same = len(inner._batch_size) == dims
+                    target, theirs = (size, names) if same else below(self, inner, size, names)
+                    found = inner._refill(leaves, target, theirs, kind)
+                    if found is not inner:
+                        data[key] = found if inner is value else value._wrap(found)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # as above
                 elif isinstance(value, Tensor) and not has_rows(value, self._batch_size):
                     data[key] = next(leaves)
                 elif isinstance(value, (Tensor, Node)):
                     value = over(value) if isinstance(value, Tensor) else value
                     new = [next(leaves) for _ in value._leaves(kind)]
-                    data[key] = _remade(key, value, new, batch_size, names, kind)
-        self._batch_size = batch_size
+                    data[key] = _remade(key, value, new, size, names, kind)
+        self._batch_size = size
         self._names = names or None  # as in `_of`
         return self
 

@@ -196,9 +196,9 @@ class LazyBase(TensorDictBase):
                 return None
         return None if len(members) != len(others) else self if write else self._with(twins)
 
-    def _refill(self, leaves: Iterable[Any], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Any:
+    def _refill(self, leaves: Iterable[Any], size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Any:
         if kind == BATCHED:
-            return Place()._refill(leaves, batch_size, names, kind)
+            return Place()._refill(leaves, size, names, kind)
         leaves = iter(leaves)
         self._members = [m._refill(leaves, m._batch_size, m._names, kind) for m in self._members]
         return self
@@ -366,14 +366,14 @@ class Place(TensorCollection):
     def _twin(self) -> Self:
         return self
 
-    def _refill(self, leaves: Iterable[Any], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Any:
+    def _refill(self, leaves: Iterable[Any], size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Any:
         """The result of the operation, as a container without other references, with the dim names of its parent."""
         new = next(iter(leaves))._twin()  # it may be a member
         own = new._names
         if names is not None or own is not None:
             ndim = len(new._batch_size)
-            tail = (own or (None,) * ndim)[len(batch_size) :]
-            wanted = check_names((*(names or (None,) * len(batch_size)), *tail), ndim)
+            tail = (own or (None,) * ndim)[len(size) :]
+            wanted = check_names((*(names or (None,) * len(size)), *tail), ndim)
             if wanted != own:
                 new._names = wanted
         return new
