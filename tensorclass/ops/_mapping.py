@@ -351,7 +351,7 @@ class MappingOps(ReadingOps):
 
     def _update_tensors(self, source: Any) -> bool:
         """Write plain tensors under plain keys; False for the general path."""
-        values = source._tensors_by_key() if isinstance(source, MappingOps) else source
+        values = source if type(source) is dict or not isinstance(source, MappingOps) else source._tensors_by_key()
         if type(values) is not dict:
             return False
         open_to_all = type(self) is self._dense and self._device is None  # stores tensors of its batch size unchecked

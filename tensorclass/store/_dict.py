@@ -41,7 +41,7 @@ from ..ops._operands import Layout
 from ..ops._reading import ReadingOps
 from ..ops._steps import KnownWrite
 from ._consolidate import block_of, has_own_storage, hollow, restore
-from ._fitting import Replaced, at_once, below, fits, mismatch, missing, named_like, same_tail, within
+from ._fitting import Replaced, below, fits, mismatch, missing, named_like, same_tail, within
 from ._relaid import Relaid as Relaid
 from ._values import as_tensor, deepcopied, holds, stacked
 from .entries._nested import has_rows, held, only_tensors, over
@@ -422,7 +422,9 @@ class TensorDict(TensorDictBase):
     def _put_all(self, values: dict[str, Any]) -> None:
         if self._plain and not only_tensors(values):
             self._plain = False  # before the write: readers copy the dict first
-        at_once(self._data, values)
+        replaced = self._data.copy()  # kept alive until all are written: freeing a tensor lets other threads run
+        self._data.update(values)
+        del replaced
         note_write(self) if self._lock is not None else None
 
     def _swap_in(self, entries: dict[str, Any], seen: dict[str, Any]) -> None:

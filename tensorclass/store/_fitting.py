@@ -107,13 +107,3 @@ def missing(collection: TensorCollection, key: str) -> MissingKeyError:
 
 def _absent(name: str, key: str, keys: list[str]) -> str:
     return f"{name} has no key `{key}`{did_you_mean(key, keys)}; its keys are {listed(keys)}"
-
-
-def at_once(entries: dict[str, Any], values: dict[str, Any]) -> None:
-    """Write several entries in one step for other threads.
-
-    The replaced values are kept alive until all are written: freeing a tensor lets other threads run.
-    """
-    replaced = entries.copy()
-    entries.update(values)
-    del replaced

@@ -268,7 +268,7 @@ class LazyBase(TensorDictBase):
         first = tables[0] = tables[0].copy()  # whose keys and values are read one after the other
         keys = entries.shared_keys(tables)
         found = first if len(keys) == len(first) else {key: first[key] for key in keys}
-        for key, value in found.items():
+        for key, value in () if members[0]._plain else found.items():  # the flag is read after the copy
             if type(value) is not Tensor and isinstance(value, TensorCollection):
                 values = [value, *[member._outline().get(key) for member in members[1:]]]
                 if all([isinstance(value, TensorCollection) for value in values]):
