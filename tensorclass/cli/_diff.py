@@ -47,10 +47,8 @@ def _saved(file: Path, name: str) -> Schema:
         raise CommandError(f"can't read {file}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise CommandError(f"{file} is not JSON: {error}; {SAVED}") from None
-    several = (
-        isinstance(entries, dict) and "fields" not in entries and all(isinstance(v, dict) for v in entries.values())
-    )
-    if several and "properties" not in entries:
+    several = isinstance(entries, dict) and all(isinstance(value, dict) for value in entries.values())
+    if several and not entries.keys() & {"fields", "properties"}:
         if name not in entries:
             raise CommandError(f"{file} holds several classes; name one: {', '.join(f'{file}:{n}' for n in entries)}")
         entries = entries[name]

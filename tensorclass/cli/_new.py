@@ -112,7 +112,8 @@ def _read(source: str) -> tuple[TensorCollection, Any]:
         raise CommandError(f"{source} holds a {type(given).__name__} without entries that could become fields")
     if suffix not in _WITH_DTYPES and not found.numel():
         raise CommandError(f"{source} has no rows; the types of the fields come from them")
-    return found, found.pop("_mask", {}) if suffix in _TABLES else {}
+    table: Any = found
+    return table, table.pop("_mask", {}) if suffix in _TABLES else {}
 
 
 class ClassWriter:
@@ -192,9 +193,7 @@ class ClassWriter:
 
     def _tensor(self, dtype: torch.dtype, base: str, dims: Any) -> str:
         name = str(dtype).removeprefix("torch.")
-        family = {"bfloat16": "BFloat16"}.get(
-            name, name.replace("uint", "UInt") if name[0] == "u" else name.capitalize()
-        )
+        family = name.replace("uint", "UInt") if name[0] == "u" else name.capitalize().replace("Bf", "BF")
         self.types.add(family)
         return f'{family}[{base}, "{" ".join(map(str, dims))}"]'
 
@@ -206,7 +205,5 @@ def _is_name(name: str) -> bool:
 def _union(values: Any) -> str:
     """The type of plain values; None last."""
     kinds = dict.fromkeys("None" if value is None else type(value).__name__ for value in values)
-    known = {
-        name for name in kinds if name in ("str", "int", "float", "bool", "bytes", "list", "dict", "tuple", "None")
-    }
-    return " | ".join(sorted(kinds, key=lambda name: name == "None")) if kinds and known == kinds.keys() else "object"
+    plain = kinds.keys() <= {"str", "int", "float", "bool", "bytes", "list", "dict", "tuple", "None"}
+    return " | ".join(sorted(kinds, key=lambda name: name == "None")) if kinds and plain else "object"

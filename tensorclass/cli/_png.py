@@ -32,10 +32,8 @@ def png(svg: str) -> bytes:
         kind, at = node.tag.rpartition("}")[2], node.attrib
         if kind == "rect":
             x, y, w, h = (float(at[name]) for name in ("x", "y", "width", "height"))
-            face, edge = (
-                COLOURS.get(at.get("class", ""), "white"),
-                "none" if at.get("class") == "chip" else COLOURS["edge"],
-            )
+            face = COLOURS.get(at.get("class", ""), "white")
+            edge = "none" if at.get("class") == "chip" else COLOURS["edge"]
             style = f"round,pad=0,rounding_size={float(at['rx'])}"
             axes.add_patch(patches.FancyBboxPatch((x, y), w, h, boxstyle=style, facecolor=face, edgecolor=edge))
         elif kind == "path":

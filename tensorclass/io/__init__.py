@@ -41,7 +41,7 @@ The file:
 - `_codecs`: `compressed(packed, codec, level)` and `inflated(...)`, tensor by tensor.
 - `_header`: `parse(raw, size, path) -> Header(metadata, tensors, start)` and `encode(metadata, rows)`; `load_json` for
   JSON that is not trusted; `alignment_class`, the order of the payload.
-- `_format`: our metadata: pydantic models of what is read (`Metadata`, `ContainerPart` and the other parts), `dump`,
+- `_format`: our metadata: pydantic models of what is read (`Metadata`, `NodePart` and the other parts), `dump`,
   `read`, `seal`.
 - `_dtypes`: `form_of(dtype, shape)` is the stored form, `shape_of(code, shape, true)` the original one.
 

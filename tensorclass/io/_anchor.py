@@ -13,7 +13,8 @@ import stat
 import sys
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import unquote
 
@@ -22,9 +23,8 @@ from torch import Tensor
 
 from ..core import Path
 from ..errors import ArgumentError, FileFormatError, UnsupportedOperationError
-from . import _format
-from ._atomic import open_file, opened, read_at, read_bytes
-from ._format import ClassPart, ContainerPart, Metadata
+from ._atomic import opened, read_at, read_bytes
+from ._format import ClassPart, Metadata, NodePart, described
 from ._header import load_json
 from ._map import Extent, in_memory, mapped
 from ._mapped_tensor import wrap_all
@@ -37,9 +37,7 @@ from ._values import encode, to_text
 
 _ENTRIES = ("shape", "device", "_type", "_class", "_names", "_format_version")
 """Names in `meta.json` that are not keys. `tensordict` overwrites the description of a key with such a name."""
-_DAMAGED = (
-    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, ValueError,
-)  # fmt: skip
+_DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, ValueError)
 """What `zipfile` raises; an unknown compression is a `NotImplementedError`, which is a RuntimeError."""
 _LIMIT = 1 << 28
 """The largest description or pickled object that is read, in bytes."""
@@ -55,64 +53,48 @@ def read_anchor(
         FileFormatError: for missing, short or unknown parts.
         UnsupportedOperationError: for checksums, and for writing through to one file.
     """
-    reader = _reader(path)
-    if reader is None:
-        return None
     write = write is not False
-    try:
+    with _reading(path) as reader:
+        if reader is None:
+            return None
         if verify or (write and not isinstance(reader, _Folder)):
             what = "checksums" if verify else "writing through to it"
             raise UnsupportedOperationError(f"{path}: `tensordict` wrote it; {what} is for files of this library")
         builder = _Builder(reader, path, allow_pickle)
-        meta = Metadata(
-            version=_format.VERSION, header_crc32=_format.BLANK, root=builder.root(), classes=builder.classes
-        )
+        meta = described(builder.root(), builder.classes)
         part = find(meta.root, key, path)
         tensors: dict[str, Tensor] = {}
         for name, _ in references(part):
             found = builder.made.get(name)
             tensors[name] = builder.loads[name](mmap, write, wrap) if found is None else found
-    finally:
-        reader.close()
     return Unpacker(meta, tensors, path, allow_pickle, lenient, False).build(part, key, want)
 
 
 def describe(text: str, path: str) -> Metadata:
     """Our metadata for a safetensors file, from what `to_safetensors` of `tensordict` wrote there."""
     builder = _Builder(text, path, False)
-    return Metadata(
-        version=_format.VERSION, header_crc32=_format.BLANK, root=builder.root(), classes=builder.classes
-    )  # fmt: skip
+    return described(builder.root(), builder.classes)
 
 
 def is_archive(path: str) -> bool:
     """Whether a path is an archive or a consolidated file, which can't be written through."""
-    if is_folder(path):
-        return False
-    reader = _reader(path)
-    if reader is not None:
-        reader.close()
-    return reader is not None
+    with _reading(path) as reader:
+        return isinstance(reader, (_Archive, _Block))
 
 
-def _reader(path: str) -> Any:
+@contextmanager
+def _reading(path: str) -> Iterator[Any]:
+    """A block with the reader of a folder or file; None for a file that `tensordict` did not write."""
     if is_folder(path):
-        return _Folder(path)
-    fd, size = open_file(path)
-    reader: Any = None
-    try:
+        yield _Folder(path)
+        return
+    with opened(path) as (fd, size):
         if read_bytes(fd, min(size, 4), 0, path) == b"PK\x03\x04":
-            reader = _Archive(fd, size, path)
-        elif size > 8:
-            count = int.from_bytes(read_bytes(fd, 8, size - 8, path), "little")
-            if 2 <= count <= min(size - 8, _LIMIT):
-                text = read_bytes(fd, count, size - 8 - count, path)
-                if text.startswith(b'{"cls"'):
-                    reader = _Block(fd, size, path, text)
-    finally:
-        if reader is None:
-            os.close(fd)
-    return reader
+            yield _Archive(fd, size, path)
+            return
+        count = int.from_bytes(read_bytes(fd, 8, size - 8, path), "little") if size > 8 else 0
+        text = read_bytes(fd, count, size - 8 - count, path) if 2 <= count <= min(size - 8, _LIMIT) else b""
+        yield _Block(fd, size, path, text) if text.startswith(b'{"cls"') else None
 
 
 class _Folder:
@@ -120,9 +102,6 @@ class _Folder:
 
     def __init__(self, path: str) -> None:
         self.path = path
-
-    def close(self) -> None:
-        """Do nothing: a folder holds no open file."""
 
     def names(self, where: Path) -> list[str]:
         """The names in a subfolder."""
@@ -179,21 +158,13 @@ class _Archive:
 
     def __init__(self, fd: int, size: int, path: str) -> None:
         self.fd, self.size, self.path = fd, size, path
-        self.file = io.BufferedReader(_Reads(fd, size, path))
         try:
-            self.zip = zipfile.ZipFile(self.file)
+            self.zip = zipfile.ZipFile(io.BufferedReader(_Reads(fd, size, path)))
         except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
-            self.file.close()
             raise FileFormatError(f"it is a damaged zip file: {error!s:.200}", path) from None
         self.known = {info.filename: info for info in self.zip.infolist()}
         if len(self.known) != len(self.zip.infolist()):
-            self.file.close()
             raise FileFormatError("two of its parts have the same name", path)
-
-    def close(self) -> None:
-        """Close the file."""
-        self.file.close()
-        os.close(self.fd)
 
     def names(self, where: Path) -> list[str]:
         """What is in a folder of the archive."""
@@ -249,10 +220,6 @@ class _Block:
         self.end = size - 8 - len(text)
         self.text = text
 
-    def close(self) -> None:
-        """Close the file."""
-        os.close(self.fd)
-
 
 def _tensor_at(fd: int, size: int, path: str, place: Extent, mmap: bool, write: bool, wrap: bool) -> Tensor:
     """A part of a file as a tensor."""
@@ -282,19 +249,17 @@ class _Builder:
         """The error for one part."""
         return FileFormatError(what, self.path, None, "/".join(where) or "(root)")
 
-    def root(self) -> ContainerPart:
+    def root(self) -> NodePart:
         """The tree."""
         try:
             if isinstance(self.reader, str):
                 found = load_json(self.reader, self.path, "its description", 8)
                 if found["version"] != 1:
                     raise self.wrong((), f"it has version {found['version']!r:.20}, this library reads version 1")
-                return ContainerPart.model_validate(self.described(found["root"]))
+                return NodePart.model_validate(self.described(found["root"]))
             if isinstance(self.reader, _Block):
-                return ContainerPart.model_validate(
-                    self.block(load_json(self.reader.text.decode(), self.path, "", 0), ())
-                )
-            return ContainerPart.model_validate(self.node((), ()))
+                return NodePart.model_validate(self.block(load_json(self.reader.text.decode(), self.path, "", 0), ()))
+            return NodePart.model_validate(self.node((), ()))
         except (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError) as error:
             if isinstance(error, FileFormatError):
                 raise
@@ -524,10 +489,6 @@ def _shape(given: Any) -> list[int]:
 
 def is_zip(path: str) -> bool:
     """Whether a file is an archive that `tensordict` wrote; False for a damaged one."""
-    try:
-        reader = _reader(path)
-    except FileFormatError:
-        return False
-    if reader is not None:
-        reader.close()
-    return isinstance(reader, _Archive) and META in reader.known
+    with suppress(FileFormatError), _reading(path) as reader:
+        return isinstance(reader, _Archive) and META in reader.known
+    return False

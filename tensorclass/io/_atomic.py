@@ -16,13 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from ._memory import exchange, scatter
+from ._memory import exchange, flock, scatter
 from ._remote import fetch, is_url, open_remote
-
-try:
-    import fcntl
-except ImportError:  # no such module on Windows
-    fcntl = None  # type: ignore[assignment]
 
 _SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -147,8 +142,7 @@ class Target:
                 self._sweep()
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFE
             self.fd = os.open(self.temporary, flags, 0o666, dir_fd=self._folder_fd)
-            if fcntl is not None:
-                fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            flock(self.fd, "LOCK_EX", "LOCK_NB")
 
     def _sweep(self) -> None:
         """Remove temporary files of this name whose writers are dead.
@@ -165,8 +159,7 @@ class Target:
                 shutil.rmtree(os.path.join(self.folder or ".", entry), ignore_errors=True)
             fd = os.open(entry, os.O_RDWR | _SAFE, dir_fd=self._folder_fd)
             try:
-                if fcntl is not None:
-                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                flock(fd, "LOCK_EX", "LOCK_NB")
                 os.unlink(entry, dir_fd=self._folder_fd)
             finally:
                 os.close(fd)
@@ -199,8 +192,7 @@ class Target:
 
     def _lock(self, how: str) -> None:
         with suppress(OSError):  # some file systems lock no folders; there one writer at a time is the rule
-            if fcntl is not None:
-                fcntl.flock(self._folder_fd, getattr(fcntl, how))
+            flock(self._folder_fd, how)
 
     def beside(self) -> list[str]:
         """The names in the folder."""

@@ -307,9 +307,8 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         >>> [batch.label.tolist() for batch in data.loader(4, drop_last=True)]
         [[0, 1, 2, 3], [4, 5, 6, 7]]
         """
-        return BatchLoader(
-            self, Order(len(self), batch_size, shuffle, seed, rank, world_size, drop_last, pad_last), **options
-        )
+        order = Order(len(self), batch_size, shuffle, seed, rank, world_size, drop_last, pad_last)
+        return BatchLoader(self, order, **options)
 
     def compact(
         self, out: StrPath, rows_per_shard: int | None = None, *, checksums: bool = False, pbar: bool = False
@@ -331,9 +330,8 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         """
         if self.cls is None:
             raise UnsupportedOperationError(f"{self.paths[0]}: compact needs the class of the rows; pass it: `cls=`")
-        return TensorClassDataset(
-            out, write_dataset(self._blocks(), out, rows_per_shard, pbar, checksums, self.cls), self._mmap
-        )
+        cls = write_dataset(self._blocks(), out, rows_per_shard, pbar, checksums, self.cls)
+        return TensorClassDataset(out, cls, self._mmap)
 
     def _blocks(self) -> Iterator[Any]:
         """All rows in order, in blocks that each lie in one shard."""
@@ -367,10 +365,8 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         >>> TensorClassDataset.from_map(range(5), blank, "blank")[3].label
         tensor(3)
         """
-        found: TensorClassDataset[T] = cls._of_batches(
-            map(fn, _items(dataset)), out, rows_per_shard, pbar, checksums, None, "from_map"
-        )
-        return found
+        row_cls = write_dataset(map(fn, _items(dataset)), out, rows_per_shard, pbar, checksums, None, "from_map")
+        return TensorClassDataset(out, row_cls)
 
     def verify(self, pbar: bool = False) -> list[Exception]:
         """Open every shard, and compare it with the manifest, the class, and the checksums, if it has any.

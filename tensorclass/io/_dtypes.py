@@ -19,9 +19,7 @@ _AS_BYTES += ["bits8", "bits1x8", "bits2x4", "bits4x2"]
 _CARRIERS = {"complex128": "F64", "complex32": "F16", "bits16": "U16", **dict.fromkeys(_AS_BYTES, "U8")}
 """dtypes that the format lacks, and the dtype name that they are stored as."""
 
-TORCH: dict[str, torch.dtype] = {
-    code: getattr(torch, name) for code, name in _NATIVE.items() if hasattr(torch, name)
-}  # fmt: skip
+TORCH: dict[str, torch.dtype] = {code: getattr(torch, n) for code, n in _NATIVE.items() if hasattr(torch, n)}
 """Name in the file -> dtype of torch."""
 CODES: dict[torch.dtype, str] = {dtype: code for code, dtype in TORCH.items()}
 """dtype of torch -> name in the file, for dtypes that the format has."""

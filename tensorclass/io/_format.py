@@ -2,7 +2,7 @@
 
 The fields of each part are in the order in which they are written.
 
-A container is a `ContainerPart` of entries. A plain tensor is written as its stored name. Keys are in the order of the
+A container is a `NodePart` of entries. A plain tensor is written as its stored name. Keys are in the order of the
 container.
 """
 
@@ -95,7 +95,7 @@ class NonePart(Part):
     kind: Literal["none"] = "none"
 
 
-class ContainerPart(Part):
+class NodePart(Part):
     """A container: dense with entries, or a lazy stack with members."""
 
     kind: Literal["node"] = "node"
@@ -110,15 +110,15 @@ class ContainerPart(Part):
     entries: dict[str, Entry] = {}
     dim: Count = 0
     dim_name: str | None = None
-    members: list[ContainerPart] | None = None
-    empty: ContainerPart | None = None
+    members: list[NodePart] | None = None
+    empty: NodePart | None = None
     """For a stack without members, the structure that its members will have."""
 
 
 Entry: TypeAlias = Annotated[
     str
     | Annotated[
-        TensorPart | RaggedPart | NestedPart | ObjectsPart | ValuePart | NonePart | ContainerPart,
+        TensorPart | RaggedPart | NestedPart | ObjectsPart | ValuePart | NonePart | NodePart,
         Field(discriminator="kind"),
     ],
     Field(union_mode="left_to_right"),
@@ -157,7 +157,12 @@ class Metadata(Part):
     compressed: dict[str, CompressedPart] = {}
     """The tensors that are stored compressed, by name."""
     classes: list[ClassPart] = []
-    root: ContainerPart
+    root: NodePart
+
+
+def described(root: NodePart, classes: list[ClassPart] | None = None) -> Metadata:
+    """The metadata of a file that another library wrote."""
+    return Metadata(version=VERSION, header_crc32=BLANK, root=root, classes=classes or [])
 
 
 def dump(

@@ -17,7 +17,7 @@ from ..ops import cat
 from ..store import RaggedTensor, TensorDict
 from ._classes import find_class
 from ._files import find, listed, put
-from ._format import ContainerPart, NonePart
+from ._format import NodePart, NonePart
 from ._index import FolderCommit, Index, read_index
 from ._mapped_tensor import MemoryMappedTensor, shape_from, storable
 from ._memmap import children, container_path, is_memmap, wrapped
@@ -114,9 +114,8 @@ def _added(where: Path, path: Path, value: Tensor, copy: bool, existsok: bool) -
         packed, index = _with_entry(state, (*above, *path), value, existsok, folder)
         settle = FolderCommit(_unless_changed(lambda there: _state(there, folder), state, index), DATA)
         try:
-            tensors = put(
-                file, folder, packed, through=True, zeros=() if copy else {packed.items[0].name}, settle=settle
-            )
+            zeros = () if copy else {packed.items[0].name}
+            tensors = put(file, folder, packed, through=True, zeros=zeros, settle=settle)
         except _Changed:
             continue
         (made,) = wrapped(tensors, packed, settle.path, len(header_of(packed)))
@@ -145,14 +144,14 @@ def _with_entry(
     while len(rest) > 1:
         members = None if here.members is None else {str(i): member for i, member in enumerate(here.members)}
         child = (here.entries if members is None else members).get(rest[0])
-        if not isinstance(child, ContainerPart):
+        if not isinstance(child, NodePart):
             break
         here, rest = child, rest[1:]
     old = here.entries.get(rest[0])
     if (
         old is not None
         and not isinstance(old, NonePart)
-        and (len(rest) > 1 or not existsok or isinstance(old, ContainerPart))
+        and (len(rest) > 1 or not existsok or isinstance(old, NodePart))
     ):
         what = "`memmap_refresh_()` shows it" if len(rest) == 1 else "it has no keys"
         raise StructureError(f"make_memmap: {folder} has an entry `{join_path((*path,))}` already; {what}")
@@ -166,7 +165,7 @@ def _with_entry(
     shell = TensorDict(inner, size, names=here.names)
     dropped = {name for name, _ in references(old)} if old is not None else set()
     packed = pack(shell, path=(*path[: len(path) - len(rest)],), names=Names(state.weight_map))
-    here.entries = {**here.entries, **ContainerPart.model_validate(packed.root).entries}
+    here.entries = {**here.entries, **NodePart.model_validate(packed.root).entries}
     files = {name: part for name, part in state.weight_map.items() if name not in dropped}
     new = {"weight_map": {**files, **dict.fromkeys([item.name for item in packed.items], "")}, "root": root}
     return packed, {**new, "classes": state.classes}

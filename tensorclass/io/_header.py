@@ -211,9 +211,8 @@ def _wrong_row(entry: Any) -> str:
         return f"data_offsets are two numbers from 0, the first not above the second, got {offsets!r:.80}"
     bits = prod(shape) * BITS[code]
     needed = f"{bits // 8}" if bits % 8 == 0 else f"{bits / 8}"
-    return (
-        f"{code} of shape {shape!r:.80} has {needed} bytes, data_offsets {offsets!r:.80} hold {offsets[1] - offsets[0]}"
-    )
+    held = offsets[1] - offsets[0]
+    return f"{code} of shape {shape!r:.80} has {needed} bytes, data_offsets {offsets!r:.80} hold {held}"
 
 
 def _sizes(given: Any) -> bool:

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from ..errors import FileFormatError
 from ._atomic import Target, replacing
-from ._format import ClassPart, ContainerPart, Part
+from ._format import ClassPart, NodePart, Part
 from ._manifest import VERSION, parse_sealed, read_small, sealed
 from ._paths import INDEX, PART
 from ._unpack import references
@@ -26,7 +26,7 @@ class Index(Part):
     version: int = VERSION
     weight_map: dict[str, Annotated[str, Field(pattern=rf"^{PART.pattern}$")]]
     classes: list[ClassPart] = []
-    root: ContainerPart
+    root: NodePart
 
     def files(self, part: Any) -> dict[str, list[tuple[str, str | None]]]:
         """The files of a part of the tree, each with the names of its tensors, as `references` returns them."""

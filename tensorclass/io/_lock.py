@@ -8,11 +8,7 @@ from contextlib import suppress
 from weakref import WeakSet
 
 from ._atomic import naming
-
-try:
-    import fcntl
-except ImportError:  # no such module on Windows
-    fcntl = None  # type: ignore[assignment]
+from ._memory import flock
 
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
@@ -35,8 +31,7 @@ class FileLock:
         with naming(path):
             self._fd = os.open(path, _FLAGS, 0o666)
             try:
-                if fcntl is not None:
-                    fcntl.flock(self._fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+                flock(self._fd, "LOCK_SH" if shared else "LOCK_EX", *(() if wait else ("LOCK_NB",)))
             except OSError as error:
                 self.forget()
                 if error.errno in (errno.EAGAIN, errno.EACCES):
@@ -46,9 +41,9 @@ class FileLock:
 
     def release(self) -> None:
         """Release the lock; a second call does nothing."""
-        if self._fd >= 0 and fcntl is not None:  # a child that was just forked may not have closed its own yet
+        if self._fd >= 0:  # a child that was just forked may not have closed its own yet
             with suppress(OSError):  # closing the file releases it too
-                fcntl.flock(self._fd, fcntl.LOCK_UN)
+                flock(self._fd, "LOCK_UN")
         self.forget()
 
     def forget(self) -> None:

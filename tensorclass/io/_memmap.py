@@ -20,7 +20,7 @@ from ..store import TensorDictParams, UnbatchedTensor
 from ._anchor import is_archive
 from ._file_kinds import LOAD, naming_reader
 from ._files import TensorDictFuture, find, over, prepared, put, save
-from ._format import ContainerPart
+from ._format import NodePart
 from ._mapped_tensor import FileMemory, MemoryMappedTensor, wrap
 from ._pack import Packed
 from ._paths import DATA, INDEX, PART, StrPath, home_of, text_of, to_read
@@ -138,7 +138,7 @@ def _require_same(file: str, packed: Packed) -> None:
     here = {name: (slots[name].code, [*slots[name].shape]) for name in found.tensors}
     classes = [part.model_dump(exclude_unset=True) for part in found.meta.classes]
     same = here == {item.name: (item.code, [*item.shape]) for item in packed.items} and classes == packed.classes
-    if same and found.part.model_copy(update={"locked": False}) == ContainerPart.model_validate(
+    if same and found.part.model_copy(update={"locked": False}) == NodePart.model_validate(
         {**packed.root, "locked": False}
     ):
         return

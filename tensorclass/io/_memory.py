@@ -15,6 +15,11 @@ from torch import Tensor
 
 from ._dtypes import CARRIED
 
+try:
+    import fcntl
+except ImportError:  # no such module on Windows
+    fcntl = None  # type: ignore[assignment]
+
 LINUX = sys.platform == "linux"
 _BYTE = ctypes.c_ubyte
 _ODD = frozenset(CARRIED.values())
@@ -50,6 +55,12 @@ def exchange(one: str, other: str) -> bool:
     here = -100  # AT_FDCWD: paths are from the working directory
     swap = getattr(libc(), "renameat2", None) if LINUX else None
     return swap is not None and swap(here, os.fsencode(one), here, os.fsencode(other), 2) == 0  # RENAME_EXCHANGE
+
+
+def flock(fd: int, *how: str) -> None:
+    """Lock a file, or unlock it, with these constants of `fcntl`. A system without them has no such locks."""
+    if fcntl is not None:
+        fcntl.flock(fd, sum([getattr(fcntl, name) for name in how]))
 
 
 class _Span:

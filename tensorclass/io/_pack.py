@@ -173,12 +173,8 @@ class _Packer:
         if isinstance(value, Unbatched):
             return self._tensor(value.tensor, path, _ROLES.get(type(value.tensor), "shared"))
         if isinstance(value, RaggedTensor):
-            values, lengths = value.values, value.lengths
-            return {
-                "kind": "ragged",
-                "values": self._tensor(values, (*path, "values")),
-                "lengths": self._add((*path, "lengths"), lengths),
-            }
+            values = self._tensor(value.values, (*path, "values"))
+            return {"kind": "ragged", "values": values, "lengths": self._add((*path, "lengths"), value.lengths)}
         if isinstance(value, NonTensorStack):
             return self._objects(value, path, spec)
         return self._value(value, path, spec)

@@ -18,7 +18,7 @@ from ._anchor import describe
 from ._atomic import opened, read_bytes
 from ._codecs import inflated, too_much
 from ._dtypes import BITS, TORCH, shape_of
-from ._format import CompressedPart, ContainerPart, Metadata
+from ._format import CompressedPart, Metadata, NodePart
 from ._header import MAX_RANK, Header, TensorSlot, length, parse
 from ._index import read_index
 from ._map import Extent, in_memory, mapped
@@ -104,15 +104,15 @@ def _check_names(header: Header, meta: Metadata, path: str) -> None:
 
 def _foreign(header: Header, path: str) -> Metadata:
     """Metadata for a file without ours: dotted names nest."""
-    root = ContainerPart()
+    root = NodePart()
     for name, key in nested_paths(header.tensors).items():
         here = root
         for part in key[:-1]:
-            inner = here.entries.setdefault(part, ContainerPart())
-            assert isinstance(inner, ContainerPart)  # `nested_paths` nests below names of tensors nowhere
+            inner = here.entries.setdefault(part, NodePart())
+            assert isinstance(inner, NodePart)  # `nested_paths` nests below names of tensors nowhere
             here = inner
         here.entries[key[-1]] = name
-    return Metadata(version=_format.VERSION, header_crc32=_format.BLANK, root=root)
+    return _format.described(root)
 
 
 def places_of(header: Header, wanted: Iterable[tuple[str, str | None]], path: str) -> dict[str, Extent]:
@@ -174,10 +174,9 @@ def _unpacked_tensors(head: Head, places: dict[str, Extent], write: bool, verify
     if write:
         what = "it is compressed, and can't be written through; use mode='r', or unpack it"
         raise UnsupportedOperationError(f"{path}: {what}")
-    stored = {
-        name: place._replace(dtype=torch.uint8, shape=[place.end - place.begin]) if name in packed else place
-        for name, place in places.items()
-    }
+    raw = {name: places[name] for name in places.keys() & packed.keys()}
+    raw = {name: at._replace(dtype=torch.uint8, shape=[at.end - at.begin]) for name, at in raw.items()}
+    stored = {**places, **raw}
     tensors = dict(zip(places, in_memory(head.fd, path, list(stored.values())), strict=True))
     if verify:
         _verify(head, places, tensors)

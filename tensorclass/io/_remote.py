@@ -26,12 +26,8 @@ import numpy as np
 
 from ..core._forks import forked
 from ..errors import TensorClassError, UnsupportedOperationError
+from ._memory import flock
 from ._optional import optional
-
-try:
-    import fcntl
-except ImportError:  # no such module on Windows
-    fcntl = None  # type: ignore[assignment]
 
 T = TypeVar("T")
 BLOCK = 1 << 16
@@ -184,9 +180,8 @@ class Remote:
     def need_rows(self, rows: Any) -> None:
         """Make rows of the tensors in `self.rows` available locally."""
         whole = sorted(rows.tolist())
-        self.need(
-            [(begin + i * stride, begin + (i + 1) * stride) for begin, stride in self.rows for i in whole], check=False
-        )
+        ranges = [(begin + i * stride, begin + (i + 1) * stride) for begin, stride in self.rows for i in whole]
+        self.need(ranges, check=False)
 
     def _kept(self, block: int) -> bool:
         """Whether a block is in the cache and its checksum is right."""
@@ -240,8 +235,7 @@ def _opened(path: str) -> int:
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
     while True:
         fd = os.open(path, flags, 0o600)
-        if fcntl is not None:
-            fcntl.flock(fd, fcntl.LOCK_SH)
+        flock(fd, "LOCK_SH")
         if os.fstat(fd).st_nlink:
             return fd
         os.close(fd)  # it was removed in between
@@ -273,8 +267,7 @@ def _removed(path: str) -> bool:
         fds = [os.open(other, os.O_RDWR) for other in (path, f"{path[:-5]}.map")]
         try:
             for fd in fds:
-                if fcntl is not None:
-                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                flock(fd, "LOCK_EX", "LOCK_NB")
             os.unlink(path)
             os.unlink(f"{path[:-5]}.map")
             return True

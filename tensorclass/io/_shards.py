@@ -16,7 +16,7 @@ from ..ops import cat
 from ._advice import PAGE, IntArray, expect_heads, expect_random, expect_random_reads
 from ._atomic import open_file, read_bytes
 from ._columns import Form, Parts, Rows, Table, take_apart
-from ._format import BLANK, START, ContainerPart, NonePart, TensorPart, ValuePart, is_sealed
+from ._format import BLANK, START, NodePart, NonePart, TensorPart, ValuePart, is_sealed
 from ._manifest import ShardEntry
 from ._map import Extent, mapped
 from ._read import head_of, places_of, read_head, tensors_of
@@ -134,10 +134,10 @@ def open_parts(shard: Shard, how: ReadHow, known: Known | None = None) -> tuple[
     return batch, parts, known
 
 
-def _plain(node: ContainerPart) -> bool:
+def _plain(node: NodePart) -> bool:
     """Whether a container consists of plain tensors and of values in the header."""
     return node.members is None and node.params is None and all([
-        _plain(part) if isinstance(part, ContainerPart) else isinstance(part, (str, NonePart))
+        _plain(part) if isinstance(part, NodePart) else isinstance(part, (str, NonePart))
         or (isinstance(part, ValuePart) and part.data is None) for part in node.entries.values()
     ])  # fmt: skip
 
@@ -180,14 +180,14 @@ def _expect_random(places: Iterable[Extent], tensors: Iterable[Tensor], size: in
             return
 
 
-def _of_rows(node: ContainerPart) -> Iterator[str]:
+def _of_rows(node: NodePart) -> Iterator[str]:
     """The names of tensors with one row per element; they can be read row by row."""
     for part in node.entries.values():
         if isinstance(part, str):
             yield part
         elif isinstance(part, TensorPart) and part.role is None:
             yield part.data
-        elif isinstance(part, ContainerPart) and part.members is None:
+        elif isinstance(part, NodePart) and part.members is None:
             yield from _of_rows(part)
 
 
@@ -203,7 +203,7 @@ def check_shard(shard: Shard, how: ReadHow) -> list[Exception]:
     return []
 
 
-def _narrow(node: ContainerPart, cls: Any) -> ContainerPart:
+def _narrow(node: NodePart, cls: Any) -> NodePart:
     """The part of a tree that a class declares, under current and former names."""
     schema = schema_of(cls)
     assert schema is not None  # a picked class has one
@@ -211,9 +211,7 @@ def _narrow(node: ContainerPart, cls: Any) -> ContainerPart:
     for key, part in node.entries.items():
         spec = schema.fields.get(schema.renamed.get(key, key))
         if spec is not None:
-            kept[key] = (
-                _narrow(part, spec.nested) if isinstance(part, ContainerPart) and spec.nested is not None else part
-            )
+            kept[key] = _narrow(part, spec.nested) if isinstance(part, NodePart) and spec.nested is not None else part
     return node.model_copy(update={"entries": kept})
 
 

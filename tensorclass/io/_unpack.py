@@ -32,9 +32,9 @@ from ..store.entries._rows import spans_of
 from ._classes import digest_of, find_class, typed
 from ._format import (
     ClassPart,
-    ContainerPart,
     Metadata,
     NestedPart,
+    NodePart,
     NonePart,
     ObjectsPart,
     RaggedPart,
@@ -51,7 +51,7 @@ def references(part: Any) -> Iterator[tuple[str, str | None]]:
     """The names of the stored tensors of an entry, each with its true dtype if the entry states one."""
     if isinstance(part, str):
         yield part, None
-    elif isinstance(part, ContainerPart):
+    elif isinstance(part, NodePart):
         for entry in part.entries.values():
             if isinstance(entry, str):
                 yield entry, None
@@ -71,7 +71,7 @@ def references(part: Any) -> Iterator[tuple[str, str | None]]:
         yield part.data, None
 
 
-def find(root: ContainerPart, key: Path, path: str) -> Any:
+def find(root: NodePart, key: Path, path: str) -> Any:
     """The part of a tree under a key; members of a lazy stack have their position as a key.
 
     Raises:
@@ -80,7 +80,7 @@ def find(root: ContainerPart, key: Path, path: str) -> Any:
     here: Any = root
     for depth, name in enumerate(key):
         known: Mapping[str, Any] = {}
-        if isinstance(here, ContainerPart):
+        if isinstance(here, NodePart):
             known = here.entries if here.members is None else {str(i): m for i, m in enumerate(here.members)}
         if name not in known:
             at = f"`{join_path(key[: depth + 1])}`"
@@ -126,13 +126,13 @@ class Unpacker:
             want: the class that a container must be an instance of.
             outer: the batch size of its parent; None if the parent is not read.
         """
-        if isinstance(part, ContainerPart):
+        if isinstance(part, NodePart):
             return self._node(part, key, want, outer or torch.Size([]))
         return self._entry(part, key, outer, None)
 
     # ---- containers ----------------------------------------------------------------------------------------------
 
-    def _node(self, node: ContainerPart, key: Path, want: Any, outer: torch.Size) -> Any:
+    def _node(self, node: NodePart, key: Path, want: Any, outer: torch.Size) -> Any:
         part = self._class_part(node, key)
         cls = self._class(part, want)
         declared = None if cls is None else schema_of(cls)
@@ -153,7 +153,7 @@ class Unpacker:
             built.lock_()
         return built
 
-    def _class_part(self, node: ContainerPart, key: Path) -> ClassPart | None:
+    def _class_part(self, node: NodePart, key: Path) -> ClassPart | None:
         if node.cls is None:
             return None
         if node.cls >= len(self.meta.classes):
@@ -171,7 +171,7 @@ class Unpacker:
             return found
         return found if isinstance(found, type) and issubclass(found, want) else want
 
-    def _dense(self, node: ContainerPart, key: Path, cls: Any, fields: Mapping[str, FieldSpec]) -> Any:
+    def _dense(self, node: NodePart, key: Path, cls: Any, fields: Mapping[str, FieldSpec]) -> Any:
         size = torch.Size(node.size)
         rank, tensors = len(size), self.tensors
         entries: dict[str, Any] = {}
@@ -184,7 +184,7 @@ class Unpacker:
                 entries[name] = found
                 continue
             spec = fields.get(former.get(name, name))
-            if isinstance(part, ContainerPart):
+            if isinstance(part, NodePart):
                 want = None if spec is None else spec.nested
                 entries[name] = self._node(part, (*key, name), want, size)
             elif isinstance(part, NonePart):
@@ -197,13 +197,13 @@ class Unpacker:
         dense = cls if cls is not None and not fields and issubclass(cls, TensorDict) else TensorDict
         return dense._from_entries(entries, size, device, names)
 
-    def _names(self, node: ContainerPart, key: Path, rank: int) -> Any:
+    def _names(self, node: NodePart, key: Path, rank: int) -> Any:
         try:
             return check_names(node.names, rank)
         except (ValueError, TypeError) as error:
             raise self.wrong(key, f"its dim names are wrong: {error}") from None
 
-    def _stack(self, node: ContainerPart, key: Path, members: list[ContainerPart]) -> Any:
+    def _stack(self, node: NodePart, key: Path, members: list[NodePart]) -> Any:
         built = [self._node(member, (*key, str(i)), None, torch.Size([])) for i, member in enumerate(members)]
         empty = None if node.empty is None else self._node(node.empty, key, UNTYPED, torch.Size([]))
         if not built and empty is None:

@@ -379,9 +379,8 @@ class DatasetWriter(Generic[T]):
 
     def __repr__(self) -> str:
         state = "failed" if self._failure is not None else "open" if self._locks else "closed"
-        return (
-            f"DatasetWriter({self.path!r}, {self.cls.__name__}, rows={self.rows}, committed={self.committed}, {state})"
-        )
+        counts = f"rows={self.rows}, committed={self.committed}"
+        return f"DatasetWriter({self.path!r}, {self.cls.__name__}, {counts}, {state})"
 
 
 def write_dataset(

@@ -40,20 +40,18 @@ def choose(engine: Any, workers: Any, pool: Any = None, **of_processes: Any) -> 
             f"{', '.join(given)}: an option of worker processes, got engine={engine!r:.60}; leave it out, or pass "
             "an engine that is set up so"
         )
-    if engine in (None, "processes"):
-        made = ProcessEngine(
-            given.get("mp_start_method"), given.get("worker_threads", 1), given.get("max_tasks_per_child")
-        )
-        return (made, count) if count != 0 else (Inline(), 1)
-    if isinstance(engine, str):
-        if engine not in NAMES:
-            raise unknown(engine, NAMES)
-        return (NAMES[engine](), count) if count != 0 else (Inline(), 1)
     if isinstance(engine, Executor):
         return ThreadEngine(engine), count
-    if isinstance(engine, type) or not isinstance(engine, Engine):
+    if isinstance(engine, Engine) and not isinstance(engine, type):
+        return engine, count
+    if engine is not None and (not isinstance(engine, str) or engine not in NAMES):
         raise unknown(engine, NAMES)
-    return engine, count
+    if engine in (None, "processes"):  # made also for no workers: its options are checked
+        threads, most = given.get("worker_threads", 1), given.get("max_tasks_per_child")
+        made: Engine = ProcessEngine(given.get("mp_start_method"), threads, most)
+    else:
+        made = NAMES[engine]()
+    return (made, count) if count != 0 else (Inline(), 1)
 
 
 def runs_alone(engine: Engine) -> bool:

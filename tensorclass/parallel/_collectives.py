@@ -169,9 +169,8 @@ class Reducing(Transfer):
                 self._flat.append(flat)
                 real = torch.view_as_real(flat).view(-1) if flat.is_complex() else flat
                 for piece in real.split(max(1, (bucket or BUCKET) // run.dtype.itemsize)) if len(real) else ():
-                    self._works.append(
-                        group.allreduce([piece], given) if root is None else group.reduce(piece, root, given)
-                    )
+                    work = group.allreduce([piece], given) if root is None else group.reduce(piece, root, given)
+                    self._works.append(work)
 
     def _end(self, timeout: timedelta | None) -> None:
         with talking(self._group, self._doing):

@@ -97,10 +97,8 @@ def to_ray(data: TensorClassDataset[Any], rows_per_block: int) -> RayBatches:
     at_least(1, rows_per_block=rows_per_block)
     cls, begins = needed_class(data, "to_ray"), list(range(0, len(data), rows_per_block))
     sendable(cls)
-    blocks, read = (
-        ray.from_items(begins, override_num_blocks=max(1, len(begins))),
-        partial(_table, data, rows_per_block),
-    )
+    blocks = ray.from_items(begins, override_num_blocks=max(1, len(begins)))
+    read = partial(_table, data, rows_per_block)
     return RayBatches(blocks.map_batches(read, batch_format="numpy", batch_size=1), cls)
 
 

@@ -117,9 +117,8 @@ class RowJob:
                 elif len(result):
                     kept.append(result)
         cls = type(kept[0]) if kept else None
-        return Done(
-            self._written(self.out, part, kept), cls, self._written(f"{self.out}/failed", part, wrong), len(wrong)
-        )
+        failed = self._written(f"{self.out}/failed", part, wrong)
+        return Done(self._written(self.out, part, kept), cls, failed, len(wrong))
 
     def _results(self, begin: int, end: int) -> Iterator[tuple[IntArray, Any]]:
         """The results of the function for rows.

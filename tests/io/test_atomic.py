@@ -19,6 +19,7 @@ import torch
 import tensorclass as tc
 from tensorclass import TensorDict
 from tensorclass.io import _atomic
+from tensorclass.io._memory import flock
 from tests.io._exact import assert_same
 from tests.io._faults import Faulty, Killed
 
@@ -159,7 +160,7 @@ def test_sweeping(tmp_path):
         (tmp_path / name).write_bytes(b"")
     locked = f".x.safetensors.{child.pid}-2.tmp"
     fd = os.open(tmp_path / locked, os.O_RDWR | os.O_CREAT)
-    _atomic.fcntl.flock(fd, _atomic.fcntl.LOCK_EX)  # by a writer on another machine, say
+    flock(fd, "LOCK_EX")  # by a writer on another machine, say
     version(1).save(path)
     assert set(os.listdir(tmp_path)) == {path.name, alive, locked, *others}
     os.close(fd)

@@ -102,7 +102,7 @@ def test_a_typed_batch(tmp_path):
 def test_the_page_names_everything():
     """Every dtype, kind, key and form that the code knows is on the page."""
     words = set(re.findall(r"[$\w]+", PAGE))
-    parts = [_format.ContainerPart, _format.TensorPart, _format.RaggedPart, _format.NestedPart, _format.ObjectsPart]
+    parts = [_format.NodePart, _format.TensorPart, _format.RaggedPart, _format.NestedPart, _format.ObjectsPart]
     parts += [_format.ValuePart, _format.NonePart, _format.ClassPart, _format.Metadata]
     keys = {key for part in parts for key in part.model_fields}
     kinds = {part.model_fields["kind"].default for part in parts if "kind" in part.model_fields}

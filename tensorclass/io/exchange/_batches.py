@@ -249,10 +249,8 @@ class _Fields:
                 return self._absent(spec, column, path)
             if bool((lengths != lengths[0]).any()):
                 row = int((lengths != lengths[0]).nonzero()[0])
-                hint = (
-                    f"row 0 has {int(lengths[0])} entries, row {row} has {int(lengths[row])}; declare "
-                    "`Ragged[...]` for lengths that differ"
-                )
+                counts = f"row 0 has {int(lengths[0])} entries, row {row} has {int(lengths[row])}"
+                hint = f"{counts}; declare `Ragged[...]` for lengths that differ"
                 return self._note(spec, column, path, hint)
             value = value.values.unflatten(0, (self.rows, -1))
         elif spec.kind == "ragged" and isinstance(value, Tensor) and value.ndim > 1:
@@ -295,9 +293,8 @@ class _Fields:
             return self._note(spec, column, path, 'booleans are not numbers; `field(coerce="cast")` converts them')
         try:
             if decimal:
-                found: Tensor | None = _rounded(
-                    numbers, torch_dtype_for(spec.spec.dtype, 1.0) or torch.get_default_dtype()
-                )
+                dtype = torch_dtype_for(spec.spec.dtype, 1.0) or torch.get_default_dtype()
+                found: Tensor | None = _rounded(numbers, dtype)
             else:
                 found = to_tensor(spec.spec, numbers.numpy(), cast == "cast")
         except Inexact:

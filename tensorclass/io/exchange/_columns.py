@@ -274,10 +274,8 @@ def _array(values: Any) -> Tensor | None:
     kind = found.dtype.kind
     if kind not in "biufc" or (kind != "b" and _holds(values, bool)):
         return None
-    rounded = (
-        found.dtype == np.float64 and found.size and np.nanmax(np.abs(found), initial=0) > 2**53 and _holds(values, int)
-    )
-    if rounded:  # numpy converts integers on both sides of 2**63 to floats
+    large = found.dtype == np.float64 and found.size and np.nanmax(np.abs(found), initial=0) > 2**53
+    if large and _holds(values, int):  # numpy converts integers on both sides of 2**63 to floats
         return None if _holds(values, float) else _unsigned(values)
     return torch.from_numpy(found.view(found.dtype.str))  # normalizes aliases: one dtype for each width
 
