@@ -67,7 +67,7 @@ def read_anchor(
         for name, _ in references(part):
             found = builder.made.get(name)
             tensors[name] = builder.loads[name](mmap, write, wrap) if found is None else found
-    return Unpacker(meta, tensors, path, allow_pickle, lenient, False).build(part, key, want)
+    return Unpacker(meta, tensors, path, allow_pickle, lenient).build(part, key, want)
 
 
 def describe(text: str, path: str) -> Metadata:
@@ -120,9 +120,7 @@ class _Folder:
                 raise FileFormatError(f"it has {size} bytes, {_LIMIT} at most", path)
             return read_bytes(fd, size, 0, path)
 
-    def tensor(
-        self, where: Path, dtype: torch.dtype, shape: list[int], mmap: bool, write: bool, wrap: bool
-    ) -> Tensor:  # fmt: skip
+    def tensor(self, where: Path, dtype: torch.dtype, shape: list[int], mmap: bool, write: bool, wrap: bool) -> Tensor:
         """A tensor over its file."""
         path = os.path.join(self.path, *where)
         with opened(path, write) as (fd, size):
@@ -190,9 +188,7 @@ class _Archive:
                 raise
             raise FileFormatError(f"its part {name!r:.200} is damaged: {error!s:.200}", self.path) from None
 
-    def tensor(
-        self, where: Path, dtype: torch.dtype, shape: list[int], mmap: bool, write: bool, wrap: bool
-    ) -> Tensor:  # fmt: skip
+    def tensor(self, where: Path, dtype: torch.dtype, shape: list[int], mmap: bool, write: bool, wrap: bool) -> Tensor:
         """A tensor over the archive, or unpacked from it."""
         name = "/".join(where)
         info = self.known.get(name)

@@ -300,9 +300,7 @@ def wrap(tensor: Tensor, source: FileMemory | None) -> MemoryMappedTensor:
     return found
 
 
-def wrap_all(
-    tensors: Mapping[str, Tensor], places: Mapping[str, Extent], path: str, mode: str
-) -> dict[str, Tensor]:  # fmt: skip
+def wrap_all(tensors: Mapping[str, Tensor], places: Mapping[str, Extent], path: str, mode: str) -> dict[str, Tensor]:
     """The tensors of a file as mapped tensors. A tensor at an unaligned address is a copy, and stays a plain tensor."""
     found: dict[str, Tensor] = {}
     source = FileMemory(os.path.abspath(path), mode, 0)

@@ -123,7 +123,7 @@ def open_parts(shard: Shard, how: ReadHow, known: Known | None = None) -> tuple[
         named = tensors_of(head, places, how.mmap, False, how.verify, later)
         if later:
             remote(path).rows = [(places[name].begin, named[name][:1].nbytes) for name in later]
-        batch = Unpacker(head.meta, named, path, False, False, False).build(root, (), how.want)
+        batch = Unpacker(head.meta, named, path).build(root, (), how.want)
         parts = take_apart(batch)
         if how.mmap:
             _expect_random(places.values(), named.values(), size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -89,6 +90,7 @@ def find(root: NodePart, key: Path, path: str) -> Any:
     return here
 
 
+@dataclass(eq=False)
 class Unpacker:
     """Builds the containers of one file.
 
@@ -101,17 +103,13 @@ class Unpacker:
         infer: let a class find its batch size, for files without one.
     """
 
-    def __init__(
-        self, meta: Metadata, tensors: Mapping[str, Tensor], path: str, allow_pickle: bool, lenient: bool,
-        infer: bool,
-    ) -> None:  # fmt: skip
-        self.meta = meta
-        self.tensors = tensors
-        self.path = path
-        self.allow_pickle = allow_pickle
-        self.lenient = lenient
-        self.infer = infer
-        self._made: dict[str, Tensor] = {}
+    meta: Metadata
+    tensors: Mapping[str, Tensor]
+    path: str
+    allow_pickle: bool = False
+    lenient: bool = False
+    infer: bool = False
+    _made: dict[str, Tensor] = field(default_factory=dict)
 
     def wrong(self, key: Path, what: str) -> FileFormatError:
         """The error for one entry."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -21,6 +22,7 @@ from ._seeds import base_seed, seed_of, seeded
 from ._share import is_shared
 
 
+@dataclass(eq=False)
 class ChunkJob:
     """Calls a function on a chunk.
 
@@ -30,23 +32,19 @@ class ChunkJob:
         dim: the dim that is cut.
         cuts: where each chunk begins and ends.
         seed: the seeds of all chunks derive from it; None leaves generators unchanged.
-        alone: whether each task runs alone in a process.
+        alone_there: whether each task runs alone in a process.
         order: the order of the elements, if they are shuffled.
         out: a container that workers write their results to.
     """
 
-    def __init__(
-        self, fn: Callable[[Any], Any], source: Any, dim: int, cuts: Cuts, seed: int | None, alone: bool,
-        order: Tensor | None = None, out: Any = None,
-    ) -> None:  # fmt: skip
-        self.fn = fn
-        self.source = source
-        self.dim = dim
-        self.cuts = cuts
-        self.seed = seed
-        self.alone_there = alone
-        self.order = order
-        self.out = out
+    fn: Callable[[Any], Any]
+    source: Any
+    dim: int
+    cuts: Cuts
+    seed: int | None
+    alone_there: bool
+    order: Tensor | None = None
+    out: Any = None
 
     def about(self, task: int) -> str:
         """A description of the chunk, for messages."""

@@ -107,7 +107,7 @@ class Inline:
 
     def close(self) -> None:
         """Drop the reference to the job."""
-        self._job = opened
+        del self._job
 
 
 class ThreadEngine:
@@ -200,11 +200,11 @@ def ordered(
                 size = 1
                 for task in group:
                     again = found if len(group) == 1 else engine.result(engine.submit([task]))
-                    yield task, opened(opened(again)[1][0])
+                    yield task, unwrapped(unwrapped(again)[1][0])
                 continue
             seconds, results = _of_engine(engine, "result", found, len(group))
             size = max(1, min(MOST, int(grain * len(group) / seconds))) if seconds else 1
-            yield from zip(group, map(opened, results), strict=True)
+            yield from zip(group, map(unwrapped, results), strict=True)
     finally:
         _RUNNING.remove(id(engine))
         engine.close()
@@ -276,7 +276,7 @@ def _failed(raw: bytes, text: str) -> Failed:
     return Failed(pickle.loads(raw) if raw else WorkerError(text))
 
 
-def opened(result: Any) -> Any:
+def unwrapped(result: Any) -> Any:
     """Return a result, or raise the error of a `Failed`."""
     if isinstance(result, Failed):
         raise result.error

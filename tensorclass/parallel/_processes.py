@@ -78,9 +78,7 @@ class ProcessEngine:
     tensor([0, 1, 2, 3])
     """
 
-    def __init__(
-        self, start_method: str | None = None, threads: int = 1, tasks_per_worker: int | None = None
-    ) -> None:  # fmt: skip
+    def __init__(self, start_method: str | None = None, threads: int = 1, tasks_per_worker: int | None = None) -> None:
         if start_method is not None and start_method not in mp.get_all_start_methods():
             known = ", ".join(mp.get_all_start_methods())
             raise ArgumentError(f"the start method of processes is one of {known}, got {start_method!r:.60}")
@@ -151,7 +149,7 @@ class ProcessEngine:
                 here.close()
                 if isinstance(error, OSError):
                     raise
-                raise ArgumentError(unpicklable(getattr(self._job, "fn", self._job), error)) from error
+                raise ArgumentError(unpicklable(self._job, error)) from error
             finally:
                 there.close()
         worker = _Worker(process, here)
