@@ -32,7 +32,7 @@ class ChunkJob:
         dim: the dim that is cut.
         cuts: where each chunk begins and ends.
         seed: the seeds of all chunks derive from it; None leaves generators unchanged.
-        alone_there: whether each task runs alone in a process.
+        alone_there: whether each task has a process to itself.
         order: the order of the elements, if they are shuffled.
         out: a container that workers write their results to.
     """

@@ -8,7 +8,9 @@ so that its peer does not wait.
 from __future__ import annotations
 
 import pickle
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from threading import Lock
 from typing import Any, NamedTuple
@@ -31,6 +33,8 @@ _KEPT = 1 << 24
 _MAGIC = 0x7463_0001
 _MOST = 8
 """The number of structures whose views are kept, and of spare blocks."""
+_ANSWERS, _STRUCTURES = 64, 1024
+"""The numbers of answers whose memory is kept, and of structures that are remembered for all peers."""
 _PLAIN, _WHOLE, _PROBLEM = 0, 1, 2
 _FRAME, _ONCE = 0, -1
 
@@ -68,7 +72,7 @@ class _Known:
         """Peers and digests that they have accepted."""
         self.heard: dict[tuple[int, int], Any] = {}
         """Structures that peers have sent, by peer and digest."""
-        self.answers: list[tuple[Any, Tensor]] = []
+        self.answers: deque[tuple[Any, Tensor]] = deque()
         """Answers that may not have been sent completely."""
         self.ahead: dict[tuple[int, int], tuple[MessageBlock, list[Any]]] = {}
         """By peer and tag the blocks and the works of what is awaited behind frames that have not come."""
@@ -94,10 +98,11 @@ class _Known:
                 self._spare = [*self._spare[1 - _MOST :], block]
 
     def answer(self, group: Any, whole: Tensor, peer: int, tag: int) -> None:
-        """Send an answer without waiting for its receiver; its memory is kept until it has been sent."""
-        with self._lock:
-            self.answers = [pair for pair in self.answers if not pair[0].is_completed()]
-            self.answers.append((group.send([whole], peer, 2 * tag + 1), whole))
+        """Send an answer without waiting for its receiver; its memory is kept until many others have followed."""
+        self.answers.append((group.send([whole], peer, 2 * tag + 1), whole))
+        if len(self.answers) > _ANSWERS:  # the peer has asked long ago; gloo says that it is done only to who waits
+            with suppress(RuntimeError):  # the peer is dead, as the next transfer says
+                self.answers.popleft()[0].wait()
 
 
 _KNOWN: WeakKeyDictionary[Any, _Known] = WeakKeyDictionary()
@@ -239,6 +244,8 @@ class Sending(Transfer):
             answer = message_in(self._answer)
             if answer.kind == _PROBLEM:
                 raise StructureError(answer.text.decode())
+            if len(self._known.agreed) >= _STRUCTURES:
+                self._known.agreed.clear()  # the next transfers ask again
             self._known.agreed.add((self._peer, self._digest))
 
 
@@ -425,10 +432,18 @@ class Receiving(Transfer):
         message.check(peer)
         heard = known.heard
         if message.ask:
+            if len(heard) >= _STRUCTURES:
+                heard.clear()
             heard[peer, message.digest] = pickle.loads(message.text)[0]
         if problem is None and structure is not None and structure.digest != message.digest:
-            theirs = heard.get((peer, message.digest), ())
-            where = difference(structure.rows, theirs, f"rank {group.rank()}", f"rank {peer}, which sent it")
+            here, there, theirs = (
+                f"rank {group.rank()}",
+                f"rank {peer}, which sent it",
+                heard.get((peer, message.digest)),
+            )
+            where = f"{here} has forgotten that of {there}" if theirs is None else difference(
+                structure.rows, theirs, here, there
+            )  # fmt: skip
             problem = StructureError(f"recv: the structures differ: {where}; nothing was written")
         if message.ask:
             text = "" if problem is None else f"rank {group.rank()} refused the container: {problem}"

@@ -19,6 +19,7 @@ import torch.distributed as dist
 from tensorclass import NonTensorData, TensorDict
 from tensorclass.errors import ArgumentError
 from tensorclass.io._dtypes import CARRIED, CODES
+from tensorclass.parallel import _transfer
 from tests.parallel._ranks import run
 from tests.parallel.test_ranks import failure
 
@@ -92,6 +93,29 @@ def test_tags_in_any_order() -> None:
         return found
 
     assert run(body)[1] == [True] * 36
+
+
+def test_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of ever new sizes: the memory of answers and the known structures stay within limits, errors too."""
+    monkeypatch.setattr(_transfer, "_STRUCTURES", 20)
+    monkeypatch.setattr(_transfer, "_ANSWERS", 5)
+
+    def body(rank: int, world: int) -> Any:
+        known = _transfer.known_of(dist.group.WORLD)
+        for size in (*range(70), *range(30)):
+            data, target = TensorDict(a=torch.full((size,), 2.0)), TensorDict(a=torch.zeros(size))
+            data.send(1) if rank == 0 else target.recv(0)
+            assert rank == 0 or bool((target == data).all())
+        kept = len(known.agreed) <= 20 and len(known.heard) <= 20 and len(known.answers) <= 5
+        known.heard.clear()
+        small, large = TensorDict(a=torch.zeros(29)), TensorDict(a=torch.zeros(30))
+        error = failure(lambda: small.send(1) if rank == 0 else large.recv(0))
+        return kept, error and error[1]
+
+    assert run(body)[0] == (True, None)
+    kept, error = run(body)[1]
+    assert kept
+    assert "rank 1 has forgotten that of rank 0" in error
 
 
 def test_threads() -> None:
