@@ -12,20 +12,8 @@ from mypy.typeops import make_simplified_union, try_getting_str_literals
 from mypy.types import CallableType, FunctionLike, Instance, NoneType, Type, get_proper_type
 
 from ..._dims import FAMILY_DTYPES
+from . import _facts as facts
 from ._codes import CAST, FROZEN, UNKNOWN_KEY
-from ._facts import (
-    EXTRAS,
-    MADE_OF,
-    Found,
-    NoField,
-    at_path,
-    batch_instance,
-    field_type,
-    fields_of,
-    option,
-    parameters,
-    required,
-)
 from ._given import GivenCheck, device, named, type_of, written
 from ._meet import BETWEEN, compared, extended, moved, returned
 from ._refs import reference
@@ -60,18 +48,8 @@ _TO = {"double": "float64", "half": "float16", "bfloat16": "bfloat16", "float": 
 _TAKE_DEVICE = ("from_", "load", "new_")
 _OTHERS = ("to", "replace", "stack", "cat", "pick", "omit", "merge", "extend")
 METHODS = {
-    *KEYED,
-    *MAPPINGS,
-    *UPDATES,
-    *_IN_PLACE,
-    *_DIVISIONS,
-    *_FLOATING,
-    *_SCALED,
-    *_TO,
-    *ALWAYS_WRITE,
-    *_OTHERS,
-    *BETWEEN,
-}
+    *KEYED, *MAPPINGS, *UPDATES, *_IN_PLACE, *_DIVISIONS, *_FLOATING, *_SCALED, *_TO, *ALWAYS_WRITE, *_OTHERS, *BETWEEN,
+}  # fmt: skip
 
 
 def wants(name: str) -> bool:
@@ -81,7 +59,7 @@ def wants(name: str) -> bool:
 
 def called(ctx: MethodContext, name: str) -> Type:
     """A method call on a typed instance."""
-    owner = batch_instance(ctx.type)
+    owner = facts.batch_instance(ctx.type)
     moved(ctx, name)
     if name in MAPPINGS:
         _from_names(ctx, name)
@@ -110,7 +88,7 @@ def called(ctx: MethodContext, name: str) -> Type:
 
 def refuse_frozen(api: Any, owner: Instance, what: str, where: nodes.Context) -> bool:
     """Report a write to an instance of a frozen class; returns whether it is one."""
-    frozen = bool(owner.type.metadata.get("dataclass", {}).get("frozen") or option(owner.type, "frozen"))
+    frozen = bool(owner.type.metadata.get("dataclass", {}).get("frozen") or facts.option(owner.type, "frozen"))
     if frozen:
         text = f"{owner.type.name} is frozen, so that {what} raises; make a changed copy with replace(...)"
         api.fail(text, where, code=FROZEN)
@@ -119,17 +97,17 @@ def refuse_frozen(api: Any, owner: Instance, what: str, where: nodes.Context) ->
 
 def attribute(ctx: AttributeContext, name: str) -> Type:
     """Writes and deletions of attributes: `batch.batch_size = ...` of a frozen class, `del` of a required field."""
-    owner = batch_instance(ctx.type)
+    owner = facts.batch_instance(ctx.type)
     if owner is None:
         return ctx.default_attr_type
     if not ctx.is_lvalue and ctx.context in source_of(ctx.api).deleted:
-        field, typ = fields_of(owner.type).get(name), field_type(owner, name)
+        field, typ = facts.fields_of(owner.type).get(name), facts.field_type(owner, name)
         if refuse_frozen(ctx.api, owner, f"deleting {name}", ctx.context):
             return ctx.default_attr_type
         if field is not None and not field.produced and typ is not None and not _takes_none(typ):
             text = f'"{name}" of {owner.type.name} is required and can\'t be deleted'
             ctx.api.fail(text, ctx.context, code=UNKNOWN_KEY)
-    elif ctx.is_lvalue and name in EXTRAS:
+    elif ctx.is_lvalue and name in facts.EXTRAS:
         value = source_of(ctx.api).assigned.get(ctx.context)  # type: ignore[call-overload]  # a node
         if value is not None and name == "device":
             device(ctx.api, value)
@@ -139,13 +117,13 @@ def attribute(ctx: AttributeContext, name: str) -> Type:
 
 def replaced(ctx: MethodSigContext) -> FunctionLike:
     """The signature of `batch.replace(label=...)`: the fields, with their types."""
-    owner = batch_instance(ctx.type)
+    owner = facts.batch_instance(ctx.type)
     takes = None if owner is None else owner.type.get_method("__mypy-replace")
     typ = None if takes is None else get_proper_type(takes.type)
     if owner is None or not isinstance(typ, CallableType) or owner.args:
         return ctx.default_signature
-    rows = [(n, t) for n, t in zip(typ.arg_names, typ.arg_types, strict=True) if n is not None and n not in EXTRAS]
-    rows += [(name, typ) for name, typ, _ in parameters(owner)] if MADE_OF in owner.type.names else []
+    rows = [(n, t) for n, t in zip(typ.arg_names, typ.arg_types, strict=True) if n and n not in facts.EXTRAS]
+    rows += [(name, typ) for name, typ, _ in facts.parameters(owner)] if facts.MADE_OF in owner.type.names else []
     first = ctx.default_signature.arg_types[0]
     return ctx.default_signature.copy_modified(
         arg_types=[first, *(t for _, t in rows)],
@@ -159,19 +137,19 @@ def replaced(ctx: MethodSigContext) -> FunctionLike:
 
 def function(ctx: FunctionContext) -> Type:
     """`isin(batch, other, "label")`: a function of a container and names."""
-    owner = batch_instance(ctx.arg_types[0][0]) if ctx.arg_types and ctx.arg_types[0] else None
+    owner = facts.batch_instance(ctx.arg_types[0][0]) if ctx.arg_types and ctx.arg_types[0] else None
     return ctx.default_return_type if owner is None else _keyed(ctx, owner, "")
 
 
 def _keyed(ctx: MethodContext | FunctionContext, owner: Instance, name: str) -> Type:
-    found: list[Found | None] = []
+    found: list[facts.Found | None] = []
     lenient = name != "setdefault" and any(
         given for formal, given in zip(ctx.callee_arg_names, ctx.args, strict=True) if formal in _LENIENT
     )
     for key, typ in _keys(ctx, name):
         for path in _paths(ctx.api, key, typ):
-            place = at_path(owner, path)
-            if isinstance(place, NoField):
+            place = facts.at_path(owner, path)
+            if isinstance(place, facts.NoField):
                 if not lenient:
                     ctx.api.fail(str(place), key, code=UNKNOWN_KEY)
                 place = None
@@ -228,14 +206,14 @@ def _updated(ctx: MethodContext, owner: Instance) -> None:
 
 def _from_names(ctx: MethodContext, name: str) -> None:
     """`Digits.from_dict({...})` and `Digits.zeros(4, fields={...})`: check names and values, and missing fields."""
-    owner = batch_instance(ctx.default_return_type)
-    if owner is None or option(owner.type, "removed"):  # it accepts former names
+    owner = facts.batch_instance(ctx.default_return_type)
+    if owner is None or facts.option(owner.type, "removed"):  # it accepts former names
         return
     given = dict(zip(ctx.callee_arg_names, ctx.args, strict=True)).get(MAPPINGS[name]) or []
     pairs, whole = _items(ctx.api, given)
     named(ctx.api, owner, [(n, value, type_of(ctx.api, value)) for n, value in pairs if "." not in n])
     if whole and name == "from_dict":
-        missing = sorted(required(owner.type) - {n for n, _ in pairs})
+        missing = sorted(facts.required(owner.type) - {n for n, _ in pairs})
         if missing:
             ctx.api.fail(f"{owner.type.name} needs {', '.join(missing)}", given[0], code=UNKNOWN_KEY)
 
@@ -262,8 +240,8 @@ def _takes_none(typ: Type) -> bool:
 
 def _required(owner: Instance) -> Iterator[tuple[str, frozenset[str]]]:
     """The tensor fields that every instance holds and whose dtypes are declared."""
-    for name, field in fields_of(owner.type).items():
-        typ = field_type(owner, name)
+    for name, field in facts.fields_of(owner.type).items():
+        typ = facts.field_type(owner, name)
         if field.kind == "tensor" and field.dtypes and not field.produced and typ is not None and not _takes_none(typ):
             yield name, field.dtypes
 
@@ -302,7 +280,7 @@ def _target(ctx: MethodContext, named: str | None) -> str | None:
 
 def _by_float(ctx: MethodContext) -> bool:
     value = ctx.args[0][0] if ctx.args and ctx.args[0] else None
-    facts = None if value is None else tensor_facts(source_of(ctx.api), value)
+    known = None if value is None else tensor_facts(source_of(ctx.api), value)
     return isinstance(value, nodes.FloatExpr) or (
-        facts is not None and facts.dtypes is not None and facts.dtypes <= _INEXACT
+        known is not None and known.dtypes is not None and known.dtypes <= _INEXACT
     )

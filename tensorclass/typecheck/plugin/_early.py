@@ -91,11 +91,8 @@ def _forget(made: Made, names: set[Any]) -> None:
 
 def _is_torch(statement: nodes.Node) -> bool:
     """Whether a `with` block surely runs, as `with torch.no_grad():`; other context managers are unknown."""
-    calls = (
-        [e.callee for e in statement.expr if isinstance(e, nodes.CallExpr)]
-        if isinstance(statement, nodes.WithStmt)
-        else []
-    )
+    entered = statement.expr if isinstance(statement, nodes.WithStmt) else []
+    calls = [expr.callee for expr in entered if isinstance(expr, nodes.CallExpr)]
     names = [call.fullname or "" for call in calls if isinstance(call, nodes.RefExpr)]
     return bool(names) and all(name.startswith("torch.") for name in names)
 
@@ -117,9 +114,6 @@ def _is_written(node: nodes.Node, part: nodes.Node) -> bool:
         return part in node.lvalues
     if isinstance(node, nodes.ForStmt):
         return part is node.index
-    return isinstance(node, nodes.DelStmt | nodes.OperatorAssignmentStmt) or (
-        isinstance(node, nodes.CallExpr)
-        and part is node.callee
-        and isinstance(part, nodes.MemberExpr)
-        and isinstance(part.expr, nodes.NameExpr)
-    )
+    if isinstance(node, nodes.CallExpr):
+        return part is node.callee and isinstance(part, nodes.MemberExpr) and isinstance(part.expr, nodes.NameExpr)
+    return isinstance(node, nodes.DelStmt | nodes.OperatorAssignmentStmt)

@@ -274,13 +274,10 @@ def constructed(ctx: FunctionContext) -> Type:
     if not ours:
         return ctx.default_return_type  # a user-defined constructor
     given = {
-        name: values[0]
-        for name, values, kinds in zip(ctx.callee_arg_names, ctx.args, ctx.arg_kinds, strict=True)
-        if name is not None
-        and len(values) == 1
-        and not kinds[0].is_star()
+        name: values[0] for name, values, kinds in zip(ctx.callee_arg_names, ctx.args, ctx.arg_kinds, strict=True)
+        if name is not None and len(values) == 1 and not kinds[0].is_star()
         and (kinds[0].is_named() or name not in facts.EXTRAS)
-    }
+    }  # fmt: skip
     checker = GivenCheck(ctx.api, info)
     batch = _batch_argument(checker.source, given)
     if "device" in given:

@@ -5,7 +5,7 @@ Facts are never stored on the type of a variable, where they would survive `x = 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mypy import nodes
@@ -22,17 +22,11 @@ _PARTS: dict[type[nodes.Node], tuple[str, ...]] = {
 }  # fmt: skip
 _PATTERN_PARTS = ("pattern", "patterns", "expr", "keys", "values", "class_ref", "positionals", "keyword_values")
 # The targets of statements that bind values without an expression.
-_OPAQUE: dict[type[nodes.Node], Callable[[Any], Iterable[nodes.Expression | None]]] = {
-    nodes.ForStmt: lambda node: (node.index,),
-    nodes.OperatorAssignmentStmt: lambda node: (node.lvalue,),
-    nodes.DelStmt: lambda node: (node.expr,),
-    nodes.WithStmt: lambda node: node.target,
-    nodes.TryStmt: lambda node: node.vars,
-    nodes.GeneratorExpr: lambda node: node.indices,
-    AsPattern: lambda node: (node.name,),
-    StarredPattern: lambda node: (node.capture,),
-    MappingPattern: lambda node: (node.rest,),
-}
+_OPAQUE: dict[type[nodes.Node], str] = {
+    nodes.ForStmt: "index", nodes.OperatorAssignmentStmt: "lvalue", nodes.DelStmt: "expr", nodes.WithStmt: "target",
+    nodes.TryStmt: "vars", nodes.GeneratorExpr: "indices", AsPattern: "name", StarredPattern: "capture",
+    MappingPattern: "rest",
+}  # fmt: skip
 _NOTED = {
     nodes.AssignmentStmt, nodes.AssignmentExpr, nodes.Argument, nodes.FuncDef, nodes.LambdaExpr, nodes.Decorator,
     *_OPAQUE,
@@ -93,7 +87,8 @@ class Source:
         elif kind in _OPAQUE:
             if isinstance(node, nodes.DelStmt):
                 self.deleted.add(node.expr)
-            for opaque in _OPAQUE[kind](node):
+            bound = getattr(node, _OPAQUE[kind])
+            for opaque in bound if isinstance(bound, list) else [bound]:
                 if opaque is not None:
                     self._bind(opaque, None)
             if isinstance(node, nodes.ForStmt):

@@ -14,12 +14,9 @@ if TYPE_CHECKING:
     from ._pyi import Module
 
 IMPORTS = (
-    ("tensorclass.typecheck", "_stub_types", "_t"),
-    ("typing", "Any", "_Any"),
-    ("typing", "Literal", "_Literal"),
-    ("typing", "overload", "_overload"),
-    ("typing_extensions", "Self", "_Self"),
-)
+    ("tensorclass.typecheck", "_stub_types", "_t"), ("typing", "Any", "_Any"), ("typing", "Literal", "_Literal"),
+    ("typing", "overload", "_overload"), ("typing_extensions", "Self", "_Self"),
+)  # fmt: skip
 """The imports of generated lines, under names that hide nothing."""
 TENSORS = {"Tensor", "torch.Tensor"}
 LEAVES = {
@@ -75,7 +72,7 @@ SHADOWS = f"  # type: ignore[assignment, unused-ignore]{PYRIGHT}"
 def class_head(module: Module, node: ast.ClassDef) -> tuple[str, str]:
     """`class Digits(TensorClass, frozen=True)` for what the decorator says, and the comment behind the colon."""
     file = module.file
-    bases = [text for base in node.bases for text in _base(module, base)]
+    bases = [_base(module, base) for base in node.bases]
     if not module.stubs.declarations.has_typed_base(file, node):
         generic = next((i for i, base in enumerate(node.bases) if file.full_name(base) == "typing.Generic"), len(bases))
         bases.insert(generic, _name_of(module, ROOTS[0]))
@@ -96,9 +93,8 @@ def class_head(module: Module, node: ast.ClassDef) -> tuple[str, str]:
     return f"class {name}({', '.join([*bases, *given, *brackets])})", comment
 
 
-def _base(module: Module, base: ast.expr) -> Iterator[str]:
-    plain = base.value if isinstance(base, ast.Subscript) and _bracketed(module, base) else base
-    yield module.file.text_of(plain)
+def _base(module: Module, base: ast.expr) -> str:
+    return module.file.text_of(base.value if isinstance(base, ast.Subscript) and _bracketed(module, base) else base)
 
 
 def _bracketed(module: Module, base: ast.expr) -> list[str]:
@@ -148,12 +144,8 @@ def _is_referred(module: Module, node: ast.ClassDef, line: ast.AnnAssign) -> boo
     """Whether a field of a class is a reference with its name: of a tensor, where strings are the names of fields."""
     known, value = module.stubs.declarations, line.value
     plain = value is None or module.file.full_name(value) == SPECIFIERS[1]
-    return (
-        module.stubs.strict_keys
-        and plain
-        and module.types.read(line.annotation) in TENSORS
-        and not known.is_frozen(module.file, node)
-    )
+    tensor = plain and module.types.read(line.annotation) in TENSORS
+    return module.stubs.strict_keys and tensor and not known.is_frozen(module.file, node)
 
 
 def generated(module: Module, node: ast.ClassDef) -> Iterator[str]:
