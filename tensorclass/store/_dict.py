@@ -347,7 +347,7 @@ class TensorDict(TensorDictBase):
             return self
         data, changed = self._data.copy(), False
         for key, value in data.items():
-            if type(value) is not Tensor and isinstance(value, TensorCollection):
+            if type(value) is not Tensor and isinstance(value, TensorCollection) and not value._plain:
                 data[key] = solid = value._solid()
                 changed = changed or solid is not value
         return self._of(data, self._batch_size, self._device, self._names, False) if changed else self
