@@ -1,7 +1,7 @@
-"""All errors of the package. Each says what was given, what was expected and what to do; each is also a builtin error.
+"""All errors of the package. A message names the given value, the expected value and the fix.
 
-The builtin bases are those that programs for `tensordict` catch, so that their `except` clauses keep working.
-tests/test_except_clauses.py compares the two, call by call.
+Each error is also a builtin error, the one that `tensordict` raises in the same place: `except` clauses of its programs
+keep working. tests/test_except_clauses.py compares both libraries, call by call.
 """
 
 from __future__ import annotations

@@ -123,8 +123,8 @@ def produced(doc: str | None = None, *, init: Literal[False] = False, **refused:
     Args:
         doc: What the field means.
         init: False, for type checkers.
-        refused: no other option is accepted. There is no default, since reading the field before it is written is an
-            error.
+        refused: other options of `field`, which are errors. A produced field has no default: reading it before a module
+            writes it is an error.
 
     Raises:
         SchemaError: for any other option.

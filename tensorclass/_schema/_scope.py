@@ -94,7 +94,7 @@ def _evaluate(annotation: Any, globalns: Mapping[str, Any], names: MutableMappin
 
 
 def _referred(annotation: Any) -> Any:
-    """The annotation with a forward reference for each string in `list["Item"]`, which Python 3.10 leaves as it is."""
+    """Replace strings inside an annotation by forward references; Python 3.10 does not do it in `list["Item"]`."""
     if not is_open(annotation) or not hasattr(annotation, "__args__"):
         return annotation
     builtin = isinstance(annotation, types.GenericAlias)

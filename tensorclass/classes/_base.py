@@ -123,7 +123,7 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
         """The size of the first batch dim.
 
         Raises:
-            TypeError: if there is no batch dim, as for a 0-d tensor.
+            TypeError: for a batch without batch dims, like `len` of a 0-d tensor.
         """
         count = len(self._store)
         if not count and not self._store._batch_size:

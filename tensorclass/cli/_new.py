@@ -112,8 +112,7 @@ def _read(source: str) -> tuple[TensorCollection, Any]:
         raise CommandError(f"{source} holds a {type(given).__name__} without entries that could become fields")
     if suffix not in _WITH_DTYPES and not found.numel():
         raise CommandError(f"{source} has no rows; the types of the fields come from them")
-    table: Any = found
-    return table, table.pop("_mask", {}) if suffix in _TABLES else {}
+    return found, given.pop("_mask", {}) if suffix in _TABLES else {}
 
 
 class ClassWriter:

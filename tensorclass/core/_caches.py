@@ -1,6 +1,6 @@
-"""What outlives a call: a cache of classes that keeps none of them, and a list of everything that does.
+"""Objects that outlive a call: a cache of classes, and a list of all such objects in the package.
 
-A class may hold the classes that it is made of; they and the cache never hold it.
+The cache holds classes weakly. A class may refer to the classes that it is made of, but they never refer to it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Classes:
-    """A thread-safe cache of classes made from other classes: one per request, as long as it is referenced.
+    """A thread-safe cache of classes made from other classes. It forgets a class that nothing else refers to.
 
     >>> known = Classes()
     >>> made = known.get(("row", int), lambda: type("Row", (), {}))
@@ -119,4 +119,4 @@ KEPT = MappingProxyType({
     "store.entries._nodes: pytree.register_pytree_node": "two classes",
     "store.entries._ragged: pytree.register_pytree_node": "one class",
 })  # fmt: skip
-"""Everything in the package that outlives a call, and when it is freed; `tests/test_lifetimes.py` searches for more."""
+"""All objects of the package that outlive a call, and when they are freed. `tests/test_lifetimes.py` finds missing ones."""

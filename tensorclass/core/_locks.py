@@ -15,9 +15,10 @@ Owners: TypeAlias = "tuple[weakref.ref[Any], ...]"
 
 
 class Held(tuple[Any, ...]):
-    """The owners of a locked container; a new object after each lock, and after each write in spite of the lock.
+    """The owners of a locked container.
 
-    As long as it is the same object, the container holds the same objects.
+    Each lock makes a new object, and so does each write that is allowed despite the lock. If a container has the same
+    object as before, its entries are the same too.
     """
 
     __slots__ = ()

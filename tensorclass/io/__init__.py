@@ -1,4 +1,4 @@
-"""Files: one format that any reader of safetensors files can read. A file is written as a whole or not at all.
+"""Files: one format that any reader of safetensors files can read. A file is written completely or not at all.
 
 One idea: a container is a set of named tensors and a tree that describes its structure. `_pack` takes a container
 apart, `_unpack` puts it together; the modules between them handle only tensors and bytes.
@@ -37,7 +37,7 @@ The file:
 - `_read`: `read(path, key, want, mmap=, write=, verify=, allow_pickle=, lenient=)`. Its steps: `read_head(fd, size,
   path) -> Head`, `places_of(header, names, path) -> {name: Extent}`, `tensors_of(head, places, mmap, write,
   verify)`; `find_tensors(path, key, ...)` goes through all files of an index.
-- `_index`: which files make up a folder; `FolderCommit` renames a new file and writes the index, under a lock.
+- `_index`: the list of the files in a folder; `FolderCommit` renames a new file and writes the index, under a lock.
 - `_codecs`: `compressed(packed, codec, level)` and `inflated(...)`, tensor by tensor.
 - `_header`: `parse(raw, size, path) -> Header(metadata, tensors, start)` and `encode(metadata, rows)`; `load_json` for
   JSON that is not trusted; `alignment_class`, the order of the payload.
@@ -47,13 +47,13 @@ The file:
 
 Datasets:
 
-- `_manifest`: which shards there are, replaced as a whole. `_lock`: between processes.
+- `_manifest`: the list of shards, which is always replaced completely. `_lock`: a lock between processes.
 - `_writer`: `DatasetWriter`, rows to shards. `_shards`: `Shelf(shards, how)[i]` opens a shard, `gather(rows)` returns
   rows of several through `_columns`, which copies them by address. `_dataset`: `TensorClassDataset`.
 - `_sampling`: `Order`, the rows of each batch; `Batches`. `_loader`: `BatchLoader`, a DataLoader over it.
 - `exchange`: tables, frames, text and live stores of other libraries; its `__init__.py` describes it.
-- `_inspect`: what is stored, and whether it is intact, for the command line. `_progress`: bars. `_optional`: packages
-  that may be missing.
+- `_inspect`: lists what a file holds, and verifies it, for the command line. `_progress`: progress bars. `_optional`:
+  imports of optional packages.
 
 The system:
 
@@ -64,7 +64,7 @@ The system:
   end, dtype, shape)`. No descriptor stays open.
 - `_file_kinds`: `naming_reader(path, ...)` adds to the errors of a reader the name of the function that reads the
   path.
-- `_parts`: how many rows are in memory at a time: `spans`, `blocks`, `parts_of`, `tables_of`.
+- `_parts`: limits how many rows are in memory at a time: `spans`, `blocks`, `parts_of`, `tables_of`.
 - `_advice`: hints to the system about maps, and queries: `expect_random`, `expect_rows(begins, size)`,
   `is_here(address)`.
 - `_remote`: `open_file` of a URL gives a local file with holes, and `fetch(path, ranges)` fills them; `upload`.

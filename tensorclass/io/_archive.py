@@ -34,7 +34,7 @@ def pack_memmap(
     Raises:
         ArgumentError: for an unknown compression or level, and for a path inside the folder.
         FileFormatError: for a damaged folder.
-        OSError: names the path; an existing file is untouched.
+        OSError: if the file can't be written. It names the path, and an existing file does not change.
 
     >>> import torch
     >>> from tensorclass import TensorDict, is_memmap_archive, load, pack_memmap
@@ -65,7 +65,7 @@ def unpack_memmap(archive_path: StrPath, prefix: StrPath) -> FilePath:
 
     Raises:
         FileFormatError: for anything but an archive, and for a damaged archive.
-        OSError: names the path.
+        OSError: if the file can't be used. The message names the path.
 
     >>> import torch
     >>> from tensorclass import TensorDict, load, unpack_memmap

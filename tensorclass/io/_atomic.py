@@ -59,7 +59,7 @@ def require_file(path: str) -> None:
     Links are followed.
 
     Raises:
-        OSError: names the path.
+        OSError: if the file can't be used. The message names the path.
     """
     with naming(path):
         refuse_special(os.stat(path).st_mode, path)
@@ -69,7 +69,7 @@ def open_file(path: str, write: bool = False) -> tuple[int, int]:
     """A descriptor of a regular file, and its size. Anything else is refused, and links are not followed.
 
     Raises:
-        OSError: names the path.
+        OSError: if the file can't be used. The message names the path.
     """
     if is_url(path):
         return open_remote(path, write)
@@ -98,7 +98,7 @@ def read_at(fd: int, buffers: Sequence[Any], offset: int, path: str) -> None:
     """Fill buffers from a file, one after the other.
 
     Raises:
-        OSError: names the path; also if the file ends early.
+        OSError: if the file can't be read, or ends early. The message names the path.
     """
     left = [buffer for buffer in buffers if len(buffer)]
     if is_url(path):
@@ -248,7 +248,8 @@ def replacing(path: str, sweep: bool = True, settle: Callable[[Target], None] = 
         settle: moves the file to its final name.
 
     Raises:
-        OSError: names the path; the old file is untouched, and nothing else is left behind.
+        OSError: if the file can't be written. It names the path. The old file does not change, and no other file is
+            left.
     """
     target = Target(os.path.abspath(path), sweep)
     try:
@@ -264,7 +265,8 @@ def replacing_folder(path: str) -> Iterator[str]:
     """Write a folder in a block, under a temporary name; at the end of the block it replaces the path as a whole.
 
     Raises:
-        OSError: names the path; the old folder is untouched, and nothing else is left behind.
+        OSError: if the folder can't be written. It names the path. The old folder does not change, and no other is
+            left.
     """
     path = os.path.abspath(path)
     with naming(path), suppress(FileNotFoundError):
@@ -331,7 +333,7 @@ def make_folder(path: str) -> None:
     """Create a folder and its missing parents, and flush each to disk.
 
     Raises:
-        OSError: names the path.
+        OSError: if the file can't be used. The message names the path.
     """
     if os.path.isdir(path):
         return
@@ -351,7 +353,7 @@ def reserve(fd: int, size: int, path: str) -> None:
     A full disk then raises here; later it would kill the process.
 
     Raises:
-        OSError: names the path and the number of bytes.
+        OSError: if there is no space. The message names the path and the number of bytes.
     """
     with naming(path, f"while reserving {size} bytes"):
         try:

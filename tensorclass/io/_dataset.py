@@ -56,7 +56,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
 
     Raises:
         FileFormatError: for a manifest that is damaged or newer.
-        OSError: names the path; also if there is no dataset.
+        OSError: if the folder can't be read, or has no dataset. The message names the path.
 
     >>> import torch
     >>> from torch import Tensor

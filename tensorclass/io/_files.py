@@ -89,7 +89,7 @@ def save(
 
     Raises:
         UnsupportedOperationError: for an entry that can't be stored; names the field.
-        OSError: names the path; the old file is untouched.
+        OSError: if the file can't be written. It names the path, and the old file does not change.
 
     >>> import torch
     >>> from tensorclass import TensorDict, load, save
@@ -198,8 +198,8 @@ def load(
         FileFormatError: for a damaged file, another format or a newer version; `ChecksumError` if the bytes have
             changed.
         SchemaError: for data that does not fit its class; the message shows what changed.
-        MissingKeyError: if there is no entry under the key.
-        OSError: names the path; also for links, FIFOs and devices.
+        MissingKeyError: for a key that the file does not have.
+        OSError: if the file can't be read, or is a link, FIFO or device. The message names the path.
 
     >>> import torch
     >>> from tensorclass import TensorDict, load

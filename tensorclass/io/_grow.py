@@ -214,7 +214,7 @@ def append_memmap(prefix: StrPath, rows: TensorCollection, *, allow_pickle: bool
 
     Raises:
         StructureError: for rows that don't fit, and for a path that is not such a folder; the folder is untouched.
-        OSError: names the path.
+        OSError: if the file can't be used. The message names the path.
 
     >>> import torch
     >>> from tensorclass import TensorDict, append_memmap, load

@@ -41,7 +41,7 @@ def read_index(path: str) -> Index:
 
     Raises:
         FileFormatError: for a damaged index, a newer one, and one that names other tensors than it describes.
-        OSError: names the path.
+        OSError: if the file can't be used. The message names the path.
     """
     found = parse_sealed(read_small(path), path, "index", Index)
     if {name for name, _ in references(found.root)} != found.weight_map.keys():

@@ -52,7 +52,7 @@ def describe(path: str) -> str:
 
     Raises:
         FileFormatError: for damaged files.
-        OSError: names the path.
+        OSError: if the file can't be used. The message names the path.
     """
     return "\n".join(_dataset_lines(path) if is_dataset(path) else _file_lines(to_read(path)[0]))
 

@@ -23,7 +23,7 @@ class FileLock:
 
     Raises:
         BlockingIOError: if the lock is held elsewhere.
-        OSError: names the path.
+        OSError: if the file can't be used. The message names the path.
     """
 
     def __init__(self, path: str, shared: bool = False, wait: bool = False) -> None:

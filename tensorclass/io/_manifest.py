@@ -65,7 +65,7 @@ def write_manifest(folder: str, manifest: Manifest) -> None:
     """Replace the manifest of a folder atomically.
 
     Raises:
-        OSError: names the path.
+        OSError: if the file can't be used. The message names the path.
     """
     with replacing(os.path.join(folder, NAME)) as target:
         target.write([sealed(manifest.model_dump_json(exclude_none=True))])
@@ -89,7 +89,7 @@ def read_manifest(folder: str) -> Manifest:
 
     Raises:
         FileFormatError: for a damaged or newer manifest.
-        OSError: names the path; also if there is no manifest.
+        OSError: if the manifest is missing or can't be read. The message names the path.
     """
     path = os.path.join(folder, NAME)
     return parse_manifest(read_small(path), path)
@@ -100,7 +100,7 @@ def read_small(path: str) -> bytes:
 
     Raises:
         FileFormatError: if the file is too long.
-        OSError: names the path.
+        OSError: if the file can't be used. The message names the path.
     """
     with opened(path) as (fd, size):
         if size > _MANY:

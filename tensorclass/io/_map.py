@@ -43,7 +43,7 @@ def map_file(fd: int, size: int, path: str, write: bool = False) -> Any:
         write: writes reach the file, which needs a descriptor for writing; otherwise writes stay in memory.
 
     Raises:
-        OSError: names the path.
+        OSError: if the file can't be used. The message names the path.
     """
     flags = mmap.MAP_SHARED if write else mmap.MAP_PRIVATE | _NORESERVE
     address = libc().mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, fd, 0)

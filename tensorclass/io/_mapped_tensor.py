@@ -111,7 +111,7 @@ class MemoryMappedTensor(Tensor):
 
         Raises:
             StructureError: for a tensor that requires grad, a file that exists, a copy between files.
-            OSError: names the path; also if the disk is full.
+            OSError: if the file can't be written, for example on a full disk. The message names the path.
         """
         input = storable(input)
         path = None if filename is None else os.path.abspath(text_of(filename))

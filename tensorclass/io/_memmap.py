@@ -55,7 +55,7 @@ def memmap(
         StructureError: for tensors of another file without `copy_existing`, and for an existing file without
             `existsok`.
         UnsupportedOperationError: for an entry that can't be stored; names the field.
-        OSError: names the path; the old file is untouched.
+        OSError: if the file can't be written. It names the path, and the old file does not change.
 
     >>> import torch
     >>> from tensorclass import TensorDict, load, memmap
@@ -80,7 +80,7 @@ def memmap_like(
 
     Raises:
         StructureError: if the existing file has another structure.
-        OSError: names the path, also when the disk is full.
+        OSError: if a file can't be written, for example on a full disk. The message names the path.
     """
     return _made(data, prefix, archive, existsok, True, return_early and num_threads > 1, True)
 
@@ -217,7 +217,7 @@ def load_memmap(
 
     Raises:
         FileFormatError: for a damaged file, another format or a newer version.
-        OSError: names the path.
+        OSError: if the file can't be used. The message names the path.
 
     >>> import torch
     >>> from tensorclass import TensorDict, load_memmap
@@ -363,7 +363,7 @@ def from_consolidated(filename: StrPath, cls: Any = None) -> Any:
 
     Raises:
         FileFormatError: for a damaged file.
-        OSError: names the path.
+        OSError: if the file can't be used. The message names the path.
 
     >>> import torch
     >>> from tensorclass import TensorDict, from_consolidated

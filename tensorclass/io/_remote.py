@@ -110,7 +110,7 @@ class Remote:
         url: of the file.
 
     Raises:
-        OSError: names the URL.
+        OSError: if the request fails. The message names the URL.
     """
 
     _written: ClassVar[int | None] = None
@@ -160,7 +160,7 @@ class Remote:
             check: whether the file must still be the version that was opened; a shard of a dataset never changes.
 
         Raises:
-            OSError: names the URL.
+            OSError: if the request fails. The message names the URL.
         """
         spans = [np.arange(begin // BLOCK, -(-min(end, self.size) // BLOCK)) for begin, end in ranges if end > begin]
         if not spans:
@@ -290,7 +290,7 @@ def open_remote(url: str, write: bool) -> tuple[int, int]:
 
     Raises:
         UnsupportedOperationError: for writing.
-        OSError: names the URL.
+        OSError: if the request fails. The message names the URL.
     """
     if write:
         raise UnsupportedOperationError(f"{url}: a remote file can't be written through; `load` maps it for reading")
@@ -314,7 +314,7 @@ def names_in(url: str) -> list[str]:
     """The names in a remote folder.
 
     Raises:
-        OSError: names the URL; also if the server can't list folders.
+        OSError: if the request fails, or if the server can't list folders. The message names the URL.
     """
     store, path = _store(f"{url.rstrip('/')}/")
     found = _retried(url, "listing it", lambda: store.ls(path, detail=False))
@@ -326,7 +326,7 @@ def upload(local: str, url: str) -> None:
 
     Raises:
         UnsupportedOperationError: for http.
-        OSError: names the URL.
+        OSError: if the request fails. The message names the URL.
     """
     store, path = _store(url)
     kind = url.partition("://")[0]

@@ -76,7 +76,7 @@ def find(root: NodePart, key: Path, path: str) -> Any:
     """The part of a tree under a key; members of a lazy stack have their position as a key.
 
     Raises:
-        MissingKeyError: if there is none.
+        MissingKeyError: for a key that the file does not have.
     """
     here: Any = root
     for depth, name in enumerate(key):

@@ -41,7 +41,7 @@ def write(
         The tensors of `packed.items`, mapped from the new file.
 
     Raises:
-        OSError: names the path; the old file is untouched.
+        OSError: if the file can't be written. It names the path, and the old file does not change.
     """
     with replacing(path, sweep, settle) as target:
         order = _reserve_in(target, packed, zeros) if zeros else write_to(target, packed, checksums)

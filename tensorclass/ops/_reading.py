@@ -187,7 +187,7 @@ class ReadingOps(TensorCollection):
         """Iterate over the first batch dim.
 
         Raises:
-            TypeError: if there is no batch dim.
+            TypeError: for a container without batch dims.
         """
         if not self._batch_size:
             raise self._without_batch("iteration over")
@@ -197,7 +197,7 @@ class ReadingOps(TensorCollection):
         """Iterate over the first batch dim from the end.
 
         Raises:
-            TypeError: if there is no batch dim.
+            TypeError: for a container without batch dims.
         """
         return reversed(list(self._loop()))
 

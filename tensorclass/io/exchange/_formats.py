@@ -158,7 +158,7 @@ def convert(source: StrPath, target: StrPath, cls: Any = None, *, force: bool = 
     Raises:
         FileExistsError: if the target exists and `force` is False.
         SchemaError: for rows that don't fit the class.
-        OSError: names the path.
+        OSError: if the file can't be used. The message names the path.
 
     >>> import torch
     >>> from tensorclass import TensorDict, convert, from_parquet

@@ -28,7 +28,7 @@ def spooled(batches: Iterable[Any], path: str) -> Iterator[Any]:
 
     Raises:
         StructureError: for batches that can't be joined, and for no batches.
-        OSError: names the path.
+        OSError: if the file can't be used. The message names the path.
     """
     given = some(batches)
     held = [one for one in (next(given), next(given, None)) if one is not None]
