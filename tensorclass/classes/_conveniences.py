@@ -234,6 +234,8 @@ def _allocate(
 ) -> Any:
     if "__tensorclass_schema__" not in vars(cls):
         raise ArgumentError(f"{cls.__name__} declares no fields; `{op}` is for classes that do")
+    if not isinstance(fields or {}, Mapping) or not all(isinstance(name, str) for name in fields or {}):
+        raise ArgumentError(f"{op}: `fields` is a dict from field names to values, got {fields!r:.80}")
     for name, size in dims.items():
         if type(size) is not int or size < 0:
             raise ArgumentError(f"{op}: the size of `{name}` is a whole number from 0, got {size!r:.80}")
@@ -242,7 +244,7 @@ def _allocate(
     if unknown:
         way = f"; the batch size comes first: `{op}({dims[unknown[0]]})`" if unknown[0] == "batch_size" else ""
         near = way or did_you_mean(unknown[0], known)
-        raise ArgumentError(f"{cls.__name__}.{op}: no field has a dim `{unknown[0]}`{near}; the names are {[*known]}")
+        raise ArgumentError(f"{cls.__name__}.{op}: no field has a dim `{unknown[0]}`{near}; the dims are {[*known]}")
     return _made(cls, op, make, as_batch_size(batch_size), device, fields or {}, dims)
 
 
@@ -258,8 +260,9 @@ def _names(cls: Any, above: tuple[Any, ...]) -> Iterator[str]:
 
 
 def _made(
-    cls: Any, op: str, make: Make, size: torch.Size, device: Device, fields: Mapping[str, Any], dims: Mapping[str, int]
+    cls: Any, op: str, make: Make, size: Any, device: Device, fields: Any, dims: Mapping[str, int], outer: str = ""
 ) -> Any:
+    """Make an instance; `outer` is the field of the class given by the user that contains it."""
     values, problems = dict(fields), []
     looked_into = make is torch.empty and cls.__tensorclass__.checked
     for spec in cls.__tensorclass_schema__:
@@ -267,9 +270,9 @@ def _made(
         if spec.name in fields or not spec.init or spec.optional or (not tensors and spec.has_default):
             continue
         try:
-            values[spec.name] = _value(spec, op, torch.zeros if looked_into else make, size, device, dims)
+            values[spec.name] = _value(spec, op, torch.zeros if looked_into else make, size, device, dims, outer)
         except SchemaError as error:
-            way = f"`{op}(..., fields={{{spec.name!r}: ...}})`"
+            way = f"`{op}(..., fields={{{(outer or spec.name)!r}: ...}})`"
             own = [Problem(spec.name, str(spec), str(error), f"give {' or '.join([*getattr(error, 'ways', ()), way])}")]
             inner = [problem._replace(path=f"{spec.name}.{problem.path}") for problem in error.problems]
             problems += inner or own
@@ -278,9 +281,9 @@ def _made(
     return cls(**values, batch_size=size, device=device)
 
 
-def _value(spec: FieldSpec, op: str, make: Make, size: torch.Size, device: Device, dims: Mapping[str, int]) -> Any:
+def _value(spec: FieldSpec, op: str, make: Make, size: Any, device: Device, dims: Any, outer: str) -> Any:
     if spec.kind == "nested":
-        return _made(spec.nested, op, make, size, device, {}, dims)
+        return _made(spec.nested, op, make, size, device, {}, dims, outer or spec.name)
     if spec.kind == "collection":
         return TensorDict({}, batch_size=size, device=device)
     if spec.spec is None:

@@ -53,14 +53,16 @@ def of_ragged(ragged: RaggedTensor) -> str:
 
 
 def first_fields(value: Any) -> list[str]:
-    """The attributes of a container or a class, fields first."""
-    found = getattr(value if isinstance(value, type) else type(value), "__tensorclass_schema__", None)
+    """The attributes of a container, a class or a reference, fields first."""
+    reference = isinstance(value, FieldRef)
+    owner = value._spec.nested if reference else value if isinstance(value, type) else type(value)
+    found = getattr(owner, "__tensorclass_schema__", None)
     fields = list(found.fields) if isinstance(found, Schema) else []
-    return [*fields, *(name for name in dir(value) if name not in fields)]
+    return fields if reference else [*fields, *(name for name in dir(value) if name not in fields)]
 
 
 def _matcher(shell: Any) -> Any:
-    """A completer for attributes of containers and typed classes, since IPython would sort them alphabetically."""
+    """A completer for attributes of containers, classes and references: IPython would sort them alphabetically."""
     completer: Any = sys.modules["IPython.core.completer"]
 
     def fields(context: Any) -> Any:
@@ -70,10 +72,10 @@ def _matcher(shell: Any) -> Any:
             first, *rest = found[1].split(".")
             value = shell.user_ns.get(first)
             for part in rest:
-                value = getattr(value, part, None) if isinstance(value, TensorCollection) else None
+                value = getattr(value, part, None) if isinstance(value, TensorCollection | Meta | FieldRef) else None
         start = found[2] if found is not None else ""
         below = found is not None and "." in found[1] and value is not None  # a value of a field
-        names = first_fields(value) if below or isinstance(value, TensorCollection | Meta) else []
+        names = first_fields(value) if below or isinstance(value, TensorCollection | Meta | FieldRef) else []
         names = [name for name in names if name.startswith(start) and (name[0] != "_" or start[:1] == "_")]
         before = context.token[: len(context.token) - len(start)]
         made = [completer.SimpleCompletion(f"{before}{name}", type="") for name in names]

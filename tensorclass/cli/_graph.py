@@ -36,7 +36,8 @@ def run(arguments: argparse.Namespace) -> int:
     if out is not None and _format(out) not in (form, "mermaid"):
         raise CommandError(f"{out} would hold {form}; name it {_named(form)}")
     if out is None and (form == "png" or arguments.open):
-        raise CommandError(f"{'a picture' if form == 'png' else '--open'} needs a file: --out {_named(form)}")
+        forms = [arguments.format] if arguments.format else ["svg", "png", "html"]
+        raise CommandError(f"{'a picture' if form == 'png' else '--open'} needs a file: --out {_named(*forms)}")
     pipeline = load_pipeline(arguments.target)
     if out is None:
         print(pipeline.graph(form))

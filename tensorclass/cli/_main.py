@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from .. import __version__
 from .._content import read_content, write_content
-from ..errors import MissingExtraError, ModuleError, named
+from ..errors import BuildError, MissingExtraError, ModuleError, named
 
 
 class Command(NamedTuple):
@@ -98,9 +98,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     try:
         return run(parsed)
-    except (CommandError, MissingExtraError, ModuleError) as error:
+    except (BuildError, CommandError, MissingExtraError, ModuleError) as error:
         print(f"tensorclass: {error}", file=sys.stderr)
-        return 2
+        return 1 if isinstance(error, BuildError) else 2
 
 
 def parser_of(called: str) -> argparse.ArgumentParser:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import ast
 import io
+import json
+import re
 import tokenize
 from collections.abc import Iterator
 from difflib import unified_diff
@@ -17,7 +19,14 @@ from ..errors import did_you_mean
 from ._main import CommandError
 
 OLD, NEW = "tensordict", "tensorclass"
+NOTEBOOK = ".ipynb"
 SKIPPED = {"__pycache__", "node_modules", "site-packages", "build", "dist"}
+
+
+_MAGIC = re.compile(r"^(\s*)(?:[%!?].*|.*\?\s*)$")
+"""A line of a notebook that is not Python."""
+_FOREIGN = re.compile(r"%%(?!time|capture|prun)")
+"""The first line of a cell that is not Python."""
 
 
 class Rule(NamedTuple):
@@ -63,15 +72,17 @@ def run(arguments: argparse.Namespace) -> int:
     status = changed = 0
     for file in (file for path in arguments.paths for file in _sources(path)):
         try:
-            text = read_content(file, MAX_SOURCE).decode()
-            new, findings = migrated(text)
+            raw = read_content(file, MAX_SOURCE)
+            encoding = tokenize.detect_encoding(io.BytesIO(raw).readline)[0]
+            text = raw.decode(encoding)
+            new, findings = _migrated_notebook(text) if file.suffix == NOTEBOOK else migrated(text)
         except (SyntaxError, ValueError, OSError, tokenize.TokenError) as error:
             print(f"{file}: can't be read: {error}")
             status = 1
             continue
         if new != text and arguments.force:
             try:
-                write_content(file, new)
+                write_content(file, new.encode(encoding))
             except OSError as error:
                 raise CommandError(f"can't write {file}: {error.strerror}") from None
         elif new != text:
@@ -88,11 +99,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _sources(path: Path) -> Iterator[Path]:
     if path.is_file():
-        if path.suffix not in ("", ".py", ".pyi", ".pyw"):
-            raise CommandError(f"{path} is not a file of Python; for a notebook: `jupyter nbconvert --to script`")
+        if path.suffix not in ("", ".py", ".pyi", ".pyw", NOTEBOOK):
+            raise CommandError(f"{path} is not a program or a notebook of Python")
         yield path
         return
-    for file in sorted(path.rglob("*.py")):
+    for file in sorted([*path.rglob("*.py"), *path.rglob(f"*{NOTEBOOK}")]):
         inner = file.relative_to(path).parts
         if not any(part in SKIPPED or part.startswith(".") for part in inner):
             yield file
@@ -110,14 +121,43 @@ def migrated(text: str) -> tuple[str, list[Finding]]:
     tree = ast.parse(text)
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom) and _modules(node)]
     if not imports:
-        return text, []
+        return text, [*_texts(tree)]
     lines = text.splitlines(keepends=True)
     words = [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type == tokenize.NAME]
     for node in sorted(imports, key=lambda node: (node.lineno, node.col_offset), reverse=True):
         for place, (row, column) in reversed([*_places(node, words, lines)]):
             line = lines[row - 1]
             lines[row - 1] = line[:column] + place + line[column + len(OLD) :]
-    return "".join(lines), [*_names(imports), *_uses(tree, _bound(imports)), *_differences(tree)]
+    return "".join(lines), [*_names(imports), *_uses(tree, _bound(imports)), *_differences(tree), *_texts(tree)]
+
+
+def _migrated_notebook(text: str) -> tuple[str, list[Finding]]:
+    """A notebook with rewritten imports, and the findings by cell. The code cells are one program, without magics."""
+    notebook = json.loads(text)
+    if not isinstance(notebook, dict) or "cells" not in notebook:
+        raise ValueError("it is not a notebook of format 4")
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    given = ["".join(cell["source"]).split("\n") for cell in cells]
+    plain = [[_MAGIC.sub(r"\1pass", "%" if _FOREIGN.match(lines[0]) else line) for line in lines] for lines in given]
+    before = "\n".join("\n".join(lines) for lines in plain)
+    after, found = migrated(before)
+    rest, findings, start = after.split("\n"), [], 0
+    for number, (cell, lines, code) in enumerate(zip(cells, given, plain, strict=True), 1):
+        new = [old if old != same else rest[start + i] for i, (old, same) in enumerate(zip(lines, code, strict=True))]
+        source = "\n".join(new)
+        cell["source"] = source if isinstance(cell["source"], str) else source.splitlines(keepends=True)
+        inside = [one for one in found if start < one.line <= start + len(lines)]
+        findings += [Finding(one.line - start, f"code cell {number}: {one.text}") for one in inside]
+        start += len(lines)
+    return text if before == after else json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", findings
+
+
+def _texts(tree: ast.AST) -> Iterator[Finding]:
+    """Strings in calls that name a module, as in `import_module("tensordict.nn")` and `patch("tensordict.stack")`."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    for value in [one for node in calls for one in node.args if isinstance(one, ast.Constant)]:
+        if isinstance(value.value, str) and re.fullmatch(rf"{OLD}(\.\w+)*", value.value):
+            yield Finding(value.lineno, f"the string {value.value!r} is unchanged; write {NEW!r} for a module")
 
 
 def _modules(node: ast.Import | ast.ImportFrom) -> list[str]:

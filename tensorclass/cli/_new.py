@@ -112,7 +112,8 @@ def _read(source: str) -> tuple[TensorCollection, Any]:
         raise CommandError(f"{source} holds a {type(given).__name__} without entries that could become fields")
     if suffix not in _WITH_DTYPES and not found.numel():
         raise CommandError(f"{source} has no rows; the types of the fields come from them")
-    return found, given.pop("_mask", {}) if suffix in _TABLES else {}
+    masked = suffix in _TABLES and isinstance(given.get("_mask", None), TensorCollection)
+    return found, given.pop("_mask") if masked else {}
 
 
 class ClassWriter:
@@ -192,7 +193,7 @@ class ClassWriter:
 
     def _tensor(self, dtype: torch.dtype, base: str, dims: Any) -> str:
         name = str(dtype).removeprefix("torch.")
-        family = name.replace("uint", "UInt") if name[0] == "u" else name.capitalize().replace("Bf", "BF")
+        family = next((kind for kind in dir(tensorclass.typing) if kind.lower() == name), "Shaped")
         self.types.add(family)
         return f'{family}[{base}, "{" ".join(map(str, dims))}"]'
 

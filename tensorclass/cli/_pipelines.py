@@ -45,12 +45,10 @@ def load_pipeline(target: str) -> Pipeline:
     """The only pipeline that a target names.
 
     Raises:
-        CommandError: if the module has several, or if its pipeline is wrong.
+        BuildError: if its pipeline is wrong.
+        CommandError: if the module has several.
     """
-    try:
-        found = load_pipelines(target)
-    except BuildError as error:
-        raise CommandError(str(error)) from None
+    found = load_pipelines(target)
     if len(found) > 1:
         raise CommandError(f"{target} has several pipelines; name one: {', '.join(f'{target}:{n}' for n in found)}")
     return next(iter(found.values()))

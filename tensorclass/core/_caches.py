@@ -119,4 +119,4 @@ KEPT = MappingProxyType({
     "store.entries._nodes: pytree.register_pytree_node": "two classes",
     "store.entries._ragged: pytree.register_pytree_node": "one class",
 })  # fmt: skip
-"""All objects of the package that outlive a call, and when they are freed. `tests/test_lifetimes.py` finds missing ones."""
+"""All objects of the package that outlive a call, and when they are freed; `tests/test_lifetimes.py` finds others."""

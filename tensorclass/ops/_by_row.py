@@ -25,16 +25,20 @@ T = TypeVar("T")
 _NAN = float("nan")
 
 
-def as_mask(given: Any, device: torch.device | None = None, each: str = "each row") -> Tensor:
-    """The bools that a user gives `filter`, as a tensor."""
+def as_mask(given: Any, count: int, device: torch.device | None = None) -> Tensor:
+    """The bools that a user gives `filter` for a number of rows, as a tensor."""
+    each = f"filter: one bool for each of the {count} rows is expected"
     try:
         mask = torch.as_tensor(given, device=device)
     except (TypeError, ValueError, RuntimeError):
         what = f"a {type(given).__name__} {given!r:.60}"
-        raise ArgumentError(f"filter: one bool for {each} is expected, got {what}") from None
+        raise ArgumentError(f"{each}, got {what}") from None
     mask = mask if mask.numel() else mask.bool()  # an empty list has no dtype
     if mask.dtype is not torch.bool:
-        raise ArgumentError(f"filter: one bool for {each} is expected, got {mask.dtype} {list(mask.shape)}")
+        raise ArgumentError(f"{each}, got {mask.dtype} {list(mask.shape)}")
+    if mask.shape != (count,):
+        way = "; a mask over more batch dims is an index: `batch[mask]`" if mask.ndim > 1 else ""
+        raise BatchSizeError(f"{each}, got shape {list(mask.shape)}{way}")
     return mask
 
 
@@ -151,11 +155,8 @@ class RowOps(ConversionOps):
         {0: [1], 2: [0, 2]}
         """
         names, places = _joint(self, _given(keys, "group_by"), "group_by")
-        order = places.argsort(stable=True)
-        sizes = torch.bincount(places, minlength=len(names)).tolist()
-        starts = [sum(sizes[:i]) for i in range(len(sizes))]
-        parts = (self._index(order[start : start + size]) for start, size in zip(starts, sizes, strict=True))
-        return Groups(zip(names, parts, strict=True))
+        groups = places.argsort(stable=True).split(torch.bincount(places, minlength=len(names)).tolist())
+        return Groups(zip(names, map(self._index, groups), strict=True))
 
     def unique_by(self, *keys: Key, keep: Literal["first", "last"] = "first") -> Self:
         """Keep one row for each value of one or several entries, in the order of the batch.
@@ -193,13 +194,7 @@ class RowOps(ConversionOps):
         tensor([3, 4])
         """
         count = _count(self, "filter")
-        mask = as_mask(keep(self) if callable(keep) else keep)
-        if mask.shape != (count,):
-            raise BatchSizeError(
-                f"filter: one bool for each of the {count} rows is expected, got shape {list(mask.shape)}; a mask over "
-                "more batch dims is an index: `batch[mask]`"
-            )
-        return self._index(mask)
+        return self._index(as_mask(keep(self) if callable(keep) else keep, count))
 
     def iter(
         self, size: int, *, shuffle: bool = False, generator: torch.Generator | None = None, drop_last: bool = False
@@ -398,10 +393,8 @@ def _distinct(rows: Tensor) -> tuple[Tensor, Tensor]:
     """The sorted distinct rows, and for each row its index among them."""
     if not rows.numel():  # torch refuses empty input
         return rows[:1], torch.zeros(len(rows), dtype=torch.int64)
-    if rows.shape[1] > 1:
-        found, places = torch.unique(rows, dim=0, return_inverse=True)
-    else:  # this is faster
-        found, places = torch.unique(rows[:, 0], return_inverse=True)
+    wide = rows.shape[1] > 1  # without `dim`, torch is faster
+    found, places = torch.unique(rows if wide else rows[:, 0], return_inverse=True, dim=0 if wide else None)
     return found, places
 
 

@@ -42,9 +42,10 @@ class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps, RowOps, StateOp
         """The HTML table for notebooks, in which nested containers fold; None if text output is set."""
         return represent_html(self)
 
-    def _ipython_key_completions_(self) -> list[str]:
-        """The keys that IPython completes in `batch["`."""
-        return list(self._outline())
+    def _ipython_key_completions_(self) -> list[Any]:
+        """The keys that IPython completes in `batch["`, and in `batch["nested", "`."""
+        paths: Any = self.keys(True)
+        return [*self._outline(), *(path for path in paths if isinstance(path, tuple))]
 
     def _pair(self, other: Any, op: str, default: Any) -> Any:
         return pair(self, other, op, default)

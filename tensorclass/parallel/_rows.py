@@ -155,13 +155,9 @@ class RowJob:
         count = len(rows)
         if self.verb == "filter":
             try:
-                mask = as_mask(found, each=f"each of {count} rows")
-            except ArgumentError as error:
+                return batch[as_mask(found, count).cpu()]
+            except (ArgumentError, BatchSizeError) as error:
                 raise self._at(error, rows) from None
-            if mask.shape == (count,):
-                return batch[mask.cpu()]
-            why = f"filter: the function returns True or False for each of {count} rows, got shape {list(mask.shape)}"
-            raise self._at(ArgumentError(why), rows)
         if found.batch_size != (count,):
             why = (
                 f"map: the function was given {count} rows and gave batch size {list(found.batch_size)}; it gives "

@@ -13,7 +13,7 @@ from .._flags import flags
 from ..core import Key, Path, TensorCollection, join_path, unravel_key_to_tuple
 from ..core._batch import over_events
 from ..errors import ArgumentError, BatchDimError, BatchSizeError, MissingKeyError, StructureError, did_you_mean
-from ..ops._by_row import ranks_of_objects
+from ..ops._by_row import ranks
 from ..ops._compare import is_object
 from ..ops._objects import where_same
 from ._dict import TensorDict
@@ -89,19 +89,10 @@ def group_by(tensordict: C, key: Key) -> tuple[Any, tuple[C, ...]]:
         raise BatchDimError("group_by groups the rows along the first batch dim, and there is none")
     path = unravel_key_to_tuple(key)
     value = source._read(path)
-    if isinstance(value, TensorCollection):
-        raise ArgumentError(f"group_by: `{join_path(path)}` is a container; group by one of its entries")
-    if isinstance(value, Tensor):
-        found, which = torch.unique(value, dim=0, return_inverse=True)
-        count = len(found)
-    else:
-        rows = [source[i].get_non_tensor(path) for i in range(len(source))]
-        rows = [tuple(row) if isinstance(row, list) else row for row in rows]
-        found, which, _ = ranks_of_objects(rows, f"group_by: the objects of `{join_path(path)}`")
-        count = len(found)
-    order = which.argsort(stable=True)
-    sizes = torch.bincount(which, minlength=count).tolist()
-    return found, source[order].split(sizes)
+    found, which, _ = ranks(source, path, "group_by")
+    sizes = torch.bincount(which, minlength=len(found)).tolist()
+    values = torch.tensor(found, dtype=value.dtype, device=value.device) if isinstance(value, Tensor) else found
+    return values, source[which.argsort(stable=True)].split(sizes)
 
 
 def merge_tensordicts(

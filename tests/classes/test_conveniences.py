@@ -122,7 +122,7 @@ def test_what_has_no_value():
     assert found.keys() == {"free", "open", "anon", "who", "count", "inner.grid"}
     assert found["free"][0] == "no declared shape"
     assert found["open"][0] == "no size for `*rest`"
-    assert found["inner.grid"] == ("no size for `n`", "give `n=...` or `zeros(..., fields={'grid': ...})`")
+    assert found["inner.grid"] == ("no size for `n`", "give `n=...` or `zeros(..., fields={'inner': ...})`")
     assert found["count"] == ("no value", "give `zeros(..., fields={'count': ...})`")
     given = {"free": torch.ones(3), "open": torch.ones(3, 1), "anon": torch.ones(3, 1), "who": ["a"] * 3, "count": 1}
     assert Odd.zeros(3, n=1, fields=given).validate().batch_size == (3,)
@@ -131,11 +131,13 @@ def test_what_has_no_value():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Every.zeros(3, cc=1), r"no field has a dim `cc`; did you mean `c`\?; the names are \['c', 'h'"),
+        (lambda: Every.zeros(3, cc=1), r"no field has a dim `cc`; did you mean `c`\?; the dims are \['c', 'h'"),
         (lambda: Every.zeros(3, c=-1), "a whole number from 0, got -1"),
         (lambda: Every.zeros(3, c="3"), "a whole number from 0, got '3'"),
         (lambda: TensorClass.zeros(3), "TensorClass declares no fields"),
         (lambda: Inner.zeros(3, n=1, fields={"gird": 1}), "gird"),
+        (lambda: Inner.zeros(3, n=1, fields={("inner", "grid"): 1}), "`fields` is a dict from field names to values"),
+        (lambda: Inner.zeros(3, n=1, fields=1), "`fields` is a dict from field names to values, got 1"),
         (lambda: Inner.zeros(-3, n=1), "-3"),
         (lambda: Every.full(3, 0.5, c=1, h=1, w=1, n=1), r"(?s)label.*torch.int64 can't hold 0.5.*flag.*byte"),
     ],

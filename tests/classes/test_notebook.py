@@ -41,6 +41,8 @@ class Out(TensorClass):
     logits: Float32[Tensor, "2"]
 
 batch = Row(image=torch.zeros(3, 8, 8), inner=Inner(zeta=torch.zeros(3), batch_size=3))
+known = Row.inner
+deep = TensorDict({"a": {"b": {"c": torch.zeros(3)}}}, [3])
 loose = TensorDict(b=torch.zeros(3), a=torch.ones(3))
 class Foreign:
     beta = 1
@@ -61,7 +63,7 @@ def html(text):
     return shell.display_formatter.formatters["text/html"](eval(text, shell.user_ns))
 
 asked = ["batch.", "batch.inner.", "x = batch.im", "Row.", "foreign.", 'batch["', 'loose["', "batch._st"]
-asked.append("batch.image.sha")
+asked += ["batch.image.sha", "Row.inner.", "known.", "Row.image.", 'batch["inner", "', 'deep["a", "b", "']
 values = ["Row", "TensorClass", "schema(Row)", "Row.image", "RaggedTensor([torch.ones(3)])"]
 values += ["good.explain(4)", "good", "batch.describe()", "batch"]
 found = {
@@ -108,6 +110,10 @@ def test_completion(shell: Any):
         assert ends["Row."] == ["image", "inner", "abs"]
         assert ends["foreign."] == ["alpha", "beta"]
         assert ends['batch["'] == ["image", "inner"]
+        assert ends['batch["inner", "'] == ["zeta"]
+        assert ends['deep["a", "b", "'] == ["c"]
+        assert ends["Row.inner."] == ends["known."] == ["zeta"]
+        assert ends["Row.image."] == []
         assert sorted(ends['loose["']) == ["a", "b"]
         assert ends["batch._st"][0] in ("_stacked", "_store")
         assert ends["batch.image.sha"][:1] == ["shape"]
@@ -205,7 +211,7 @@ def test_help():
 def test_keys():
     """What IPython asks for keys, of every kind of container."""
     assert Row.zeros(2)._ipython_key_completions_() == ["image"]
-    assert TensorDict(a=1, b={"c": 2})._ipython_key_completions_() == ["a", "b"]
+    assert TensorDict(a=1, b={"c": 2})._ipython_key_completions_() == ["a", "b", ("b", "c")]
 
 
 def test_tables_escape():

@@ -50,7 +50,7 @@ def test_only_pipeline_of_a_module(tmp_path, capsys):
 
 def test_wrong_pipeline_and_place(tmp_path, capsys):
     """A pipeline that can't be built, and a file that can't be written."""
-    assert main(["graph", program(tmp_path, "graph_wrong", WRONG)]) == 2
+    assert main(["graph", program(tmp_path, "graph_wrong", WRONG)]) == 1
     assert "error[E101]" in capsys.readouterr().err
     file = program(tmp_path, "graph_place", RIGHT)
     assert main(["graph", file, "--out", str(tmp_path / "no" / "a.svg")]) == 2

@@ -109,11 +109,63 @@ def test_new_reads_rows_of_torch(tmp_path: Path, capsys: Any):
     assert "holds a list without entries" in capsys.readouterr().err
 
 
-def test_migrate_refuses_a_notebook(tmp_path: Path, capsys: Any):
-    """A file that is no program of Python is not skipped in silence."""
-    (tmp_path / "a.ipynb").write_text("{}", "utf-8")
-    assert main(["migrate", str(tmp_path / "a.ipynb")]) == 2
-    assert "nbconvert --to script" in capsys.readouterr().err
+def cell(source: Any, kind: str = "code") -> dict[str, Any]:
+    """A cell of a notebook."""
+    return {"cell_type": kind, "metadata": {}, "source": source}
+
+
+def test_migrate_notebooks(tmp_path: Path, capsys: Any):
+    """Code cells are one program; magics, text and the form of each source stay; findings name the cell."""
+    foreign = "%%bash\npip install tensordict"
+    cells = [
+        cell(["import tensordict"], "markdown"),
+        cell(["%matplotlib inline\n", "!pip install tensordict\n", "import tensordict as td\n", "td?\n", "\n"]),
+        cell(foreign),
+        cell("%%time\nfrom tensordict import stack\nif True:\n    %timeit 1\n"),
+        cell("x = 1\ntd.no_such_name"),
+    ]
+    file, book = tmp_path / "a.ipynb", {"cells": cells, "metadata": {"é": 1}, "nbformat": 4, "nbformat_minor": 5}
+    file.write_text(json.dumps(book), "utf-8")
+    assert main(["migrate", str(tmp_path)]) == 1  # a folder has them too
+    assert "a.ipynb:2: code cell 4: tensorclass has no `no_such_name`" in capsys.readouterr().out
+    assert json.loads(file.read_text("utf-8")) == book
+    assert main(["migrate", str(file), "--force"]) == 1
+    found = json.loads(file.read_text("utf-8"))
+    assert found["metadata"] == book["metadata"]
+    assert [one["source"] for one in found["cells"]] == [
+        ["import tensordict"],
+        ["%matplotlib inline\n", "!pip install tensordict\n", "import tensorclass as td\n", "td?\n", "\n"],
+        foreign,
+        "%%time\nfrom tensorclass import stack\nif True:\n    %timeit 1\n",
+        "x = 1\ntd.no_such_name",
+    ]
+    text = file.read_text("utf-8")
+    assert main(["migrate", str(file), "--force"]) == 0
+    assert file.read_text("utf-8") == text
+    for bad in ("{}", "[]", "{", '{"cells": [{"cell_type": "code", "source": "x = ("}]}'):
+        file.write_text(bad, "utf-8")
+        assert main(["migrate", str(file)]) == 1
+        assert "a.ipynb: can't be read: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1"])
+def test_migrate_keeps_the_encoding(encoding: str, end: str, tmp_path: Path):
+    """Python reads all of these files; byte order marks, coding lines and line ends stay."""
+    lines = ["# coding: latin-1" if encoding == "latin-1" else "# é", "import tensordict  # é", ""]
+    (tmp_path / "a.py").write_bytes(end.join(lines).encode(encoding))
+    assert main(["migrate", str(tmp_path), "--force"]) == 0
+    lines[1] = "import tensorclass as tensordict  # é"
+    assert (tmp_path / "a.py").read_bytes() == end.join(lines).encode(encoding)
+
+
+def test_migrate_lists_modules_in_strings():
+    """A string may be a module; the program is not changed there."""
+    text = "import_module('tensordict.nn')\nprint('uses tensordict', 'tensordictx')\npatch('tensordict')\n"
+    new, findings = migrated(text)
+    assert new == text
+    assert [(one.line, one.text.split("'")[1]) for one in findings] == [(1, "tensordict.nn"), (3, "tensordict")]
+    assert migrated(f"import tensordict\n{text}")[1] == [one._replace(line=one.line + 1) for one in findings]
 
 
 def test_new_names(tmp_path: Path, capsys: Any):
@@ -219,6 +271,18 @@ def test_new_takes_no_name_that_its_module_uses(name: str, tmp_path: Path, capsy
     (tmp_path / "a.csv").write_text("a\n1\n", "utf-8")
     assert main(["new", name, "--from", str(tmp_path / "a.csv")]) == 2
     assert f"`{name}` is a name that the written module uses" in capsys.readouterr().err
+
+
+def test_new_takes_every_dtype(tmp_path: Path, capsys: Any):
+    """A dtype without a name of its own is declared by a family."""
+    kinds = [torch.bfloat16, torch.float16, torch.uint8, torch.uint64, torch.bool, torch.complex64, torch.float8_e4m3fn]
+    data = {f"x{number}": torch.ones(2).to(kind) for number, kind in enumerate(kinds)}
+    torch.save(data, tmp_path / "kinds.pt")
+    assert main(["new", "Kinds", "--from", str(tmp_path / "kinds.pt")]) == 0
+    (tmp_path / "made_kinds.py").write_text(capsys.readouterr().out, "utf-8")
+    found = load_module(str(tmp_path / "made_kinds.py")).Kinds.from_dict(data)
+    assert [value.dtype for value in found.values()] == kinds
+    assert "x0: BFloat16" in (tmp_path / "made_kinds.py").read_text("utf-8")
 
 
 def test_new_names_nested_classes_apart(tmp_path: Path, capsys: Any):

@@ -233,7 +233,7 @@ BAD: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "absent key": (lambda b: b.group_by("wole"), MissingKeyError, "whole"),
     "keep": (lambda b: b.unique_by("word", keep="any"), ArgumentError, 'keep is "first" or "last"'),
     "long mask": (lambda b: b.filter([True]), BatchSizeError, r"each of the 6 rows is expected, got shape \[1\]"),
-    "numbers": (lambda b: b.filter(torch.arange(6)), ArgumentError, r"for each row is expected, got torch.int64"),
+    "numbers": (lambda b: b.filter(torch.arange(6)), ArgumentError, r"for each of the 6 rows is .* torch.int64"),
     "words": (lambda b: b.filter(["a"] * 6), ArgumentError, "got a list"),
     "function of None": (lambda b: b.filter(lambda rows: None), ArgumentError, "got a NoneType"),
     "size 0": (lambda b: b.iter(0), ArgumentError, "at least one row, got size 0"),
@@ -328,7 +328,7 @@ def test_a_path_with_dots_is_explained():
 
 def test_a_container_is_no_mask():
     """A function that returns a batch instead of bools."""
-    with pytest.raises(ArgumentError, match="one bool for each row is expected, got a TensorDict"):
+    with pytest.raises(ArgumentError, match="one bool for each of the 2 rows is expected, got a TensorDict"):
         TensorDict({"a": torch.ones(2), "b": torch.ones(2)}, batch_size=[2]).filter(lambda batch: batch)
 
 

@@ -130,7 +130,8 @@ class RaggedOps(Follower, Pointing):
                 `values` that returns a mask.
 
         Raises:
-            StructureError: for anything but such a mask.
+            BatchSizeError: for a mask of another length.
+            TypeError: for anything but a mask.
 
         >>> import torch
         >>> from tensorclass import RaggedTensor
@@ -143,10 +144,7 @@ class RaggedOps(Follower, Pointing):
         if isinstance(given, RaggedOps):
             self._require_aligned(given, "filter")
             given = given.values
-        each = f"each of the {len(table)} rows"
-        mask = as_mask(given, table.device, each)
-        if mask.shape != (len(table),):
-            raise StructureError(f"filter: one bool for {each} is expected, got shape {list(mask.shape)}")
+        mask = as_mask(given, len(table), table.device)
         counts = _sum(mask.long(), self.segment_ids, spans[..., 1].numel()).reshape(spans.shape[:-1])
         return self._of(
             table[mask], torch.stack([counts.flatten().cumsum(0).reshape(counts.shape) - counts, counts], -1), True
