@@ -46,7 +46,7 @@ def form_of(dtype: torch.dtype, shape: Sequence[int]) -> StoredAs | None:
     """How a tensor of this dtype and shape is stored; None for a dtype that can't be stored.
 
     >>> form_of(torch.complex128, [3])
-    Form(code='F64', shape=[3, 2], true='complex128')
+    StoredAs(code='F64', shape=[3, 2], true='complex128')
     """
     code = CODES.get(dtype)
     name = str(dtype).removeprefix("torch.")
