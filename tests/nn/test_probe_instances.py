@@ -13,6 +13,7 @@ import pytest
 import torch
 from annotated_types import Ge
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence
 
 from tensorclass import PerElement, Ragged, RaggedTensor, Shared, TensorClass, TensorDict, field, produced
 from tensorclass.errors import BuildError
@@ -64,7 +65,7 @@ class Names(X):
 
 
 class Labels(X):
-    s: PerElement[int] = 3
+    s: PerElement[int] = 3  # pyright: ignore[reportAssignmentType]  # without the overlay
 
 
 class Meters(X):
@@ -199,6 +200,8 @@ def _read(layer: nn.Module) -> Callable[..., Tensor]:
     """A module over an instance: it reads the ragged elements, if there are some, and those of a class below."""
 
     def read(n: Any = None) -> Tensor:
+        if n is None:
+            return torch.zeros(2, 16)
         x: Tensor = n.x
         for part in (n, getattr(n, "inner", None)):
             rows = getattr(part, "r", None)
@@ -346,3 +349,54 @@ def test_objects_that_are_read_by_themselves():
     assert codes(lambda x, m, n, r: LAYER(x) * r, reads, given) == []
     assert codes(lambda x, m, n, r: WIDER(x) * r, reads, given) == ["E108"]
     assert codes(lambda x, m, n, r: LAYER(x) * m, reads, given) == ["N302"]
+
+
+def _age(lab: Tensor, n: Any = None) -> Tensor:
+    return LAYER(lab) * n.x.mean(-1, keepdim=True)  # type: ignore[no-any-return]  # of torch
+
+
+def _age_or_one(lab: Tensor, n: Any = None) -> Tensor:
+    return LAYER(lab) if n is None else _age(lab, n)
+
+
+@pytest.mark.parametrize("kind", [X, Names, RaggedRows], ids=lambda kind: kind.__name__)
+def test_optional_instances_that_the_signature_admits(kind):
+    """A parameter that takes None by its signature is run with None: a module that fails without it is an error."""
+    given = _class("Patient", lab=Float32[Tensor, "8"], n=(kind | None, None))
+    assert codes(_age_or_one, (given.lab, given.n), given) == []
+    assert codes(_age, (given.lab, given.n), given) == ["E104"]
+
+
+class Packed(nn.Module):
+    """An LSTM over a packed sequence, which fake tensors can't replace."""
+
+    def __init__(self, out: int) -> None:
+        super().__init__()
+        self.rnn, self.head = nn.LSTM(8, 16, batch_first=True, proj_size=4), nn.Linear(4, out)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        return self.head(self.rnn(packed)[1][0][-1])  # type: ignore[no-any-return]  # of torch
+
+
+def test_shapes_of_modules_that_need_values():
+    """A size that is one of the module's own is compared at build; a size that may follow values is not."""
+    given = _class("Padded", x=Float32[Tensor, "t 8"], lengths=Int64[Tensor, ""])
+    reads = (given.x, given.lengths)
+    assert codes(Packed(16), reads, given) == ["N302"]
+    assert codes(Packed(17), reads, given) == ["E114"]
+    assert codes(lambda x, n: x[0, 0].new_ones(len(x), int(n.max())), reads, given) == ["N302"]
+
+
+def test_a_replaced_module_is_replaced_for_other_input_classes():
+    """The pipelines that `on` returns have the modules of the first one, now and later."""
+    other = _class("Other", x=Float32[Tensor, "8"])
+    first = TensorClassSequential(step(LAYER, X.x, Code.code), input=X, output=Code)
+    second = first.on(other)
+    name = next(iter(dict(first.named_children())))
+    new = nn.Linear(8, 16)
+    setattr(first, name, new)
+    batch = torch.rand(3, 8)
+    assert torch.equal(second(other(batch)).code, new(batch))
+    setattr(second, name, LAYER)
+    assert torch.equal(first(X(batch)).code, LAYER(batch))

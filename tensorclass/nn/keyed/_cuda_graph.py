@@ -201,7 +201,9 @@ class Recording(NamedTuple):
         pairs = list(zip(self.held, leaves, strict=True))
         for held, leaf in pairs:
             if _kind(held) != _kind(leaf):
-                raise ModuleError(f"CudaGraphModule: recorded with {_told(held)}, called with {_told(leaf)}{_ADVICE}")
+                raise ModuleError(
+                    f"CudaGraphModule: recorded with {_described(held)}, called with {_described(leaf)}{_ADVICE}"
+                )
         tensors = [pair for pair in pairs if isinstance(pair[0], Tensor)]
         if tensors:
             torch._foreach_copy_([held for held, _ in tensors], [leaf for _, leaf in tensors])  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
@@ -218,7 +220,7 @@ def _kind(leaf: Any) -> Any:
     return (leaf.shape, leaf.dtype, leaf.device) if isinstance(leaf, Tensor) else leaf
 
 
-def _told(leaf: Any) -> str:
+def _described(leaf: Any) -> str:
     return f"{leaf.dtype} {list(leaf.shape)} on {leaf.device}" if isinstance(leaf, Tensor) else repr(leaf)
 
 

@@ -58,7 +58,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         super().__init__(
             *modules, partial_tolerant=partial_tolerant, selected_out_keys=selected_out_keys, inplace=inplace
         )
-        self._asked = return_composite
+        self._given_composite = return_composite
         last = self._children()[-1] if len(self) else None
         probabilistic = isinstance(last, _KINDS)
         if return_composite is False and not probabilistic:
@@ -86,8 +86,8 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
             modules = dict(pairs)
         if not any(isinstance(module, _KINDS) for _, module in pairs):
             return TensorDictSequential(modules, partial_tolerant=self.partial_tolerant, inplace=self.inplace)
-        asked = self._asked if isinstance(pairs[-1][1], _KINDS) else None
-        return type(self)(modules, partial_tolerant=self.partial_tolerant, inplace=self.inplace, return_composite=asked)
+        given = self._given_composite if isinstance(pairs[-1][1], _KINDS) else None
+        return type(self)(modules, partial_tolerant=self.partial_tolerant, inplace=self.inplace, return_composite=given)
 
     # ---- keys of the probabilistic modules -----------------------------------------------------------------------
 

@@ -133,11 +133,6 @@ class Reach:
                     else:
                         self._methods.setdefault(name, []).append(code)
 
-    def _type(self, value: type) -> None:
-        if _is_pure(value) or hasattr(value, "__tensorclass_schema__"):
-            return
-        self._class(value)
-
     def _container(self, value: Collection[Any]) -> None:
         if not set(map(type, value)) <= DATA:
             if len(value) > _MOST and not set(map(type, value)) <= DATA | HOLDERS:
@@ -210,7 +205,7 @@ _RULES: tuple[tuple[Any, Any], ...] = (
     (types.MethodType, lambda reach, value: reach._queue.extend((value.__func__, value.__self__))),
     (types.BuiltinFunctionType, Reach._builtin),
     (types.ModuleType, Reach._module),
-    (type, Reach._type),
+    (type, Reach._class),
     (functools.partial, lambda reach, value: reach._queue.extend((value.func, value.args, value.keywords))),
     ((dict, types.MappingProxyType), lambda reach, value: reach._container(value.values())),
     ((list, tuple, set, frozenset, deque), Reach._container),

@@ -58,7 +58,7 @@ class _Here(threading.local):
 _HERE = _Here()
 
 
-def _told(record: logging.LogRecord) -> bool:
+def _is_wanted(record: logging.LogRecord) -> bool:
     """A log filter that drops messages about unsupported operations on our fake tensors; the probe handles these."""
     return not _HERE.running
 
@@ -77,7 +77,7 @@ def _private() -> Any:
             "the first probe of the process imported %s in %.1f s; `probe=False` does without", _COMPILER, seconds
         )
     module = importlib.import_module(_PRIVATE)
-    logging.getLogger(_PRIVATE).addFilter(_told)
+    logging.getLogger(_PRIVATE).addFilter(_is_wanted)
     return module
 
 

@@ -281,16 +281,23 @@ class Prober(Searcher):
         )
 
     def _without(self, sweep: Sweep, index: int) -> None:
-        """Find optional in fields without which the module runs, whatever its signature says."""
-        for d in [d for d in self.report.diagnostics if d.code == "E104" and d.module == index]:
-            for position, use in enumerate(self.report.reads[index]):
-                if use is None or not use.place.optional or f"parameter {position} " not in d.message:
-                    continue
-                values = list(sweep.given[index])
-                values[position] = None
-                absent = self.run_one(index, sweep, values)
-                if absent.error is None and not absent.findings:
-                    self.answered.append(d)
+        """Run without each optional in field: the signature may say that None is accepted, or not."""
+        told = [d for d in self.report.diagnostics if d.code == "E104" and d.module == index]
+        gates = self.report.gates[index] if self.report.gates else ()
+        for position, use in enumerate(self.report.reads[index]):
+            if use is None or not use.place.optional or position in gates or sweep.given[index][position] is None:
+                continue
+            values = list(sweep.given[index])
+            values[position] = None
+            absent = self.run_one(index, sweep, values)
+            known = [d for d in told if f"parameter {position} " in d.message]
+            if absent.error is None and not absent.findings:
+                self.answered += known
+            elif absent.error is not None and not known and "None" in str(absent.error):
+                message = f"reads the optional `{use.slot.name}`, and fails without it: {useful_line(absent.error)}"
+                hint = "handle None, make the field required, or let `partial=True` skip a parameter without None"
+                found = self.words.diagnostic(index, "E104", message, (), hint)
+                self.found += [] if found in self.found else [found]
 
     # ---- values --------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from ..parts._stage import module_of
 from ._examples import is_structural, over_entries
 from ._run import Outcome, RealTensors, as_real
 from ._search import Searcher, Sweep, parameter_count
+from ._sizes import interesting
 
 _CHEAP = 1 << 28
 """The approximate multiplications of one run of some ten milliseconds."""
@@ -89,10 +90,11 @@ class RealRuns:
         found = [out.findings[:1] for _, out in runs if out.error is None]
         ragged = any(place.spec.kind == "ragged" for place in self.searcher.read(self.index))
         ragged |= any(isinstance(value, RaggedTensor) for value in ran.values or ())
-        sure = ("E110", "E111", "E112", *(("E113", "E114") if ragged else ()))
-        same = len({(symptom.code, symptom.position, symptom.dim) for one in found for symptom in one}) == 1
-        if found[0][0].code in sure and found[-1] and same:  # results may depend on values, such as lengths
-            yield words.finding(self.index, found[0][0], text, self.sweep.batch, "")
+        first, same = found[0][0], len({(one.code, one.position, one.dim) for f in found for one in f}) == 1
+        # A size may follow the values, such as lengths, unless it is one of the module's own.
+        own = first.code == "E114" and first.given[first.dim] in interesting(self.target)
+        if (first.code != "E114" or own or ragged) and found[-1] and same:
+            yield words.finding(self.index, first, text, self.sweep.batch, "")
 
     def _believed(self, error: Exception) -> bool:
         """Whether an error is about shapes and types, not about made-up values or sizes."""
@@ -164,14 +166,14 @@ class RealRuns:
         """The same batch with one element changed."""
 
         def changed(entry: Any) -> Any:
-            if not isinstance(entry, (Tensor, RaggedTensor)):
-                return entry
-            lengths = entry.lengths if isinstance(entry, RaggedTensor) else None
-            start = element if lengths is None else int(lengths[:element].sum())
-            stop = start + (1 if lengths is None else int(lengths[element]))
-            rows = (entry.values if isinstance(entry, RaggedTensor) else entry).detach().clone()
-            rows[start:stop] = self._other(rows[start:stop])
-            return rows if lengths is None else RaggedTensor(rows, lengths=lengths)
+            if isinstance(entry, RaggedTensor):
+                rows = entry.tolist()
+                rows[element] = self._other(rows[element])
+                return RaggedTensor.of(rows, entry.shape)
+            if isinstance(entry, Tensor):
+                entry = entry.detach().clone()
+                entry[element] = self._other(entry[element])
+            return entry
 
         return over_entries(value, changed)
 

@@ -26,7 +26,7 @@ from ..parts._skipping import skip_existing, skip_mode
 from ..parts._slots import Slot, is_tensorclass_type, slots_of
 from ..parts._stage import Batch, Stage, TensorClassModule, as_module, check_name, default_name, fields_text
 from ..probe._prober import influences, probe, relearn
-from ._asked import Probing, as_class, as_probing, fitted, frame_of, name_numbers, refusal
+from ._calls import Probing, as_class, as_probing, fitted, frame_of, name_numbers, refusal
 from ._class_module import TensorClassModuleBase
 from ._drawing import Format, draw, graph_of
 from ._explain import Explanation, explain
@@ -289,7 +289,6 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
                 other = self.on(cls)
             except BuildError as error:
                 self._refuse(batch, error)
-            other._modules = self._modules  # shared, so that a replaced submodule is replaced there too
             self._others = {**dict(list(self._others.items())[-_CLASSES:]), cls: other}
         return self._others[cls].forward(batch)
 
@@ -323,6 +322,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         """
         cls = as_class(input, "input")
         other = self._bare(range(len(self._stages)))
+        other._modules = self._modules  # shared, so that a submodule that is replaced in one is replaced in both
         other.input_class, other.output_class, other._declared_output = cls, self.output_class, self._declared_output
         slots = passed(self.input_class, needs(self._stages, self._ends()))
         other._build(fitted(self._report, slots, self._stages, self._targets(), cls, self.output_class), warn=False)
