@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .._content import MAX_SOURCE, read_content, write_content
-from ..errors import did_you_mean
+from ..errors import ArgumentError, did_you_mean
 from ._main import CommandError
 
 OLD, NEW = "tensordict", "tensorclass"
@@ -135,7 +135,7 @@ def _migrated_notebook(text: str) -> tuple[str, list[Finding]]:
     """A notebook with rewritten imports, and the findings by cell. The code cells are one program, without magics."""
     notebook = json.loads(text)
     if not isinstance(notebook, dict) or "cells" not in notebook:
-        raise ValueError("it is not a notebook of format 4")
+        raise ArgumentError("it is not a notebook of format 4")
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     given = ["".join(cell["source"]).split("\n") for cell in cells]
     plain = [[_MAGIC.sub(r"\1pass", "%" if _FOREIGN.match(lines[0]) else line) for line in lines] for lines in given]
