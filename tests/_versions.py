@@ -2,13 +2,14 @@
 
 With the versions of constraints.txt nothing here has an effect, and `tests/test_matrix.py` holds that. Everything that
 `torch.compile`, `torch.export` or the anchor is called for is skipped where they are too old, so no test names these.
-A test that needs a newer version for another reason says so: `@needs_torch("2.13", "reason")`.
+Tests that need a newer version for another reason are in `LACKS`.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -26,20 +27,44 @@ COMPILES = Version("2.13")
 ANCHORED = Version("2.11")
 """The oldest torch that the anchor of constraints.txt works with."""
 
+LACKS = (
+    ("torch", "2.11", "the anchor", r"ops/test_differential_signatures\.py::test_name"),
+    (
+        "torch",
+        "2.13",
+        "classes are not freed",
+        r"classes/test_lifetimes|nn/test_lifetimes\.py::test_(picked|a_pipeline_over)",
+    ),
+    ("torch", "2.13", "compiled code with containers", r"test_torch\.py::test_compiled_code_is_compiled_once"),
+    (
+        "torch",
+        "2.9",
+        "an index and `where` for dtypes that are rare",
+        r"test_by_row\.py.*(uint16|uint32|uint64|float8)",
+    ),
+    ("torch", "2.9", "an index and `where` for dtypes that are rare", r"test_every_dtype_is_padded"),
+    ("torch", "2.9", "joins of nested tensors", r"test_nested_tensors_(are_cut|keep_grad)|contract/.*jagged"),
+    (
+        "torch",
+        "2.9",
+        "`torch.cat` of one object that is not a tensor",
+        r"test_ragged_torch\.py::test_joins_that_are_ref",
+    ),
+    ("torch", "2.9", "fake tensors in scripted modules", r"\[scripted module\]"),
+    ("torch", "2.9", "FSDP without an accelerator", r"test_docs\.py::test_page\[training\]"),
+    (
+        "Python",
+        "3.11",
+        "zarr 3",
+        r"zarr|test_compression_and_chunks|doctests\[tensorclass\.(io.exchange._func|store._tab)",
+    ),
+)
+"""What an older version lacks, and the tests that need it."""
+
 
 def skip(reason: str) -> NoReturn:
     """Skip the test that runs, or the file that is imported."""
     pytest.skip(reason, allow_module_level=True)
-
-
-def needs_torch(least: str, why: str) -> pytest.MarkDecorator:
-    """Skip a test with an older torch."""
-    return pytest.mark.skipif(Version(least) > TORCH, reason=f"needs torch {least}: {why}")
-
-
-def needs_python(least: str, why: str) -> pytest.MarkDecorator:
-    """Skip a test with an older Python."""
-    return pytest.mark.skipif(Version(least) > PYTHON, reason=f"needs Python {least}: {why}")
 
 
 def needs_package(name: str, least: str, why: str) -> pytest.MarkDecorator:
@@ -80,6 +105,10 @@ class _Absent(type):
         _use()
         return iter(())
 
+    def __getitem__(cls, key: object) -> Any:
+        _use()
+        return Absent
+
 
 class Absent(metaclass=_Absent):
     """In the place of every name of the anchor."""
@@ -103,3 +132,13 @@ def prepare() -> None:
         torch.compile = torch.export.export = torch.onnx.export = _not_compiled
     if ANCHORED > TORCH and importlib.util.find_spec("tensordict") is None:
         sys.meta_path.append(_Anchor())
+
+
+def mark(items: Sequence[pytest.Item]) -> None:
+    """Skip the tests that need what these versions lack."""
+    have = {"torch": TORCH, "Python": PYTHON}
+    for name, least, what, tests in LACKS:
+        if Version(least) > have[name]:
+            for item in items:
+                if re.search(tests, item.nodeid):
+                    item.add_marker(pytest.mark.skip(reason=f"needs {name} {least}: {what}"))

@@ -25,8 +25,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Each Nth test, in the order of the files."""
+    """Each Nth test, in the order of the files, without those that need a newer version than there is."""
     items[:] = items[:: config.getoption("--every")]
+    _versions.mark(items)
 
 
 def pytest_configure() -> None:

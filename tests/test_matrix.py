@@ -10,8 +10,9 @@ import pytest
 from packaging.version import Version
 
 from tests import _versions, matrix
-from tests._sources import ROOT, tracked_files
+from tests._sources import ROOT
 
+pytest_plugins = ["pytester"]
 PINS = dict(
     line.partition(";")[0].strip().split("==")
     for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines()
@@ -101,9 +102,47 @@ def test_suites_and_floors() -> None:
 
 def test_nothing_is_skipped_with_the_pinned_versions() -> None:
     """No test needs a newer version than constraints.txt has, so there every test runs."""
-    least = [("torch", "torch", str(version)) for version in (_versions.COMPILES, _versions.ANCHORED)]
-    for path in tracked_files():
-        if path.suffix == ".py" and path.is_relative_to(ROOT / "tests"):
-            least += re.findall(r'needs_(torch|python|package)\((?:"(\w+)", )?"([\d.]+)"', path.read_text("utf-8"))
-    pins = {**PINS, "python": "3.11"}
-    assert [one for one in least if Version(one[2]) > Version(pins[one[1] or one[0]])] == []
+    pins = {**PINS, "Python": "3.11"}
+    least = [
+        ("torch", str(_versions.COMPILES)),
+        ("torch", str(_versions.ANCHORED)),
+        *(one[:2] for one in _versions.LACKS),
+    ]
+    for path in (ROOT / "tests").rglob("*.py"):
+        least += re.findall(r'needs_package\("(\w+)", "([\d.]+)"', path.read_text("utf-8"))
+    assert ("pyarrow", "26") in least
+    assert [one for one in least if Version(one[1]) > Version(pins[one[0]])] == []
+
+
+def test_tests_that_need_a_newer_version_are_skipped(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each with the reason; the others run. What is called of an absent anchor skips the test that calls it."""
+    monkeypatch.setattr(_versions, "TORCH", Version("2.6"))
+    monkeypatch.setattr(_versions, "LACKS", (("torch", "2.9", "joins", "test_joins"),))
+    monkeypatch.setattr(_versions, "version", lambda name: "25.0.1")
+    pytester.makeconftest(
+        "from tests import _versions\n\ndef pytest_collection_modifyitems(items): _versions.mark(items)"
+    )
+    pytester.makepyfile("""
+        import pytest
+        from tests import _versions
+        anchor = _versions.Absent
+
+        @anchor.tensorclass(autocast=True)
+        class Declared(anchor.Base): pass
+
+        def test_joins(): assert False
+        def test_runs(): assert not isinstance(3, anchor.TensorDict)
+        @_versions.needs_package("pyarrow", "26", "nulls")
+        def test_nulls(): assert False
+        def test_compiled(): _versions._not_compiled(len)
+        @pytest.mark.parametrize("use", [lambda: anchor(), lambda: anchor.a.b(), lambda: list(anchor.a),
+                                         lambda: anchor.a[str], lambda: type("A", (anchor,), {})])
+        def test_anchor(use): use(); assert False
+    """)
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")  # of this test
+    done = pytester.runpytest_inprocess("-rs", "-p", "no:cacheprovider")
+    done.assert_outcomes(passed=1, skipped=8)
+    for reason in ("torch 2.9: joins", "pyarrow 26: nulls", "torch 2.13: compiled or", "torch 2.11: the anchor"):
+        done.stdout.fnmatch_lines(f"*needs {reason}*")

@@ -53,6 +53,10 @@ def seeded(seed: int, alone: bool) -> Iterator[None]:
     yield
 
 
+_FILLS = {"rand_like": "uniform_", "randn_like": "normal_", "randint_like": "random_"}
+"""What draws the same with a generator; torch 2.6 has no overloads of these functions that accept one."""
+
+
 class _Drawing(TorchDispatchMode):
     """Passes a separate generator to operations that draw random numbers in this thread."""
 
@@ -70,6 +74,8 @@ class _Drawing(TorchDispatchMode):
                 return found(*args, **named, generator=self._generator) if "generator" not in named else func(
                     *args, **{**named, "generator": self._generator}
                 )  # fmt: skip
+            if fill := _FILLS.get(func.overloadpacket.__name__):
+                return getattr(torch.empty_like(args[0], **named), fill)(*args[1:], generator=self._generator)
         return func(*args, **named)
 
 

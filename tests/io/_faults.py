@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import gc
 import os
-import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -72,7 +72,8 @@ class Faulty:
 
     def __exit__(self, *_: Any) -> None:
         if self.dead and self.fault is not None:
-            traceback.clear_frames(self.fault.__traceback__)  # a dead process has nothing mapped either
+            self.fault.__traceback__ = None  # a dead process has nothing mapped either, in no frame
+            gc.collect()
         null = os.stat(os.devnull)
         for fd in self._open if self.dead else ():
             with suppress(OSError):

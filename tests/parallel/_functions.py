@@ -79,6 +79,7 @@ def noisy(x: Any) -> Any:
     """Draws in every way."""
     drawn = torch.rand(x.batch_size) + torch.nn.functional.dropout(torch.ones(x.batch_size)) + torch.randn(())
     drawn += torch.randint(0, 9, x.batch_size) + torch.randperm(5)[0] + torch.rand_like(drawn)
+    drawn += torch.randn_like(drawn) + torch.randint_like(drawn, 9) + torch.randint_like(drawn, 3, 9)
     return TensorDict(r=drawn.bernoulli_(0.5) + torch.normal(drawn, 1.0), batch_size=x.batch_size)
 
 

@@ -31,6 +31,7 @@ from tensorclass.typing import (
     UInt32,
     UInt64,
 )
+from tests._versions import needs_package
 from tests.io._exact import assert_same
 from tests.io.exchange._formats import MEMORY, TEXT, TRIPS
 
@@ -123,6 +124,7 @@ def test_every_kind(trip, tmp_path):
         assert_same(TRIPS[trip](batch, cls, tmp_path), batch)
 
 
+@needs_package("pyarrow", "26", "absent tensors in Parquet files")
 @pytest.mark.parametrize("trip", [t for t in TRIPS if t != "dataset"])
 def test_absent(trip, tmp_path):
     """Optional fields that are absent are nulls, and absent again."""
