@@ -31,7 +31,7 @@ PACKAGES = ("torch", "numpy", "pydantic", "typing_extensions")
 COMBINATIONS = {
     "oldest": ("3.10", "2.6.0", "1.26.4", "2.9.2", "4.10.0"),
     "packages": ("3.11", "2.13.0", "1.26.4", "2.9.2", "4.10.0"),
-    "between": ("3.12", "2.9.0", "2.1.*", "2.11.*", "4.12.*"),
+    "between": ("3.12", "2.9.0", "2.1.*", "2.11.*", "4.*"),
     "newest": ("3.13", "2.13.0", "2.*", "2.*", "4.*"),
 }
 """Python, then the packages."""
@@ -39,11 +39,12 @@ ROOMS = ("schema", "classes", "core", "ops", "store", "nn", "io", "parallel", "c
 FILES = ("bad_input", "bounded_messages", "docs", "errors", "flags", "front_door", "quickstart")
 SUITES = (*(f"tests/{room}" for room in ROOMS), *(f"tests/test_{name}.py" for name in FILES))
 TOOLS = (
-    "pytest>=8", "annotated-types", "cloudpickle", "datasets", "fastapi", "fsspec", "gymnasium", "h5py", "hypothesis",
-    "httpx", "ipython", "jaxtyping", "matplotlib", "mypy", "networkx", "packaging", "pandas", "polars", "pyarrow",
+    "pytest>=8", "aiohttp", "annotated-types", "cloudpickle", "datasets", "distributed", "fastapi", "fsspec",
+    "gymnasium", "h5py", "hypothesis", "httpx", "ipython", "jaxtyping", "matplotlib", "mypy", "networkx", "onnx",
+    "onnxruntime", "onnxscript", "packaging", "pandas", "polars", "pyarrow", "pydantic-settings", "ray",
     "safetensors", "scikit-learn", "scipy", "setuptools", "tqdm", "zarr",
 )  # fmt: skip
-"""What the tests import. The tests of a package that can't be installed beside the others are skipped."""
+"""What the tests import, besides the anchor."""
 ANCHOR = "tensordict==0.15.3"
 """What many tests compare with. It needs torch 2.11; with an older torch these tests are skipped."""
 

@@ -110,13 +110,20 @@ class PersistentTensorDict(TensorDictBase):
         self._keeps = False
         """Whether Python objects that were read are cached, while all rows are read in parts."""
         self._memo: dict[str, Any] = {}
+        try:
+            self._look(mode, None if batch_size is None else as_batch_size(batch_size), validate_batch_size)
+        except BaseException:
+            self.close()
+            raise
+
+    def _look(self, mode: str, given: torch.Size | None, validate: bool) -> None:
+        """Read the batch size and the names, or note them."""
         about = self._about(self._group)
-        given = None if batch_size is None else as_batch_size(batch_size)
         size = torch.Size(about["batch_size"]) if given is None and "batch_size" in about else given
         self._batch_size = (torch.Size() if mode in ("w", "w-", "x") else self._shared()) if size is None else size
         names = about.get("names") or ()
         self._names = check_names(names, len(names)) if len(names) == len(self._batch_size) else None
-        if validate_batch_size:
+        if validate:
             self._validate(self._batch_size, "")
         if self._writes:
             self._note(batch_size=list(self._batch_size))

@@ -10,7 +10,14 @@ import zarr
 from torch import Tensor
 
 from tensorclass import NonTensorData, PersistentTensorDict, RaggedTensor, TensorClass, TensorDict, from_h5, from_zarr
-from tensorclass.errors import BatchSizeError, FileFormatError, MissingKeyError, SchemaError, UnsupportedOperationError
+from tensorclass.errors import (
+    ArgumentError,
+    BatchSizeError,
+    FileFormatError,
+    MissingKeyError,
+    SchemaError,
+    UnsupportedOperationError,
+)
 from tensorclass.io.exchange import _persistent
 from tensorclass.typing import Float32, Int64
 from tests.io._exact import assert_same
@@ -351,3 +358,20 @@ def test_ragged_rows_are_read_by_rows(backend, tmp_path):
             for end in range(begin, 10):
                 assert_same(store[begin:end], batch[begin:end].clone())
         assert_same(store[4], batch[4].clone())
+
+
+def test_a_store_that_cannot_be_read_is_closed(tmp_path):
+    """At once, not when the error is gone: HDF5 reads a file that is open somewhere from its cache."""
+    path = tmp_path / "a.h5"
+    TensorDict(a=torch.arange(2), batch_size=[2]).to_h5(path).close()
+    for options in ({"batch_size": [3]}, {"batch_size": ["x"]}):
+        with pytest.raises((BatchSizeError, ArgumentError)):
+            from_h5(path, **options)
+        with h5py.File(path, "r+") as file:  # refused while it is open for reading
+            assert file["a"].shape == (2,)
+    with h5py.File(path, "r+") as file:
+        file.attrs[next(iter(file.attrs))] = "{"
+    with pytest.raises(FileFormatError) as caught:
+        from_h5(path)
+    h5py.File(path, "r+").close()
+    assert caught.value.__traceback__ is not None
