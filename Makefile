@@ -21,7 +21,7 @@ help:
 	@echo "slow    the slow tests, with many hypothesis examples"
 	@echo "bench   speed against the anchor and raw torch"
 	@echo "typing-report  what each type checker sees of the programs of the tests and of the pages"
-	@echo "matrix  part of the tests with the oldest and newest versions of what the package needs"
+	@echo "matrix  the tests with the oldest and newest versions of what the package needs"
 	@echo "docs    build the site in build/docs"
 	@echo "format  rewrite sources as ruff wants them"
 	@echo "clean   remove caches and build products (not $(VENV))"

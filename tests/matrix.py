@@ -30,7 +30,6 @@ from tests._sources import ROOT
 PACKAGES = ("torch", "numpy", "pydantic", "typing_extensions")
 COMBINATIONS = {
     "oldest": ("3.10", "2.6.0", "1.26.4", "2.9.2", "4.10.0"),
-    "packages": ("3.11", "2.13.0", "1.26.4", "2.9.2", "4.10.0"),
     "between": ("3.12", "2.9.0", "2.1.*", "2.11.*", "4.*"),
     "newest": ("3.13", "2.13.0", "2.*", "2.*", "4.*"),
 }

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import webbrowser
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -432,7 +433,11 @@ def test_doctor(tmp_path: Path, monkeypatch: Any, capsys: Any):
 
 def test_doctor_of_a_checkout(monkeypatch: Any, capsys: Any):
     """A checkout on the path that is not installed has no requirements to look up, and the command says so."""
-    monkeypatch.setattr("importlib.metadata.Distribution.discover", lambda **_: iter(()))
+
+    def missing(name: str) -> Any:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.distribution", missing)
     assert main(["doctor"]) == 2
     told = capsys.readouterr().err
     assert "but is not installed: pip install -e" in told
