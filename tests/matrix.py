@@ -103,7 +103,7 @@ def environment(name: str, python: str, packages: Sequence[str]) -> Path | str:
         run(*pip, *packages, ANCHOR)
         run(*pip, "--no-deps", "--editable", ".")
         (folder / "ready").touch()
-    done = run(*pip, "--only-binary", ":all:", *packages)
+    done = run(*pip, "--upgrade", "--only-binary", ":all:", *packages)
     return f"not tried: {last_line(done)}" if done.returncode else inside
 
 
