@@ -112,7 +112,7 @@ class PersistentTensorDict(TensorDictBase):
         self._memo: dict[str, Any] = {}
         try:
             self._look(mode, None if batch_size is None else as_batch_size(batch_size), validate_batch_size)
-        except BaseException:
+        except BaseException:  # also on an interrupt: an open file is read from its cache
             self.close()
             raise
 
