@@ -79,7 +79,8 @@ class SweepSizes:
         """The same numbers, except those that another plan sets."""
         new = copy.copy(self)
         new.plan = plan
-        new.known = {**self.known, **{n: s[0] for n, s in plan.sizes.items() if n in self.guessed}}
+        set_anew = {} if plan is self.plan else {n: s[0] for n, s in plan.sizes.items() if n in self.guessed}
+        new.known = {**self.known, **set_anew}
         new.rests = {n: s for n, s in self.rests.items() if plan is self.plan or n not in self.guessed}
         new.guessed, new.bound = set(self.guessed), dict(self.bound)
         return new
