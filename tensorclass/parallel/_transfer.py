@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import torch
 from torch import Tensor
 
+from ..core._forks import forked
 from ..errors import ArgumentError, StructureError, WorkerError
 from ._blocks import Views, check_writable, write
 from ._links import BUCKET, bytes_on, device_of, peer_of, talking
@@ -77,7 +78,7 @@ class _Known:
         self.ahead: dict[tuple[int, int], tuple[MessageBlock, list[Any]]] = {}
         """By peer and tag the blocks and the works of what is awaited behind frames that have not come."""
         self._spare: list[MessageBlock] = []
-        self._lock = Lock()  # threads may use one group, each with its own tags
+        self._lock = forked(Lock())  # threads may use one group, each with its own tags
 
     def lent(self, device: torch.device, structure: Structure | None = None) -> MessageBlock:
         """Take memory for a message, or a frame; it is reused, since fresh pages take as long as a copy."""
