@@ -19,15 +19,14 @@ FILE_LINES = 600
 FUNCTION_LINES = 60
 # Lines of code by room, a few above what each has: growth is a decision that is written here, not an accident.
 # Docstrings with their examples are asked for, and are no burden to carry.
-# Raised last for Python 3.10 (`_schema`), linear costs (`nn`), remembered writes and lazy stacks (`ops`,
-# `store`), functions of torch on ragged tensors (`store`), imports at the first use (`the root`), and what the
-# plugin finds in `extend`, `update`, `apply` and defaults (`typecheck`). The design asks for 37,000 in all: the next
-# savings come from what typed and keyed modules share.
+# Raised last for instances of nested classes in probes (`nn`), for what ranks compare before a collective
+# (`parallel`) and for data with nulls and notebooks in the commands (`cli`); `io` and `typecheck` paid for it.
+# The design asks for 37,000 in all: the next savings come from what typed and keyed modules share.
 ROOM_LINES = {
-    "core": 1_880, "_schema": 3_660, "ops": 7_200, "store": 5_870, "classes": 3_215, "nn": 8_320, "typecheck": 3_880,
-    "io": 7_320, "parallel": 2_270, "cli": 1_110, "testing": 300, "the root": 750,
+    "core": 1_880, "_schema": 3_665, "ops": 7_220, "store": 5_870, "classes": 3_210, "nn": 8_340, "typecheck": 3_840,
+    "io": 7_210, "parallel": 2_285, "cli": 1_160, "testing": 300, "the root": 750,
 }  # fmt: skip
-WHOLE_LINES = 45_720
+WHOLE_LINES = 45_700
 MEDIAN_LINES = 200
 
 LAYOUT = (

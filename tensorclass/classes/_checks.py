@@ -27,7 +27,7 @@ def to_entry(spec: FieldSpec, value: Any, batch_size: torch.Size) -> Any:
     if spec.kind == "per_element":
         return NonTensorStack.of(value, batch_size)
     if spec.kind == "shared":
-        return Unbatched(value)
+        return Unbatched(value)  # pyright: ignore[reportArgumentType]  # shared fields never take None
     if spec.kind == "ragged":
         return RaggedTensor.of(value, batch_size, _no_elements(spec))
     return value

@@ -55,7 +55,7 @@ class NonTensorDataBase(Follower, Node, Generic[T]):
     ) -> None:  # fmt: skip
         if isinstance(data, NonTensorStack):
             raise StructureError(f"{type(self).__name__} holds one object; a NonTensorStack is an entry as it is")
-        self.data = data.data if isinstance(data, NonTensorDataBase) else data
+        self.data = data.data if isinstance(data, NonTensorDataBase) else data  # pyright: ignore[reportAttributeAccessIssue]  # the class narrows without its parameter
         self._size = as_batch_size(batch_size)
         self._device = as_device(device)
         self._names = check_names(names, len(self._size))
