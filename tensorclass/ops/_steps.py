@@ -104,7 +104,7 @@ def copied_alike(
     if index is None:
         _copy(leaves, apart(leaves, sources), non_blocking)
         return True
-    if _aliases(tuple(leaves), {}, tuple(sources)) or _interpreters() is not None:
+    if _interpreters() is not None or _aliases(tuple(leaves), {}, tuple(sources)):
         sources = apart([leaf[index] for leaf in leaves], sources)
     for leaf, source in zip(leaves, sources):  # noqa: B905  # a keyword takes time
         leaf[index] = source  # torch creates no object for this view
