@@ -51,7 +51,7 @@ LACKS = (
         r"test_ragged_torch\.py::test_joins_that_are_ref",
     ),
     ("torch", "2.13", "errors of fake embeddings that name the dtype", r"test_caught_at_build\[embedding of floats\]"),
-    ("torch", "2.9", "fake tensors in scripted modules", r"\[scripted module\]"),
+    ("torch", "2.13", "fake tensors in scripted modules", r"\[scripted module\]"),
     ("torch", "2.9", "FSDP without an accelerator", r"test_docs\.py::test_page\[training\]"),
     (
         "Python",
