@@ -23,10 +23,10 @@ FUNCTION_LINES = 60
 # (`parallel`) and for data with nulls and notebooks in the commands (`cli`); `io` and `typecheck` paid for it.
 # The design asks for 37,000 in all: the next savings come from what typed and keyed modules share.
 ROOM_LINES = {
-    "core": 1_880, "_schema": 3_665, "ops": 7_220, "store": 5_870, "classes": 3_210, "nn": 8_340, "typecheck": 3_840,
+    "core": 1_880, "_schema": 3_665, "ops": 7_220, "store": 5_870, "classes": 3_210, "nn": 8_350, "typecheck": 3_840,
     "io": 7_210, "parallel": 2_285, "cli": 1_160, "testing": 300, "the root": 750,
 }  # fmt: skip
-WHOLE_LINES = 45_700
+WHOLE_LINES = 45_705
 MEDIAN_LINES = 200
 
 LAYOUT = (

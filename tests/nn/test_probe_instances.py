@@ -185,12 +185,14 @@ def _class(name: str, **fields: Any) -> Any:
     return type(name, (TensorClass,), {**space, "__module__": __name__})
 
 
-def codes(module: Any, reads: Any, given: Any, writes: Any = Code.code, output: Any = Code) -> list[str]:
+def codes(
+    module: Any, reads: Any, given: Any, writes: Any = Code.code, output: Any = Code, probe: Any = True
+) -> list[str]:
     """What the check finds about one module."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            built = TensorClassSequential(step(module, reads, writes), input=given, output=output)
+            built = TensorClassSequential(step(module, reads, writes), input=given, output=output, probe=probe)
         except BuildError as error:
             return [d.code for d in error.diagnostics]
     return [d.code for d in built.diagnostics]
@@ -368,15 +370,33 @@ def test_optional_instances_that_the_signature_admits(kind):
 
 
 class Packed(nn.Module):
-    """An LSTM over a packed sequence, which fake tensors can't replace."""
+    """A recurrent network over a packed sequence, which fake tensors can't replace."""
 
-    def __init__(self, out: int) -> None:
+    def __init__(self, out: int, kind: Any = nn.LSTM, size: int = 8, **options: Any) -> None:
         super().__init__()
-        self.rnn, self.head = nn.LSTM(8, 16, batch_first=True, proj_size=4), nn.Linear(4, out)
+        options |= {"proj_size": 4} if kind is nn.LSTM else {}
+        self.ordered = options.pop("ordered", False)
+        self.rnn = kind(size, 16, batch_first=True, **options)
+        self.head = nn.Linear(4 if kind is nn.LSTM else 16, out)
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
-        packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        return self.head(self.rnn(packed)[1][0][-1])  # type: ignore[no-any-return]  # of torch
+        packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=self.ordered)
+        state = self.rnn(packed)[1]
+        return self.head((state[0] if isinstance(state, tuple) else state)[-1])  # type: ignore[no-any-return]  # of torch
+
+
+@pytest.mark.parametrize("options", [{}, {"bidirectional": True}, {"num_layers": 2}, {"ordered": True}], ids=str)
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN], ids=lambda kind: kind.__name__)
+def test_packed_sequences(kind, options):
+    """Equal lengths hide a wrong width of the input, so lengths differ; zeros are no lengths."""
+    given = _class("Padded", x=Float32[Tensor, "t 8"], lengths=Int64[Tensor, ""])
+    reads = (given.x, given.lengths)
+    right, wide = Packed(16, kind, **options), Packed(16, kind, 9, **options)
+    assert codes(right, reads, given) == ["N302"]
+    assert codes(wide, reads, given) == ["E108"]
+    assert codes(right, reads, given, probe="run") == []
+    assert codes(wide, reads, given, probe="run") == ["E108"]
+    assert codes(Packed(17, kind, **options), reads, given, probe="run") == ["E114"]
 
 
 def test_shapes_of_modules_that_need_values():

@@ -25,7 +25,7 @@ from ..parts._results import TENSORS
 from ..parts._stage import Stage
 from ._copy import Isolator, Uncopyable
 from ._effects import OPT_OUT
-from ._examples import Unknown
+from ._examples import Unknown, is_structural
 from ._fake import FakeTensors, Unavailable
 from ._quiet import quiet
 from ._run import Outcome, RealTensors, Tensors, as_real
@@ -228,6 +228,11 @@ class Prober(Searcher):
         outcome = self.run_one(index, sweep, values, sweep.sizes, live=sweep.live[index], isolator=sweep.isolator)
         if sweep.tensors is not self.tensors:
             return outcome  # trusted only without findings
+        if self.tensors.real and outcome.error is not None:  # zeros may be invalid, for example as lengths
+            others = RealTensors(self.device, 2)
+            made = [as_real(value, others) for value in values]
+            again = self.run_one(index, sweep, made, sweep.sizes, tensors=others, live=sweep.live[index])
+            outcome = again if again.error is None or is_structural(again.error) else outcome
         if outcome.error is not None and self.tensors.is_blind(outcome.error):
             uneven = any(place.spec.kind == "ragged" for place in self.read(index))
             if self.searching and uneven and self.search_ragged(sweep, index):

@@ -40,7 +40,8 @@ class RealTensors:
 
     Args:
         device: The device on which modules draw, from a separate generator.
-        number: The value in tensors of integers.
+        number: The value in tensors of integers. Over 1, it is the value of the first element, and the others are 1:
+            as lengths they are uneven, and in descending order.
     """
 
     real = True
@@ -60,7 +61,10 @@ class RealTensors:
         """A real tensor of a shape."""
         if dtype.is_floating_point or dtype.is_complex:
             return torch.rand(tuple(shape), device=device, generator=self.generator(device)).to(dtype)
-        return torch.full(tuple(shape), self.number, dtype=dtype, device=device)
+        made = torch.full(tuple(shape), min(self.number, 1), dtype=dtype, device=device)
+        if self.number > 1 and made.ndim:
+            made[:1] = self.number
+        return made
 
     def close(self) -> None:
         """Do nothing: no references are kept."""

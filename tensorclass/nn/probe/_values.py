@@ -75,6 +75,8 @@ class RealRuns:
             runs.append(self._made(given, 1))  # repeat with other values, in case the values caused it
         if runs[0][1].error is not None and not self._believed(runs[0][1].error):
             runs = [runs[-1], self._made(given, 2)]  # zeros may be invalid, for example as lengths
+            if runs[0][1].error is None and _PAIR.search(str(runs[1][1].error)):
+                runs = [runs[1], self._made(given, 3)]  # even lengths hide the wrong size of an input
         values, ran = next(((values, out) for values, out in runs if out.error is None), (runs[0][0], None))
         if ran is not None and not ran.findings:
             change, self.passed = self._mixed(values, False), True
@@ -110,7 +112,7 @@ class RealRuns:
         """Whether other sizes are rejected with the same message: then the sizes were not the cause."""
         if self.other is None or self.index not in self.other.given or not is_structural(error):
             return False
-        tensors = RealTensors(self.searcher.device, 1)
+        tensors = RealTensors(self.searcher.device, 2)
         values = [as_real(value, tensors) for value in self.other.given[self.index]]
         again = self.searcher.run_one(self.index, self.other, values, tensors=tensors)
         batches = ((again.error, self.other.batch), (error, self.sweep.batch))
