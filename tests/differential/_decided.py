@@ -34,6 +34,7 @@ DIMS = Decided("dim arguments and indices", "ours raises", "batch dim")
 EXPANDED = Decided("in-place write into an expanded leaf", "ours raises", "share memory")
 LOSSY = Decided("in-place write of what the leaf can't hold", "ours raises", "without loss")
 BELOW = Decided("batch size below, after `min`, `max`, `cummin`, `amin`, ...", "differ")
+SPLIT = Decided("batch size below, after `split_keys`", "differ")
 EMPTY_GATHER = Decided("`gather` over an empty batch", "anchor raises")
 EVENTS = Decided("in-place write of another event shape", "ours raises", "never over event dims")
 NAMES = Decided("names after `==`; after `flatten` of one dim; below, after `squeeze`", "differ")
@@ -44,6 +45,8 @@ SQUEEZED = Decided("`squeeze` to no batch dims", "anchor raises")
 DECIDED: dict[str, tuple[Decided, ...]] = {
     "td.numel()": (Decided("`numel` of an empty batch", "differ"),),
     "td.gather(dim, grid)": (EMPTY_GATHER,),
+    "td.split_keys([leaf])": (SPLIT,),
+    'td.split_keys([leaf], ["b"])': (SPLIT,),
     "td.get_at(path, 0)": (DIMS,),
     "!td[picks] = 1": (DIMS, EXPANDED),
     "td.repeat_interleave(2, dim=dim)": (DIMS,),
