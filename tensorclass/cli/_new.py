@@ -46,7 +46,7 @@ def _saved(path: str) -> Any:
 
 
 def _json(path: str) -> Any:
-    """Load a list of objects as rows, and one object as it is, with lists of values as columns."""
+    """Load JSON: a list of objects gives rows; a single object gives columns."""
     try:
         return from_json(path=path, nulls="mask")
     except FileFormatError:  # not a list

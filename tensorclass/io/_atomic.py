@@ -353,7 +353,7 @@ def reserve(fd: int, size: int, path: str) -> None:
     A full disk then raises here; later it would kill the process.
 
     Raises:
-        OSError: if there is no space. The message names the path and the number of bytes.
+        OSError: if the disk is full. The message names the path and the number of bytes.
     """
     with naming(path, f"while reserving {size} bytes"):
         try:

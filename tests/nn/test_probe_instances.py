@@ -302,7 +302,7 @@ FINDINGS: dict[str, tuple[Any, Callable[[Any], Any], list[str]]] = {
 
 @pytest.mark.parametrize("case", FINDINGS)
 def test_findings_about_instances(case):
-    """What is wrong is found as for tensors; a made-up value is never the reason of an error."""
+    """Mistakes are found as for tensors; a made-up value never causes an error."""
     kind, module, expected = FINDINGS[case]
     outer = _class("Outer", n=kind)
     assert codes(module, outer.n, outer) == expected

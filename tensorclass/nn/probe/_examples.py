@@ -83,5 +83,5 @@ def is_structural(error: Exception) -> bool:
 
 
 def follows_shapes(error: Exception) -> bool:
-    """Whether an error is structural, and says nothing about an example of a Python value."""
+    """Whether an error is structural and does not name a `NoExample`, whose class name torch may cut short."""
     return is_structural(error) and not re.search("NoExample|NoExa$|example", str(error))
