@@ -71,11 +71,11 @@ class Declared:
 # ---- options -----------------------------------------------------------------------------------------------------
 
 
-def unknown_option(name: str, known: tuple[str, ...] = OPTIONS) -> str:
+def unknown_option(name: str) -> str:
     """The message for an unknown option."""
-    if name in known:
+    if name in OPTIONS:
         return ""
-    return f'A tensorclass has no option "{name}"; options are {", ".join(known)}{did_you_mean(name, known)}'
+    return f'A tensorclass has no option "{name}"; options are {", ".join(OPTIONS)}{did_you_mean(name, OPTIONS)}'
 
 
 def wrong_value(name: str, value: object) -> str:

@@ -14,11 +14,11 @@ from mypy.types import CallableType, FunctionLike, Instance, NoneType, Type, get
 from ..._dims import FAMILY_DTYPES
 from . import _facts as facts
 from ._codes import CAST, FROZEN, UNKNOWN_KEY
-from ._given import GivenCheck, device, named, type_of, written
+from ._given import GivenCheck, device, named, written
 from ._meet import BETWEEN, compared, extended, moved, returned
 from ._refs import reference
 from ._shapes import tensor_facts, torch_name
-from ._source import anything, source_of
+from ._source import anything, by_name, callee_name, source_of, type_of
 
 READS = ("__getitem__", "get", "pop")
 KEYED = (
@@ -77,8 +77,7 @@ def called(ctx: MethodContext, name: str) -> Type:
     if name in UPDATES:
         _updated(ctx, owner)
     elif name == "replace":
-        given = zip(ctx.callee_arg_names, ctx.args, strict=True)
-        GivenCheck(ctx.api, owner.type).check({name: values[0] for name, values in given if name and len(values) == 1})
+        GivenCheck(ctx.api, owner.type).check(by_name(ctx))
     elif name == "extend":
         extended(ctx, owner)
     else:
@@ -223,7 +222,7 @@ def _items(api: Any, given: list[nodes.Expression]) -> tuple[list[tuple[str, nod
     source = source_of(api)
     mapping = source.follow(given[0]) if given else None
     rows = mapping.items if isinstance(mapping, nodes.DictExpr) else []
-    if isinstance(mapping, nodes.CallExpr) and getattr(mapping.callee, "fullname", "") == "builtins.dict":
+    if isinstance(mapping, nodes.CallExpr) and callee_name(mapping) == "builtins.dict":
         found = [(name, value) for name, value in zip(mapping.arg_names, mapping.args, strict=True) if name is not None]
         return found, len(found) == len(mapping.args)
     keys = [(None if key is None else source.follow(key), value) for key, value in rows]
@@ -249,9 +248,8 @@ def _required(owner: Instance) -> Iterator[tuple[str, frozenset[str]]]:
 def _cast(ctx: MethodContext, owner: Instance, name: str) -> None:
     if name in _TO or name == "to":
         target = _target(ctx, _TO.get(name))
-        broken = [] if target is None else [
-            f for f, dtypes in _required(owner) if dtypes & _INEXACT and target not in dtypes
-        ]  # fmt: skip
+        inexact = [] if target is None else [(f, dtypes) for f, dtypes in _required(owner) if dtypes & _INEXACT]
+        broken = [f for f, dtypes in inexact if target not in dtypes]
         what = f"a cast to {target}"
     else:
         if not (name in _DIVISIONS or name in _FLOATING or (name in _SCALED and _by_float(ctx))):
@@ -274,7 +272,7 @@ def _target(ctx: MethodContext, named: str | None) -> str | None:
     if not isinstance(call, nodes.CallExpr) or len(call.args) != 1 or call.arg_names[0] not in (None, "dtype"):
         return None
     name = torch_name(source_of(ctx.api).follow(call.args[0]))
-    name = {"double": "float64", "half": "float16", "float": "float32"}.get(name or "", name)
+    name = _TO.get(name or "", name)
     return name if name in _INEXACT else None
 
 

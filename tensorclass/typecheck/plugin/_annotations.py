@@ -9,7 +9,7 @@ from typing import Any
 from mypy import nodes
 from mypy.exprtotype import TypeTranslationError, expr_to_unanalyzed_type
 from mypy.plugin import AnalyzeTypeContext, ClassDefContext, SemanticAnalyzerPluginInterface
-from mypy.types import AnyType, Instance, RawExpressionType, Type, TypeOfAny, UnboundType, UnionType
+from mypy.types import Instance, RawExpressionType, Type, UnboundType, UnionType
 
 from ..._dims import FAMILY_DTYPES
 from .._rules import ANNOTATED, Declared, shape_of
@@ -129,11 +129,6 @@ def annotated(ctx: AnalyzeTypeContext, ragged: nodes.TypeInfo | None) -> Type:
     found: Type = api.try_analyze_special_unbound_type(ctx.type, "typing.Annotated")
     named = ctx.type.name.rpartition(".")[2] == "Ragged" and len(ctx.type.args) == 2
     return Instance(ragged, []) if named and ragged is not None else found
-
-
-def unknown(ctx: AnalyzeTypeContext) -> Type:
-    """The placeholder for a type that could not be analyzed."""
-    return AnyType(TypeOfAny.from_error)
 
 
 def bracketed(ctx: ClassDefContext) -> None:

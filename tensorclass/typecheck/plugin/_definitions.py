@@ -17,7 +17,7 @@ from ._annotations import AnnotationReader, bracketed
 from ._codes import DECLARATION
 from ._facts import ROOT, Declared, fields_of, is_below_root, lineage, option, own_fields, record
 from ._given import GivenCheck, refused
-from ._source import anything, source_of
+from ._source import anything, callee_name, source_of
 
 PRODUCED = "tensorclass._schema._fields.produced"
 FIELD = "tensorclass._schema._fields.field"
@@ -108,18 +108,12 @@ def _fields(ctx: ClassDefContext) -> Iterator[tuple[str, Declared]]:
         except rules.WrongAnnotation as wrong:
             _fail(ctx, str(wrong), statement)
             field = Declared("tensor", open=True)
-        produced, policy = _calls(statement.rvalue, PRODUCED), _argument(statement.rvalue, "coerce")
+        produced, policy = callee_name(statement.rvalue) == PRODUCED, _argument(statement.rvalue, "coerce")
         known = policy.value if isinstance(policy, nodes.StrExpr) else None if policy is None else "cast"
         coerce = "cast" if name in converted else known
         if _argument(statement.rvalue, "renamed_from") is not None:
             record(ctx.cls.info)["options"]["removed"] = True
         yield name, replace(field, produced=produced, coerce=coerce)
-
-
-def _calls(value: nodes.Expression, name: str) -> bool:
-    return (
-        isinstance(value, nodes.CallExpr) and isinstance(value.callee, nodes.RefExpr) and value.callee.fullname == name
-    )
 
 
 def _check_field(ctx: ClassDefContext, name: str, field: Declared, table: DimMap) -> None:
@@ -144,7 +138,7 @@ def _check_field(ctx: ClassDefContext, name: str, field: Declared, table: DimMap
 
 def _argument(value: nodes.Expression, name: str) -> nodes.Expression | None:
     """An argument of `field(...)`."""
-    if not isinstance(value, nodes.CallExpr) or not _calls(value, FIELD):
+    if not isinstance(value, nodes.CallExpr) or callee_name(value) != FIELD:
         return None
     return dict(zip(value.arg_names, value.args, strict=True)).get(name)
 
@@ -153,7 +147,7 @@ def _converted(cls: nodes.ClassDef) -> Iterator[str]:
     """The fields that a `@field_validator(..., mode="before")` may convert."""
     for member in cls.defs.body:
         for call in member.original_decorators if isinstance(member, nodes.Decorator) else ():
-            if isinstance(call, nodes.CallExpr) and _calls(call, VALIDATOR) and any(call.arg_names):
+            if isinstance(call, nodes.CallExpr) and callee_name(call) == VALIDATOR and any(call.arg_names):
                 yield from (name.value for name in call.args if isinstance(name, nodes.StrExpr))
 
 

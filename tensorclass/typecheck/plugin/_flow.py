@@ -18,7 +18,7 @@ from mypy.types import Instance, Type
 
 from ..._dims import Dim
 from ._codes import FLOW
-from ._facts import Declared, attributes, batch_members, field_type, fields_of, is_below_root
+from ._facts import Declared, batch_members, field_type, fields_of, is_below_root, required
 from ._members import REORDERING, between, known_elsewhere, members, pipeline_of
 from ._refs import Ref, class_of
 from ._source import source_of
@@ -98,9 +98,8 @@ class Flow:
             if clash:
                 self._fail(f'module {index} reads "{ref}", which {clash}', where)
         elif not self.open:
-            self._fail(
-                f'module {index} reads "{ref}", which nothing before it provides{self._hint(ref, index, later)}', where
-            )
+            hint = self._hint(ref, index, later)
+            self._fail(f'module {index} reads "{ref}", which nothing before it provides{hint}', where)
 
     def _hint(self, ref: Ref, index: int, later: list[Stage | None]) -> str:
         for offset, stage in enumerate(later):
@@ -111,9 +110,8 @@ class Flow:
         return f"; available here: {names or 'nothing'}"
 
     def _write(self, ref: Ref, index: int, stage: Stage, where: nodes.Context) -> None:
-        before = next(
-            (self.places[ref.path[:n]] for n in range(len(ref.path), 0, -1) if ref.path[:n] in self.places), None
-        )
+        around = (self.places.get(ref.path[:n]) for n in range(len(ref.path), 0, -1))
+        before = next((place for place in around if place is not None), None)
         if before is not None and stage.plain and not stage.update:
             by_input = before.writer == _INPUT
             who = f"the input {self.input.type.name} has" if by_input else f"module {before.writer} has written"
@@ -126,7 +124,7 @@ class Flow:
 
     def output(self, owner: Instance, prefix: Path, where: nodes.Context) -> None:
         """Report fields of the output that are missing."""
-        defaults = {row["name"] for row in attributes(owner.type) if row["has_default"]}
+        needed = required(owner.type)
         for name, declared in fields_of(owner.type).items():
             path, typ = (*prefix, name), field_type(owner, name)
             place, inner = self.places.get(path), [] if typ is None else batch_members(typ)
@@ -138,11 +136,8 @@ class Flow:
                     self._fail(f'the output declares "{".".join(path)}", which {clash}', where)
             elif inner and any(p[: len(path)] == path for p in self.places):
                 self.output(inner[0], path, where)
-            elif declared.produced or (name not in defaults and self._is_argument(owner, name)):
+            elif declared.produced or name in needed:
                 self._fail(f'nothing writes "{".".join(path)}", which the output {owner.type.name} needs', where)
-
-    def _is_argument(self, owner: Instance, name: str) -> bool:
-        return any(row["name"] == name and row["is_in_init"] for row in attributes(owner.type))
 
     def _fail(self, text: str, where: nodes.Context) -> None:
         self.api.fail(text[0].upper() + text[1:], where, code=FLOW)

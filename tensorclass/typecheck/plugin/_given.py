@@ -182,13 +182,6 @@ def written(
         GivenCheck(api, owner.type).check({path[0]: value})
 
 
-def type_of(api: Any, expr: nodes.Expression) -> Type | None:
-    """The type that mypy has found for an expression."""
-    lookup = getattr(api, "lookup_type_or_none", None)
-    found: Type | None = lookup(expr) if lookup is not None else None
-    return found
-
-
 def _fail_type(
     api: Any, owner: Instance, path: tuple[str, ...], place: facts.Found, typ: Type, where: nodes.Context
 ) -> None:  # fmt: skip

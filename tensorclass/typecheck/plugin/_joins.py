@@ -10,8 +10,7 @@ from mypy.plugin import FunctionContext, FunctionSigContext, MethodContext
 from mypy.types import CallableType, FunctionLike, Instance, TupleType, Type, UnionType, get_proper_type
 
 from ._codes import JOIN
-from ._given import type_of
-from ._source import anything, source_of
+from ._source import anything, source_of, type_of
 
 COLLECTION = "tensorclass.core._base.TensorCollection"
 LOADER = "torch.utils.data.dataloader.DataLoader"
@@ -22,7 +21,7 @@ ITERATING = {
     "tqdm.std.tqdm", "tqdm.asyncio.tqdm_asyncio", "tqdm.autonotebook.tqdm", "rich.progress.track",
 }  # fmt: skip
 """Functions over the items of a loader."""
-_MODULES = ("torch._C._VariableFunctions.", "torch.functional.")
+_MODULES = ("torch._C._VariableFunctions", "torch.functional")
 _JOINS = {"stack", "cat", "concat", "concatenate"}
 _TUPLES = {"split", "tensor_split", "chunk", "unbind"}
 _SAME = {
@@ -38,11 +37,8 @@ _TAKES = ("input", "tensors", "tensor", "self", "other", "dataset")
 
 def torch_function(fullname: str) -> str | None:
     """The name of a torch function that containers support."""
-    for module in _MODULES:
-        if fullname.startswith(module):
-            name = fullname[len(module) :]
-            return name if name in FUNCTIONS else None
-    return None
+    module, _, name = fullname.rpartition(".")
+    return name if module in _MODULES and name in FUNCTIONS else None
 
 
 def widened(ctx: FunctionSigContext, collection: nodes.TypeInfo, sequence: nodes.TypeInfo) -> FunctionLike:

@@ -72,9 +72,7 @@ def applied(ctx: MethodSigContext, tensor: nodes.TypeInfo, named: bool) -> Funct
         return signature
     count = 1 + len(rows.get("others", ()))
     taken: list[Type] = [*([anything()] if named else []), *[Instance(tensor, [])] * count]
-    fn = CallableType(
-        taken, [nodes.ARG_POS] * len(taken), [None] * len(taken), anything(), signature.fallback
-    )  # fmt: skip
+    fn = CallableType(taken, [nodes.ARG_POS] * len(taken), [None] * len(taken), anything(), signature.fallback)
     types: list[Type] = [fn if n == "fn" else t for n, t in zip(signature.arg_names, signature.arg_types, strict=True)]
     return signature.copy_modified(arg_types=types)
 

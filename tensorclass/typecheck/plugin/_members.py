@@ -18,8 +18,8 @@ from mypy.types import Instance, Type, get_proper_type
 from ._carried import carried, carry
 from ._facts import Found, at_path, batch_instance, fields_of
 from ._refs import Ref, class_of, from_row, references, to_row
-from ._source import call_arguments, source_of
-from ._stages import Stage, is_call, stage_of
+from ._source import call_arguments, callee_name, source_of, type_of
+from ._stages import Stage, stage_of
 
 BASE = "tensorclass.nn.typed._class_module.TensorClassModuleBase"
 SEQUENTIAL = "tensorclass.nn.typed._sequential.TensorClassSequential"
@@ -85,7 +85,7 @@ def pipeline_of(api: Any, expr: nodes.Expression, depth: int = 0) -> Pipeline | 
         if whole is None or whole.ends is None or start is None:
             return None
         return replace(whole, ends=(start, whole.ends[1]))
-    return _of_call(api, value, depth) if is_call(value, SEQUENTIAL) else None
+    return _of_call(api, value, depth) if callee_name(value) == SEQUENTIAL else None
 
 
 def _of_call(api: Any, call: nodes.CallExpr, depth: int) -> Pipeline | None:
@@ -147,8 +147,7 @@ def _ends(api: Any, expr: nodes.Expression, depth: int) -> Ends | None:
 
 def _declared(api: Any, expr: nodes.Expression) -> Ends | None:
     """The classes in `class Encoder(TensorClassModuleBase[Digits, Hidden])`, which subclasses can't change."""
-    lookup = getattr(api, "lookup_type_or_none", None)
-    typ = get_proper_type(lookup(expr)) if lookup is not None else None
+    typ = get_proper_type(type_of(api, expr))
     if not isinstance(typ, Instance) or typ.type.type_vars or typ.type.fullname.startswith("tensorclass."):
         return None
     own = [base for base in typ.type.mro if base.fullname != BASE and base.has_base(BASE)]

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from mypy import plugin
 from mypy.nodes import TypeAlias, TypeInfo
-from mypy.types import FunctionLike, Instance, Type, get_proper_type
+from mypy.types import AnyType, FunctionLike, Instance, Type, TypeOfAny, get_proper_type
 
 from .._rules import ANNOTATED
 from . import _access as access
@@ -28,21 +28,21 @@ from . import _stages as stages
 from ._facts import FROZEN_ROOT, ROOT, is_batch_class
 from ._source import source_of
 
-C = TypeVar("C")
 R = TypeVar("R")
+_RESULTS = ("default_return_type", "default_signature", "default_attr_type")
 DECORATOR = "tensorclass.classes._decorator.tensorclass"
-TYPED_CALL = "tensorclass.nn.typed._two_step.Typed.__call__"
 
 
-def guarded(hook: Callable[[C], R], otherwise: Callable[[C], R]) -> Callable[[C], R]:
-    """Wrap a hook: if it fails, report a note and return the result of mypy."""
+def guarded(hook: Callable[..., R], **facts: Any) -> Callable[[Any], R]:
+    """Wrap a hook, which gets further facts: if it fails, report a note and return the result of mypy."""
 
-    def run(ctx: C) -> R:
+    def run(ctx: Any) -> R:
         try:
-            return hook(ctx)
+            return hook(ctx, **facts)
         except Exception as fault:  # an error in the plugin must not stop the check of the user's program
             _note(ctx, fault)
-            return otherwise(ctx)
+            unknown: Any = AnyType(TypeOfAny.from_error)
+            return next((getattr(ctx, name) for name in _RESULTS if hasattr(ctx, name)), unknown)  # type: ignore[no-any-return]  # of mypy
 
     return run
 
@@ -53,20 +53,7 @@ def _note(ctx: Any, fault: Exception) -> None:
     ctx.api.msg.note(text, where)
 
 
-def _return_type(ctx: plugin.FunctionContext | plugin.MethodContext) -> Type:
-    return ctx.default_return_type
-
-
-def _signature(ctx: plugin.FunctionSigContext | plugin.MethodSigContext) -> FunctionLike:
-    return ctx.default_signature
-
-
-def _attribute_type(ctx: plugin.AttributeContext) -> Type:
-    return ctx.default_attr_type
-
-
 RAGGED = "tensorclass.store.entries._ragged.RaggedTensor"
-TENSOR = "torch._tensor.Tensor"
 FIELD = "tensorclass.typecheck._stub_types.Field"
 
 
@@ -94,7 +81,7 @@ class TensorClassPlugin(plugin.Plugin):
 
     def get_class_decorator_hook(self, fullname: str) -> Callable[[plugin.ClassDefContext], None] | None:
         """`@tensorclass` adds the base class."""
-        return guarded(classes.decorated, lambda ctx: None) if fullname == DECORATOR else None
+        return guarded(classes.decorated) if fullname == DECORATOR else None
 
     def get_class_decorator_hook_2(self, fullname: str) -> Callable[[plugin.ClassDefContext], bool] | None:
         """Do nothing: the base class has the dataclass transform, which the decorator would add again."""
@@ -102,24 +89,21 @@ class TensorClassPlugin(plugin.Plugin):
 
     def get_base_class_hook(self, fullname: str) -> Callable[[plugin.ClassDefContext], None] | None:
         """Fields are recorded for every class below TensorClass."""
-        if fullname in (ROOT, FROZEN_ROOT) or is_batch_class(self._class(fullname)):
-            return guarded(classes.declared, lambda ctx: None)
-        return None
+        known = fullname in (ROOT, FROZEN_ROOT) or is_batch_class(self._class(fullname))
+        return guarded(classes.declared) if known else None
 
     def get_type_analyze_hook(self, fullname: str) -> Callable[[plugin.AnalyzeTypeContext], Type] | None:
         """`TensorClass["shadow"]` is the class itself; in stubs, a reference is what the plugin makes of the type."""
         if fullname == FIELD:
             return lambda ctx: ctx.api.analyze_type(ctx.type.args[0])
         if fullname in ANNOTATED:
-            return guarded(partial(brackets.annotated, ragged=self._class(RAGGED)), brackets.unknown)
-        if fullname not in (ROOT, FROZEN_ROOT):
-            return None
-        return guarded(partial(brackets.base, root=fullname), brackets.unknown)
+            return guarded(brackets.annotated, ragged=self._class(RAGGED))
+        return guarded(brackets.base, root=fullname) if fullname in (ROOT, FROZEN_ROOT) else None
 
     def get_dynamic_class_hook(self, fullname: str) -> Callable[[plugin.DynamicClassDefContext], None] | None:
         """`Small = pick(Digits, "image")` is a class."""
         kind = algebra.FUNCTIONS.get(fullname)
-        return None if kind is None else guarded(partial(algebra.bound, kind=kind), lambda ctx: None)
+        return None if kind is None else guarded(algebra.bound, kind=kind)
 
     def get_function_hook(self, fullname: str) -> Callable[[plugin.FunctionContext], Type] | None:
         """Constructors, typed modules, pipelines, joins and torch functions."""
@@ -129,64 +113,53 @@ class TensorClassPlugin(plugin.Plugin):
             hook = partial(torch.result, name=name)
         elif hook is None and is_batch_class(self._class(fullname)):
             hook = values.constructed
-        return None if hook is None else guarded(hook, _return_type)
+        return None if hook is None else guarded(hook)
 
     def get_function_signature_hook(self, fullname: str) -> Callable[[plugin.FunctionSigContext], FunctionLike] | None:
         """Torch functions accept containers; `PerElement[str] | None` accepts the values of `PerElement[str]`."""
         if fullname == torch.LOADER:
-            return guarded(torch.loader, _signature)
+            return guarded(torch.loader)
         if fullname in torch.ITERATING:
             loader = self._class(torch.LOADER)
-            return None if loader is None else guarded(partial(torch.iterating, loader=loader), _signature)
+            return None if loader is None else guarded(torch.iterating, loader=loader)
         if torch.torch_function(fullname) is None:
-            taken = is_batch_class(self._class(fullname))
-            return guarded(values.taken, _signature) if taken else None
+            return guarded(values.taken) if is_batch_class(self._class(fullname)) else None
         collection, sequence = self._class(torch.COLLECTION), self._class("typing.Sequence")
         if collection is None or sequence is None:
             return None
-        return guarded(partial(torch.widened, collection=collection, sequence=sequence), _signature)
+        return guarded(torch.widened, collection=collection, sequence=sequence)
 
     def get_method_hook(self, fullname: str) -> Callable[[plugin.MethodContext], Type] | None:
         """Methods of typed classes, by the class of the instance."""
-        if fullname == f"{members.SEQUENTIAL}.on":
-            return guarded(flow.on, _return_type)
-        if fullname == TYPED_CALL:
-            return guarded(members.decorated, _return_type)
-        if fullname == f"{torch.LOADER}.__iter__":
-            return guarded(torch.iterated, _return_type)
+        if fullname in _METHODS:
+            return guarded(_METHODS[fullname])
         owner, _, name = fullname.rpartition(".")
         if not access.wants(name) or not is_batch_class(self._class(owner)):
             return None
         if name in ("pick", "omit", "merge"):
-            return guarded(partial(algebra.part, kind=name), _return_type)
-        if name in ("stack", "cat"):
-            return guarded(torch.same_class, _return_type)
-        return guarded(partial(access.called, name=name), _return_type)
+            return guarded(algebra.part, kind=name)
+        return guarded(torch.same_class) if name in ("stack", "cat") else guarded(access.called, name=name)
 
     def get_method_signature_hook(self, fullname: str) -> Callable[[plugin.MethodSigContext], FunctionLike] | None:
         """`replace` accepts the fields; the function of `apply` gets tensors."""
         owner, _, name = fullname.rpartition(".")
         if name not in ("replace", "apply", "apply_", "named_apply") or not is_batch_class(self._class(owner)):
             return None
-        tensor = self._class(TENSOR)
-        if name == "replace" or tensor is None:
-            return guarded(access.replaced, _signature) if name == "replace" else None
-        return guarded(partial(meet.applied, tensor=tensor, named=name == "named_apply"), _signature)
+        if name == "replace":
+            return guarded(access.replaced)
+        tensor = self._class(values.TENSOR)
+        return None if tensor is None else guarded(meet.applied, tensor=tensor, named=name == "named_apply")
 
     def get_attribute_hook(self, fullname: str) -> Callable[[plugin.AttributeContext], Type] | None:
         """Assignments to fields."""
         owner, _, name = fullname.rpartition(".")
         if owner == ROOT:
-            return guarded(partial(access.attribute, name=name), _attribute_type)
-        if is_batch_class(self._class(owner)):
-            return guarded(partial(_field, name=name), _attribute_type)
-        return None
+            return guarded(access.attribute, name=name)
+        return guarded(_field, name=name) if is_batch_class(self._class(owner)) else None
 
     def get_class_attribute_hook(self, fullname: str) -> Callable[[plugin.AttributeContext], Type] | None:
         """References to fields: `Digits.image`."""
-        if not is_batch_class(self._class(fullname.rpartition(".")[0])):
-            return None
-        return guarded(refs.known_elsewhere, _attribute_type)
+        return guarded(refs.known_elsewhere) if is_batch_class(self._class(fullname.rpartition(".")[0])) else None
 
 
 def _field(ctx: plugin.AttributeContext, name: str) -> Type:
@@ -212,4 +185,9 @@ _FUNCTIONS: dict[str, Callable[[plugin.FunctionContext], Type]] = {
     **dict.fromkeys(torch.OWN_JOINS, torch.same_class),
     **dict.fromkeys(access.KEYED_FUNCTIONS, access.function),
     **{name: partial(algebra.made, kind=kind) for name, kind in algebra.FUNCTIONS.items()},
+}
+_METHODS: dict[str, Callable[[plugin.MethodContext], Type]] = {
+    f"{members.SEQUENTIAL}.on": flow.on,
+    "tensorclass.nn.typed._two_step.Typed.__call__": members.decorated,
+    f"{torch.LOADER}.__iter__": torch.iterated,
 }

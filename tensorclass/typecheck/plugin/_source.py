@@ -10,7 +10,8 @@ from typing import Any
 
 from mypy import nodes
 from mypy.patterns import AsPattern, MappingPattern, Pattern, StarredPattern
-from mypy.types import AnyType, TypeOfAny
+from mypy.plugin import FunctionContext, MethodContext
+from mypy.types import AnyType, Type, TypeOfAny
 
 # Nodes for which mypy's own list of parts is not suitable.
 _PARTS: dict[type[nodes.Node], tuple[str, ...]] = {
@@ -101,9 +102,7 @@ class Source:
         if not isinstance(index, nodes.TupleExpr):
             return
         self.unpacked[expr] = len(index.items)
-        callee = expr.callee if isinstance(expr, nodes.CallExpr) else None
-        name = callee.fullname if isinstance(callee, nodes.RefExpr) else ""
-        inner = {"builtins.enumerate": index.items[1:], "builtins.zip": index.items}.get(name or "", [index])
+        inner = {"builtins.enumerate": index.items[1:], "builtins.zip": index.items}.get(callee_name(expr), [index])
         for item, part in zip(inner, expr.args if isinstance(expr, nodes.CallExpr) else (), strict=False):
             self._unpack(item, part)
 
@@ -182,8 +181,7 @@ def _keeps(use: nodes.Node, variable: nodes.Node, is_list: bool) -> bool:
     if not is_list:
         return True
     if isinstance(use, nodes.CallExpr):
-        callee = use.callee
-        return isinstance(callee, nodes.RefExpr) and (callee.fullname or "").startswith(_HARMLESS)
+        return callee_name(use).startswith(_HARMLESS)
     if isinstance(use, nodes.ForStmt):
         return True
     return isinstance(use, nodes.AssignmentStmt) and not (
@@ -220,6 +218,25 @@ def _flat(parts: Iterable[object]) -> Iterator[nodes.Node]:
 def anything() -> AnyType:
     """The type of an unknown value."""
     return AnyType(TypeOfAny.special_form)
+
+
+def callee_name(expr: nodes.Node | None) -> str:
+    """The full name of the function or class that an expression calls; empty if it is no call, or unknown."""
+    callee = expr.callee if isinstance(expr, nodes.CallExpr) else None
+    return (callee.fullname or "") if isinstance(callee, nodes.RefExpr) else ""
+
+
+def type_of(api: Any, expr: nodes.Expression) -> Type | None:
+    """The type that mypy has found for an expression."""
+    lookup = getattr(api, "lookup_type_or_none", None)
+    found: Type | None = lookup(expr) if lookup is not None else None
+    return found
+
+
+def by_name(ctx: FunctionContext | MethodContext) -> dict[str, nodes.Expression]:
+    """The arguments of a call that are given once, by the names of the parameters."""
+    rows = zip(ctx.callee_arg_names, ctx.args, strict=True)
+    return {name: values[0] for name, values in rows if name and len(values) == 1}
 
 
 def call_arguments(call: nodes.CallExpr, names: tuple[str, ...]) -> dict[str, nodes.Expression] | None:

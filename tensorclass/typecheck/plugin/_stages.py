@@ -16,7 +16,7 @@ from ._codes import CALLABLE, REFERENCE, SHAPE
 from ._facts import batch_instance
 from ._refs import Env, Ref, class_of, entered, references, resolved
 from ._shapes import int_of, torch_name
-from ._source import Source, anything, call_arguments, source_of
+from ._source import Source, anything, by_name, call_arguments, callee_name, source_of, type_of
 
 MODULE = "tensorclass.nn.parts._stage.TensorClassModule"
 TWO_STEP = "tensorclass.nn.typed._two_step.module"
@@ -46,23 +46,16 @@ def stage_of(api: Any, expr: nodes.Expression, env: Env | None = None, depth: in
         value = _decorator(source, value.node) or value
     if not isinstance(value, nodes.CallExpr) or depth > _DEPTH:
         return None
-    called = value.callee
-    if isinstance(called, nodes.CallExpr) and is_call(called, TWO_STEP):
-        return _stage(api, call_arguments(called, ()), names)
-    if is_call(value, TWO_STEP):  # above a function
-        return _stage(api, call_arguments(value, ()), names)
-    if is_call(value, MODULE):
+    for call in (value.callee, value):  # with the function behind it, or above a function
+        if isinstance(call, nodes.CallExpr) and callee_name(call) == TWO_STEP:
+            return _stage(api, call_arguments(call, ()), names)
+    if callee_name(value) == MODULE:
         return _stage(api, call_arguments(value, _PARAMETERS), names)
     inner = entered(source, value)
     if inner is None:
         return None
     result, given = inner
     return stage_of(api, result, {k: resolved(source, v, names) for k, v in given.items()}, depth + 1)
-
-
-def is_call(call: nodes.CallExpr, fullname: str) -> bool:
-    """Whether a call is one of a function or class with this full name."""
-    return isinstance(call.callee, nodes.RefExpr) and call.callee.fullname == fullname
 
 
 def _decorator(source: Source, node: nodes.Decorator | nodes.Var) -> nodes.Expression | None:
@@ -88,7 +81,7 @@ def _stage(api: Any, given: dict[str, nodes.Expression] | None, env: Env) -> Sta
 
 def wrapped(ctx: FunctionContext) -> Stage | None:
     """`TensorClassModule(module, in_fields=..., out_fields=...)`."""
-    named = {n: v[0] for n, v in zip(ctx.callee_arg_names, ctx.args, strict=True) if n is not None and len(v) == 1}
+    named = by_name(ctx)
     stage = _references(ctx.api, named)
     if stage is not None and stage.reads is not None and None not in stage.reads and stage.plain and "module" in named:
         typ = get_proper_type(ctx.arg_types[ctx.callee_arg_names.index("module")][0])
@@ -100,7 +93,7 @@ def wrapped(ctx: FunctionContext) -> Stage | None:
 
 def two_step(ctx: FunctionContext) -> Type:
     """`module(in_fields=..., out_fields=...)`; mypy itself compares the callable with the fields."""
-    _references(ctx.api, {n: v[0] for n, v in zip(ctx.callee_arg_names, ctx.args, strict=True) if n and len(v) == 1})
+    _references(ctx.api, by_name(ctx))
     return ctx.default_return_type
 
 
@@ -128,9 +121,8 @@ def _no_reference(api: Any, value: nodes.Expression, role: str, single: bool) ->
     if isinstance(value, nodes.CallExpr) and torch_name(value.callee) is not None:
         return "got a tensor"
     if isinstance(value, nodes.MemberExpr):
-        owner = api.lookup_type_or_none(value.expr) if hasattr(api, "lookup_type_or_none") else None
         plain = not isinstance(value.expr, nodes.MemberExpr) and class_of(value.expr) is None
-        if plain and batch_instance(owner) is not None:
+        if plain and batch_instance(type_of(api, value.expr)) is not None:
             return "got the value of an instance: take the field off the class"
     return ""
 
@@ -225,11 +217,9 @@ def _is_mapping(typ: Type) -> bool:
 
 def _linear(api: Any, value: nodes.Expression, reads: list[Ref], writes: list[Ref | None] | None) -> None:
     """`nn.Linear(64, 8)` against the last dims of its fields."""
-    given = (
-        call_arguments(value, ("in_features", "out_features", "bias")) if isinstance(value, nodes.CallExpr) else None
-    )
-    if given is None or not isinstance(value, nodes.CallExpr) or not is_call(value, LINEAR):
+    if not isinstance(value, nodes.CallExpr) or callee_name(value) != LINEAR:
         return
+    given = call_arguments(value, ("in_features", "out_features", "bias")) or {}
     sides = (("in_features", reads), ("out_features", writes or []))
     for name, refs in sides:
         number = int_of(source_of(api), given.get(name))

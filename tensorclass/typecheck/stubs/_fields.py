@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ._project import Project, SourceFile
+from ._project import Project, SourceFile, items_of
 
 ROOTS = ("tensorclass.TensorClass", "tensorclass.FrozenTensorClass")
 DECORATOR = "tensorclass.tensorclass"
@@ -60,7 +60,7 @@ class Types(NamedTuple):
             ragged = self.file.full_name(node) == RAGGED
             return f"{self.helper}.{'RaggedGiven' if given else 'RaggedTensor'}" if ragged else self.file.text_of(node)
         name = self.file.full_name(node.value)
-        inner = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) else node.slice
+        inner = items_of(node.slice)[0]
         if name == "tensorclass.Ragged":
             return f"{self.helper}.{'RaggedGiven' if given else 'RaggedTensor'}"
         if name in WRAPPERS or name.rpartition(".")[0] in FAMILIES or name.rpartition(".")[2] == "InitVar":

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ._fields import DECORATOR, NO_FIELDS, ROOTS, SPECIFIERS, FieldLine
+from ._project import items_of
 
 if TYPE_CHECKING:
     from ._pyi import Module
@@ -101,8 +102,7 @@ def _bracketed(module: Module, base: ast.expr) -> list[str]:
     """The options of `TensorClass["shadow"]`."""
     if not isinstance(base, ast.Subscript) or module.file.full_name(base) not in ROOTS:
         return []
-    items = base.slice.elts if isinstance(base.slice, ast.Tuple) else [base.slice]
-    return [str(item.value) for item in items if isinstance(item, ast.Constant)]
+    return [str(item.value) for item in items_of(base.slice) if isinstance(item, ast.Constant)]
 
 
 def _name_of(module: Module, full: str) -> str:

@@ -13,12 +13,11 @@ import re
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeAlias
 
 from ...classes import TensorClass
 from ...core import TensorCollection
-from ._project import SourceFile, StubError
-from ._pyi import MARK, Function, Module, Stubs, split_future
+from ._project import Function, SourceFile, StubError
+from ._pyi import MARK, Module, Stubs, split_future
 
 PACKAGE = "packages/torch-stubs"
 """The partial package that mypy, ty and pyrefly find on the path; pyright would treat it as all of torch."""
@@ -44,7 +43,6 @@ SUBJECTS = {"input": "_Batch", "tensor": "_Batch", "tensors": "_Sequence[_Batch]
 RESULTS = {"Tensor": "_Batch", "tuple[Tensor, ...]": "tuple[_Batch, ...]", "_bool": "_bool"}
 JOINS = ("concat", "concatenate")
 """Aliases of `cat`, for which containers have no methods."""
-Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 BODY: list[ast.stmt] = [ast.Expr(ast.Constant(...))]
 
 
@@ -81,7 +79,7 @@ def _keeps_class(name: str) -> bool:
 
 
 def _lines(file: SourceFile, names: set[str], added: set[str]) -> Iterator[str]:
-    functions: dict[str, list[Definition]] = {}
+    functions: dict[str, list[Function]] = {}
     module = Module(Stubs(), file)
     rest: list[str] = []
     for node in ast.parse(file.text, type_comments=True).body:
@@ -120,7 +118,7 @@ def _loading(text: str, file: SourceFile) -> str:
     return text
 
 
-def _bare(node: Definition) -> str:
+def _bare(node: Function) -> str:
     """A function without decorators and docstring."""
     bare = copy.deepcopy(node)
     bare.decorator_list, bare.body, bare.type_comment = [], BODY, None
@@ -132,7 +130,7 @@ def _bare(node: Definition) -> str:
     return ast.unparse(bare).replace(":\n    ...", ": ...")
 
 
-def _for_containers(node: Definition) -> str | None:
+def _for_containers(node: Function) -> str | None:
     """The same function for containers; None if it accepts or returns other types."""
     node = copy.deepcopy(node)
     if ast.unparse(node.args) == "*tensors" and node.returns is None:

@@ -17,7 +17,8 @@ from ...errors import TensorClassError
 
 BODY_START = re.compile(r":(?=[ \t]*(?P<mark>#[^\n]*)?(?:\s*#[^\n]*\n)*\s*\Z)")
 """A candidate for the colon that ends the head of a class or function: only comments follow. A string may match too."""
-Definition: TypeAlias = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+Definition: TypeAlias = ast.ClassDef | Function
 
 
 class StubError(TensorClassError):
@@ -59,9 +60,11 @@ class SourceFile:
         self.name = module_name(path) if name is None else name
         self._lines = [line.encode() for line in self.text.splitlines(keepends=True)]
         self.package = self.name if path.stem == "__init__" else self.name.rpartition(".")[0]
-        self.names = {**dict(self.imported(self.tree.body)), **dict(self._defined(self.tree.body))}
+        defined = [node for node in _flat(self.tree.body) if isinstance(node, Definition)]
+        own = {node.name: f"{self.name}.{node.name}" for node in defined}
+        self.names = {**dict(self.imported(self.tree.body)), **own}
         """The meaning of each module-level name, as a dotted path."""
-        self.classes = {node.name: node for node in _flat(self.tree.body) if isinstance(node, ast.ClassDef)}
+        self.classes = {node.name: node for node in defined if isinstance(node, ast.ClassDef)}
 
     def imported(self, body: Iterable[ast.stmt]) -> Iterator[tuple[str, str]]:
         """The names that imports bind, each with the object that it refers to."""
@@ -74,11 +77,6 @@ class SourceFile:
                 origin = absolute(node, self.package)
                 for alias in node.names:
                     yield alias.asname or alias.name, f"{origin}.{alias.name}"
-
-    def _defined(self, body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
-        for node in _flat(body):
-            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                yield node.name, f"{self.name}.{node.name}"
 
     def full_name(self, node: ast.expr) -> str:
         """The full name of a dotted expression, without brackets and calls; empty for anything else."""
@@ -210,6 +208,11 @@ def absolute(node: ast.ImportFrom, package: str) -> str:
 def is_text(node: ast.stmt) -> bool:
     """Whether a statement is a string, as docstrings are."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def items_of(node: ast.expr) -> list[ast.expr]:
+    """The items in brackets."""
+    return node.elts if isinstance(node, ast.Tuple) else [node]
 
 
 def dedented(text: str, columns: int) -> str:

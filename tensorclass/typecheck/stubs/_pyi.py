@@ -9,14 +9,13 @@ from pathlib import Path
 
 from ._fields import DECORATOR, Declarations, Types
 from ._generated import class_head, declared, generated
-from ._project import Definition, Project, SourceFile, is_text
+from ._project import Definition, Function, Project, SourceFile, is_text
 from ._wrong import ClassCheck, Finding
 
 MARK = "# Written by `tensorclass stubs` from"
 QUIET = "# ty: ignore\n# ruff: noqa\n# fmt: off"
 """For tools that would change the file, and for ty, which doesn't support ignores with codes of other checkers."""
 INDENT = "    "
-Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 BLOCKS = (ast.For, ast.AsyncFor, ast.With, ast.AsyncWith, ast.While)
 
 
@@ -142,7 +141,7 @@ class Module:
 
     # ---- functions and classes -----------------------------------------------------------------------------------
 
-    def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    def function(self, node: Function) -> Iterator[str]:
         """Copy decorators, signature and docstring."""
         yield from (f"@{self.file.text_of(decorator)}" for decorator in node.decorator_list)
         yield from self.whole(node, *self.file.head(node), ["..."])

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ..._dims import FAMILY_DTYPES
 from .._rules import ANNOTATED, Declared, WrongAnnotation, shape_of
 from ._fields import FAMILIES, Declarations
-from ._project import SourceFile
+from ._project import SourceFile, items_of
 
 Class = tuple[SourceFile, ast.ClassDef]
 OPTIONAL = ("typing.Optional", "typing.Union")
@@ -182,11 +182,6 @@ class SourceReader:
         if field.dims is not None:
             raise WrongAnnotation(f'two shapes: "{field.dims}" and {text!r}; declare the shape once')
         return replace(field, dims=dims)
-
-
-def items_of(node: ast.expr) -> list[ast.expr]:
-    """The items in brackets."""
-    return node.elts if isinstance(node, ast.Tuple) else [node]
 
 
 def _members(node: ast.expr) -> Iterator[ast.expr]:

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from .. import _rules as rules
 from .._rules import Declared, WrongAnnotation
 from ._fields import DECORATOR, ROOTS, SPECIFIERS, Declarations, FieldLine, Types, own_fields
-from ._project import SourceFile
-from ._reader import Class, SourceReader, is_for_checkers, items_of
+from ._project import Definition, Function, SourceFile, items_of
+from ._reader import Class, SourceReader, is_for_checkers
 
 CODE = "tensorclass-declaration"
 CONTAINER = "tensorclass.store._scale.ScaleOps"
@@ -29,7 +29,6 @@ DISPLAYS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp
 MUTABLE = ("builtins.list", "builtins.dict", "builtins.set", "builtins.bytearray")
 PLAIN = (ast.Constant, ast.UnaryOp, ast.Tuple, *DISPLAYS)
 """Defaults that are certainly not a `field(...)` under another name."""
-Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class Finding(NamedTuple):
@@ -278,7 +277,7 @@ def _classes(body: Iterable[ast.stmt]) -> Iterator[ast.ClassDef]:
 
 def _bound(line: ast.stmt) -> list[str]:
     """The names that a line of a class body binds or declares."""
-    if isinstance(line, (*Function, ast.ClassDef)):
+    if isinstance(line, Definition):
         return [line.name]
     return [n.id for n in ast.walk(line) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
 
