@@ -5,9 +5,9 @@ from __future__ import annotations
 from concurrent.futures import Executor
 from typing import Any
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, did_you_mean
 from ._clusters import DaskEngine, RayEngine
-from ._engines import Engine, Inline, PoolEngine, ThreadEngine, at_least, unknown
+from ._engines import Engine, Inline, PoolEngine, ThreadEngine, at_least
 from ._processes import ProcessEngine
 
 NAMES = {"processes": ProcessEngine, "threads": ThreadEngine, "ray": RayEngine, "dask": DaskEngine}
@@ -45,7 +45,11 @@ def choose(engine: Any, workers: Any, pool: Any = None, **of_processes: Any) -> 
     if isinstance(engine, Engine) and not isinstance(engine, type):
         return engine, count
     if engine is not None and (not isinstance(engine, str) or engine not in NAMES):
-        raise unknown(engine, NAMES)
+        near = did_you_mean(engine, NAMES) if isinstance(engine, str) else ""
+        raise ArgumentError(
+            f"engine is one of {', '.join(map(repr, NAMES))}, or an instance with start, submit, result and close; got "
+            f"{engine!r:.80}{near}"
+        )
     if engine in (None, "processes"):  # made also for no workers: its options are checked
         threads, most = given.get("worker_threads", 1), given.get("max_tasks_per_child")
         made: Engine = ProcessEngine(given.get("mp_start_method"), threads, most)

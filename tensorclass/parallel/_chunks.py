@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -67,16 +68,7 @@ class ChunkJob:
 
     def alone(self, task: int) -> Any:
         """A job for one chunk, for a pool."""
-        return _OneChunk(self.fn, self.part(self.source, task), self.about(task))
-
-
-class _OneChunk(NamedTuple):
-    fn: Callable[[Any], Any]
-    chunk: Any
-    about: str
-
-    def __call__(self) -> Any:
-        return _called(self.fn, self.chunk, None, True, self.about, None)
+        return partial(_called, self.fn, self.part(self.source, task), None, True, self.about(task), None)
 
 
 def _called(fn: Callable[[Any], Any], chunk: Any, seed: int | None, alone: bool, about: str, out: Any) -> Any:

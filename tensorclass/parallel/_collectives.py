@@ -51,12 +51,9 @@ def broadcast(batch: Any, src: int, group: Any, device: Any) -> Any:
     root, here = rank_in(found, src, "src"), device_of(found)
     mine = root == found.rank()
     block, error = said(batch, here) if mine else (None, None)
-    with talking(found, f"broadcast from rank {root}"):
-        (whole,) = moved(
-            [block.whole if block else bytes_on(here, FRAME)], lambda parts, _: found.broadcast(parts[0], root).wait()
-        )
-    if error is not None:
-        raise error
+    given = block.whole if block else bytes_on(here, FRAME)
+    with talking(found, f"broadcast from rank {root}", error):
+        (whole,) = moved([given], lambda parts, _: found.broadcast(parts[0], root).wait())
     return batch if mine else _container(whole, root, device)
 
 
@@ -79,13 +76,11 @@ def scatter(batch: Any, src: int, batches: Any, group: Any, device: Any) -> Any:
         error = next((problem for _, problem in told if problem is not None), None)
     options = dist.ScatterOptions()
     options.rootRank = root
-    with talking(found, f"scatter from rank {root}"):
+    with talking(found, f"scatter from rank {root}", error):
         (whole,) = moved(
             [bytes_on(here, FRAME)],  # torch 2.6 takes no empty list in the list
             lambda into, at: found.scatter(into, [[part[at] for part in parts]] if parts else [], options).wait(),
         )
-    if error is not None:
-        raise error
     return _container(whole, root, device)
 
 
@@ -93,10 +88,8 @@ def all_gather(batch: Any, group: Any) -> list[Any]:
     """See `TensorDictBase.all_gather`."""
     found = group_of(group)
     block, error = said(batch, device_of(found))
-    with talking(found, "all_gather"):
+    with talking(found, "all_gather", error):
         wholes = _gathered(found, block.whole)
-    if error is not None:
-        raise error
     return [_container(whole, rank, None) for rank, whole in enumerate(wholes)]
 
 
@@ -108,10 +101,8 @@ def init_remote(batch: Any, dst: Any, group: Any, use_broadcast: bool) -> None:
         return
     found, peer = peer_of(dst, group, None, "dst")
     block, error = said(batch, device_of(found))
-    with talking(found, f"init_remote to rank {peer}"):
+    with talking(found, f"init_remote to rank {peer}", error):
         sent(found, block, peer, _REMOTE)
-    if error is not None:
-        raise error
 
 
 def from_remote_init(src: int, group: Any, device: Any, use_broadcast: bool) -> Any:

@@ -65,9 +65,10 @@ class Piece(NamedTuple):
 
 
 def _run(
-    data: Data, how: WriteHow, verb: str, order: Order, fn: Any = None, cls: Any = None, seed: int = 0,
+    data: Data, options: dict[str, Any], verb: str, order: Order, fn: Any = None, cls: Any = None, seed: int = 0,
     skip: bool = False, detail: str = "",
 ) -> Data:  # fmt: skip
+    how = WriteHow(**options)
     return _run_all(data, how, verb, [Piece(how.out, order, detail)], fn, cls, seed, skip)[0]
 
 
@@ -75,6 +76,8 @@ def _run_all(
     data: Data, how: WriteHow, verb: str, pieces: list[Piece], fn: Any, cls: Any, seed: int, skip: bool
 ) -> tuple[Data, ...]:  # fmt: skip
     """Write datasets, one after the other, in the workers of one engine."""
+    for piece in pieces:
+        piece.order.per = how.per(data, piece.order.count)
     engine, workers = choose(how.engine, how.num_workers)
     alone, source = runs_alone(engine), identity(data, len(data.shards))
     outs = [_folder(data, piece.out) for piece in pieces]
@@ -154,30 +157,24 @@ def map_rows(data: Data, fn: Callable[[Any], Any], cls: Any, seed: int, errors: 
     name = _function(fn, "map")
     if cls is not None:
         class_of_rows(cls, "cls")
-    given = WriteHow(**how)
-    order = Order(len(data), given.per(data, len(data)))
-    return _run(data, given, "map", order, fn, cls, seed, _skips(data, errors), name)
+    return _run(data, how, "map", Order(len(data)), fn, cls, seed, _skips(data, errors), name)
 
 
 def filter_rows(data: Data, fn: Callable[[Any], Any], errors: str, **how: Any) -> Data:
     """See `TensorClassDataset.filter`."""
-    name, given, cls = _function(fn, "filter"), WriteHow(**how), needed_class(data, "filter")
-    order = Order(len(data), given.per(data, len(data)))
-    return _run(data, given, "filter", order, fn, cls, skip=_skips(data, errors), detail=name)
+    name, cls = _function(fn, "filter"), needed_class(data, "filter")
+    return _run(data, how, "filter", Order(len(data)), fn, cls, skip=_skips(data, errors), detail=name)
 
 
 def shuffle_rows(data: Data, seed: int, **how: Any) -> Data:
     """See `TensorClassDataset.shuffle`."""
-    given = WriteHow(**how)
-    order = Shuffled(len(data), given.per(data, len(data)), seed)
-    return _run(data, given, "copy", order, None, needed_class(data, "shuffle"), seed, detail="shuffle")
+    cls = needed_class(data, "shuffle")
+    return _run(data, how, "copy", Shuffled(len(data), seed), None, cls, seed, detail="shuffle")
 
 
 def repartition_rows(data: Data, **how: Any) -> Data:
     """See `TensorClassDataset.repartition`."""
-    given = WriteHow(**how)
-    order = Order(len(data), given.per(data, len(data)))
-    return _run(data, given, "copy", order, None, needed_class(data, "repartition"))
+    return _run(data, how, "copy", Order(len(data)), None, needed_class(data, "repartition"))
 
 
 def sample_rows(data: Data, size: Any, seed: int, **how: Any) -> Data:
@@ -188,18 +185,16 @@ def sample_rows(data: Data, size: Any, seed: int, **how: Any) -> Data:
         raise ArgumentError(
             f"size is a number of rows up to {rows}, or a part of them from 0.0 to 1.0, got {size!r:.40}"
         )
-    given = WriteHow(**how)
-    drawn = np.sort(Shuffled(rows, 1, seed).rows(0, number)) if rows else np.empty(0, np.int64)
-    order = Listed(drawn, given.per(data, number))
-    return _run(data, given, "copy", order, None, needed_class(data, "sample"), seed, detail=f"sample {number}")
+    drawn = np.sort(Shuffled(rows, seed).rows(0, number)) if rows else np.empty(0, np.int64)
+    cls = needed_class(data, "sample")
+    return _run(data, how, "copy", Listed(drawn), None, cls, seed, detail=f"sample {number}")
 
 
 def sort_rows(data: Data, field: Any, descending: bool, **how: Any) -> Data:
     """See `TensorClassDataset.sort_by`."""
-    cls, given = needed_class(data, "sort_by"), WriteHow(**how)
+    cls = needed_class(data, "sort_by")
     found = places_in_order(_ranks(data, field, "sort_by"), descending).argsort(stable=True).numpy()
-    order = Listed(found, given.per(data, len(data)))
-    return _run(data, given, "copy", order, None, cls, detail=f"sort {field!s:.80} {descending}")
+    return _run(data, how, "copy", Listed(found), None, cls, detail=f"sort {field!s:.80} {descending}")
 
 
 def group_rows_by(data: Data, field: Any, **how: Any) -> tuple[Any, tuple[Data, ...]]:
@@ -212,7 +207,7 @@ def group_rows_by(data: Data, field: Any, **how: Any) -> tuple[Any, tuple[Data, 
     for number, rows in enumerate(groups):
         digest = hashlib.sha256(rows.tobytes()).hexdigest()[:16]
         out = os.path.join(text_of(given.out), f"{number:06d}")
-        pieces.append(Piece(out, Listed(rows, given.per(data, len(rows))), f"group {field!s:.80} {digest}"))
+        pieces.append(Piece(out, Listed(rows), f"group {field!s:.80} {digest}"))
     return values, _run_all(data, given, "copy", pieces, None, cls, 0, False)
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from .._flags import count
 from ..core import STORAGE, TensorCollection
-from ..errors import ArgumentError, TensorClassError, WorkerError, add_note, did_you_mean
+from ..errors import ArgumentError, TensorClassError, WorkerError, add_note
 
 Job = Callable[[Any], Any]
 """The function that is called for each task. It is sent to each worker once; tasks are small."""
@@ -300,13 +300,3 @@ def at_least(least: int, **numbers: Any) -> None:
             count(**{name: value})
             if value < least:
                 raise ArgumentError(f"{name} is a number from {least}, got {value!r:.40}")
-
-
-def unknown(engine: Any, names: Iterable[str]) -> ArgumentError:
-    """The error for an invalid engine."""
-    known = list(names)
-    near = did_you_mean(engine, known) if isinstance(engine, str) else ""
-    return ArgumentError(
-        f"engine is one of {', '.join(map(repr, known))}, or an instance with start, submit, result and close; got "
-        f"{engine!r:.80}{near}"
-    )

@@ -87,18 +87,20 @@ def bytes_on(device: torch.device, size: int) -> Tensor:
 
 
 class talking:  # a class like `torch.no_grad`: a generator takes three times as long
-    """A context in which other ranks must answer.
+    """A context in which other ranks must answer. In the end it raises a given problem, which they have been told.
 
     Raises:
         WorkerError: if a rank doesn't answer within the timeout of the group, or has died.
     """
 
-    def __init__(self, group: Any, doing: str) -> None:
-        self._group, self._doing = group, doing
+    def __init__(self, group: Any, doing: str, problem: Exception | None = None) -> None:
+        self._group, self._doing, self._problem = group, doing, problem
 
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is None and self._problem is not None:
+            raise self._problem
         if error is None or not isinstance(error, RuntimeError) or isinstance(error, TensorClassError):
             return
         group = self._group

@@ -13,11 +13,12 @@ from ..io._advice import IntArray
 class Order:
     """The rows of a dataset in parts, in their order. Subclasses have other orders."""
 
-    def __init__(self, count: int, per: int) -> None:
+    per: int
+    """Rows of a part; the last part may be shorter. A map sets it when it begins."""
+
+    def __init__(self, count: int) -> None:
         self.count = count
         """The number of rows."""
-        self.per = per
-        """Rows of a part; the last part may be shorter."""
 
     def rows(self, begin: int, end: int) -> IntArray:
         """The row numbers at positions `begin` to `end` of this order."""
@@ -27,8 +28,8 @@ class Order:
 class Listed(Order):
     """Rows with given numbers, in that order."""
 
-    def __init__(self, numbers: IntArray, per: int) -> None:
-        super().__init__(len(numbers), per)
+    def __init__(self, numbers: IntArray) -> None:
+        super().__init__(len(numbers))
         self.numbers = numbers
 
     def rows(self, begin: int, end: int) -> IntArray:
@@ -44,12 +45,11 @@ class Shuffled(Order):
 
     Args:
         count: how many rows there are.
-        per: rows of a part.
         seed: any whole number.
     """
 
-    def __init__(self, count: int, per: int, seed: int) -> None:
-        super().__init__(count, per)
+    def __init__(self, count: int, seed: int) -> None:
+        super().__init__(count)
         self._half = max(1, -(-max(1, (count - 1).bit_length()) // 2))
         digest = hashlib.sha256(str(seed).encode()).digest()
         self._keys = np.frombuffer(digest, np.uint64)

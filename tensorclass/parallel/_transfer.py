@@ -437,14 +437,9 @@ class Receiving(Transfer):
                 heard.clear()
             heard[peer, message.digest] = pickle.loads(message.text)[0]
         if problem is None and structure is not None and structure.digest != message.digest:
-            here, there, theirs = (
-                f"rank {group.rank()}",
-                f"rank {peer}, which sent it",
-                heard.get((peer, message.digest)),
-            )
-            where = f"{here} has forgotten that of {there}" if theirs is None else difference(
-                structure.rows, theirs, here, there
-            )  # fmt: skip
+            here, there = f"rank {group.rank()}", f"rank {peer}, which sent it"
+            where, theirs = f"{here} has forgotten that of {there}", heard.get((peer, message.digest))
+            where = where if theirs is None else difference(structure.rows, theirs, here, there)
             problem = StructureError(f"recv: the structures differ: {where}; nothing was written")
         if message.ask:
             text = "" if problem is None else f"rank {group.rank()} refused the container: {problem}"

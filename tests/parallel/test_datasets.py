@@ -231,7 +231,7 @@ def test_groups_share_an_engine(data: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 5, 16, 17, 1000, 4097])
 def test_shuffled_order(count: int) -> None:
     """A permutation of every size, the same in any parts; roughly as spread as a random one."""
-    order = Shuffled(count, 10, 3)
+    order = Shuffled(count, 3)
     rows = order.rows(0, count)
     assert sorted(rows.tolist()) == list(range(count))
     parts = [order.rows(begin, min(count, begin + 7)) for begin in range(0, count, 7)]
@@ -449,7 +449,9 @@ def test_who_writes(data: Any, tmp_path: Path) -> None:
 def test_a_source_that_changes(data: Any, tmp_path: Path) -> None:
     """A worker that finds another dataset at the path says so; rows that were added are not read."""
     (tmp_path / "out").mkdir()
-    job = RowJob(data, same, "map", None, str(tmp_path / "out"), Order(ROWS, 20), 20, False, 0, True, False)
+    order = Order(ROWS)
+    order.per = 20
+    job = RowJob(data, same, "map", None, str(tmp_path / "out"), order, 20, False, 0, True, False)
     raw = pickle.dumps(job)
     with TensorClassDataset.create(data.path, Item, resume=True) as writer:
         writer.append(items(3))
