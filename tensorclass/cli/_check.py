@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,14 +50,9 @@ def run(arguments: argparse.Namespace) -> int:
         results = [result for target in arguments.targets for result in _results(target, arguments.values)]
     finally:
         PROBING.leave(token)
-    print(_text(results, arguments.format))
+    as_json = arguments.format == "json"
+    print(json.dumps([one.data() for one in results], indent=2) if as_json else "\n\n".join(map(str, results)))
     return int(any(result.failed for result in results))
-
-
-def _text(results: Sequence[Result], format: str) -> str:
-    if format == "json":
-        return json.dumps([result.data() for result in results], indent=2)
-    return "\n\n".join(map(str, results))
 
 
 def _results(target: str, values: bool) -> Iterator[Result]:

@@ -63,7 +63,7 @@ def _once(arguments: argparse.Namespace) -> int:
         place = _place(source, arguments.out)
         if text is not None:
             found[place] = text
-        elif _is_ours(place):
+        elif _present(place).startswith(MARK):
             print(f"{place}: {source} declares no typed class any more; remove it", file=sys.stderr)
             failed = 1
     for finding in stubs.findings:
@@ -95,10 +95,6 @@ def _present(place: Path) -> str:
     if place.is_symlink() or not place.is_file():
         return ""
     return read_content(place, None).decode("utf-8", "replace").replace(os.linesep, "\n")
-
-
-def _is_ours(place: Path) -> bool:
-    return _present(place).startswith(MARK)
 
 
 def _write(out: Path | None, place: Path, text: str) -> bool:

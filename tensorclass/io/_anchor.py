@@ -15,6 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from math import prod
 from typing import Any
 from urllib.parse import unquote
 
@@ -284,12 +285,8 @@ class _Builder:
             if members != list(range(len(members))) or not members:
                 raise self.wrong(where, f"its members are {members}, one is missing")
             found = [self.node((*where, str(i)), (*key, str(i))) for i in members]
-            return {
-                "kind": "node",
-                "members": found,
-                "dim": about["stack_dim"],
-                "dim_name": about.get("stack_dim_name"),
-            }
+            dim, name = about["stack_dim"], about.get("stack_dim_name")
+            return {"kind": "node", "members": found, "dim": dim, "dim_name": name}
         if "_tensordict" in listed and "shape" not in about:
             return {**self.node((*where, "_tensordict"), key), "cls": self.cls(kind)}
         if not isinstance(about.get("shape"), list):
@@ -475,10 +472,7 @@ def _dtype(text: str) -> torch.dtype:
 def _shape(given: Any) -> list[int]:
     if type(given) is not list or any([type(n) is not int or not 0 <= n < 1 << 63 for n in given]):
         raise ArgumentError(f"{given!r:.80} is not a shape")
-    total = 1
-    for n in given:
-        total *= n
-    if total >= 1 << 60:
+    if prod(given) >= 1 << 60:
         raise ArgumentError(f"{given!r:.80} is too large")
     return given
 

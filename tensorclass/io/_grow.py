@@ -118,7 +118,7 @@ def _added(where: Path, path: Path, value: Tensor, copy: bool, existsok: bool) -
             tensors = put(file, folder, packed, through=True, zeros=zeros, settle=settle)
         except _Changed:
             continue
-        (made,) = wrapped(tensors, packed, settle.path, len(header_of(packed)))
+        (made,) = wrapped(tensors, settle.path, len(header_of(packed)))
         made._key = (*where, *path)
         return made
 
@@ -148,11 +148,8 @@ def _with_entry(
             break
         here, rest = child, rest[1:]
     old = here.entries.get(rest[0])
-    if (
-        old is not None
-        and not isinstance(old, NonePart)
-        and (len(rest) > 1 or not existsok or isinstance(old, NodePart))
-    ):
+    stays = len(rest) > 1 or not existsok or isinstance(old, NodePart)
+    if old is not None and not isinstance(old, NonePart) and stays:
         what = "`memmap_refresh_()` shows it" if len(rest) == 1 else "it has no keys"
         raise StructureError(f"make_memmap: {folder} has an entry `{join_path((*path,))}` already; {what}")
     size = torch.Size(here.size)

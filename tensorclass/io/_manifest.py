@@ -92,7 +92,7 @@ def read_manifest(folder: str) -> Manifest:
         OSError: if the manifest is missing or can't be read. The message names the path.
     """
     path = os.path.join(folder, NAME)
-    return parse_manifest(read_small(path), path)
+    return parse_sealed(read_small(path), path, "manifest", Manifest)
 
 
 def read_small(path: str) -> bytes:
@@ -106,15 +106,6 @@ def read_small(path: str) -> bytes:
         if size > _MANY:
             raise FileFormatError(f"it has at most {_MANY} bytes, this one has {size}", path)
         return read_bytes(fd, size, 0, path)
-
-
-def parse_manifest(raw: bytes, path: str) -> Manifest:
-    """Parse the text of a manifest.
-
-    Raises:
-        FileFormatError: names the path and the fault.
-    """
-    return parse_sealed(raw, path, "manifest", Manifest)
 
 
 def parse_sealed(raw: bytes, path: str, what: str, model: type[P]) -> P:

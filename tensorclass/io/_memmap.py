@@ -122,10 +122,10 @@ def _written(data: Any, packed: Packed, file: str, folder: str, like: bool) -> A
     home = home_of(file, folder)
     if like or home != file or not packed.simple:
         return read(home, (), want, write=None, wrap=True)
-    return over(data, packed, wrapped(tensors, packed, file, len(header_of(packed))))
+    return over(data, packed, wrapped(tensors, file, len(header_of(packed))))
 
 
-def wrapped(tensors: list[Tensor], packed: Packed, file: str, begin: int) -> list[MemoryMappedTensor]:
+def wrapped(tensors: list[Tensor], file: str, begin: int) -> list[MemoryMappedTensor]:
     """The written tensors as mapped tensors; `begin` is the first byte after the header."""
     sized = [tensor.data_ptr() for tensor in tensors if tensor.numel()]
     source = FileMemory(file, "r+", min(sized, default=begin) - begin)
@@ -138,14 +138,12 @@ def _require_same(file: str, packed: Packed) -> None:
     here = {name: (slots[name].code, [*slots[name].shape]) for name in found.tensors}
     classes = [part.model_dump(exclude_unset=True) for part in found.meta.classes]
     same = here == {item.name: (item.code, [*item.shape]) for item in packed.items} and classes == packed.classes
-    if same and found.part.model_copy(update={"locked": False}) == NodePart.model_validate(
-        {**packed.root, "locked": False}
-    ):
-        return
-    raise StructureError(
-        f"{file}: it has another structure than this batch (keys, shapes, dtypes, objects); remove it, or give "
-        "another path"
-    )
+    root = NodePart.model_validate({**packed.root, "locked": False})
+    if not same or found.part.model_copy(update={"locked": False}) != root:
+        raise StructureError(
+            f"{file}: it has another structure than this batch (keys, shapes, dtypes, objects); remove it, or give "
+            "another path"
+        )
 
 
 def _tensor_names(node: dict[str, Any]) -> Iterator[str]:

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -63,16 +62,9 @@ def flock(fd: int, *how: str) -> None:
         fcntl.flock(fd, sum([getattr(fcntl, name) for name in how]))
 
 
-class _Span:
-    """Memory with the array interface of numpy."""
-
-    def __init__(self, address: int, size: int) -> None:
-        self.__array_interface__ = {"data": (address, False), "shape": (size,), "typestr": "|u1", "version": 3}
-
-
 def over_address(address: int, size: int) -> Tensor:
     """Bytes at an address, uint8 `[size]`. The caller keeps alive the bytes that are read."""
-    return torch.from_numpy(np.asarray(_Span(address, size)))
+    return torch.frombuffer(buffer_at(address, size), dtype=torch.uint8)
 
 
 def blank(dtype: torch.dtype, shape: Sequence[int]) -> Tensor:

@@ -214,26 +214,17 @@ class _Packer:
     def _nested(self, value: Tensor, path: Path) -> dict[str, Any]:
         """A nested tensor of torch."""
         self.simple = False
-        grad = {"grad": True} if value.requires_grad else {}
-        value = value.detach()
+        found: dict[str, Any] = {"kind": "nested", **({"grad": True} if value.requires_grad else {})}
+        plain: Any = value.detach()
         if value.layout is torch.jagged:
-            plain: Any = value
-            lengths = plain.lengths()
-            found = {
-                "kind": "nested",
-                "values": self._tensor(plain.values(), (*path, "values")),
-                "offsets": self._add((*path, "offsets"), plain.offsets()),
-                "dim": plain._ragged_idx,
-                **grad,
-            }
-            if lengths is not None:
-                found["lengths"] = self._add((*path, "lengths"), lengths)
-            return found
-        parts = value.unbind()
-        flat = torch.cat([part.reshape(-1) for part in parts]) if parts else blank(value.dtype, [0])
-        shapes = torch.tensor([part.shape for part in parts], dtype=torch.int64, device="cpu")
-        about = {"values": self._tensor(flat, (*path, "values")), "sizes": self._add((*path, "sizes"), shapes)}
-        return {"kind": "nested", **about, **grad}
+            values, others = plain.values(), {"offsets": plain.offsets(), "lengths": plain.lengths()}
+            found["dim"] = plain._ragged_idx
+        else:
+            parts = plain.unbind()
+            values = torch.cat([part.reshape(-1) for part in parts]) if parts else blank(value.dtype, [0])
+            others = {"sizes": torch.tensor([part.shape for part in parts], dtype=torch.int64, device="cpu")}
+        found["values"] = self._tensor(values, (*path, "values"))
+        return found | {name: self._add((*path, name), part) for name, part in others.items() if part is not None}
 
     # ---- Python objects ------------------------------------------------------------------------------------------
 
@@ -286,14 +277,10 @@ class _Packer:
     def _coded_table(self, table: list[Any], path: Path, spec: FieldSpec | None) -> tuple[str, list[bytes]]:
         if all([type(value) is str for value in table]):
             return "text", [value.encode("utf-8", "surrogatepass") for value in table]
-        codings, forms = [], []
-        for value in table:
-            coding, form = self._coded(value, path, spec)
-            codings.append(coding)
-            forms.append(form)
-        kinds = set(codings)
-        if kinds == {"json"} or kinds == {"declared"}:
-            return codings[0], [to_text(form).encode() for form in forms]
+        rows = [self._coded(value, path, spec) for value in table]
+        kinds = {coding for coding, _ in rows}
+        if kinds in ({"json"}, {"declared"}):
+            return kinds.pop(), [to_text(form).encode() for _, form in rows]
         if "pickle" in kinds:
             return "pickle", [pickle.dumps(value, protocol=4) for value in table]
         whole = [_declared_form(spec, value) for value in table]  # type: ignore[arg-type]  # "declared" needs one

@@ -63,7 +63,7 @@ def read_head(fd: int, size: int, path: str) -> Head:
         _check_names(header, meta, path)
         return Head(path, fd, size, header, meta, False)
     if text is None:
-        return Head(path, fd, size, header, _foreign(header, path), False)
+        return Head(path, fd, size, header, _foreign(header), False)
     meta = _format.read(text, path)
     _check_names(header, meta, path)
     if not _format.is_sealed(raw, meta.header_crc32):
@@ -102,7 +102,7 @@ def _check_names(header: Header, meta: Metadata, path: str) -> None:
         raise FileFormatError("its checksums are not those of its tensors", path, 8)
 
 
-def _foreign(header: Header, path: str) -> Metadata:
+def _foreign(header: Header) -> Metadata:
     """Metadata for a file without ours: dotted names nest."""
     root = NodePart()
     for name, key in nested_paths(header.tensors).items():

@@ -171,7 +171,8 @@ class Remote:
             if not missing:
                 return
             cuts = [k for k in range(1, len(missing)) if missing[k] != missing[k - 1] + 1]
-            runs = [run for part in np.split(np.array(missing), cuts) for run in _split(part)]
+            parts = np.split(np.array(missing), cuts)
+            runs = [part[k : k + _RUN] for part in parts for k in range(0, len(part), _RUN)]
             for run, data in zip(runs, self._fetched(runs), strict=True):
                 self._keep(run, data)
         if check and self._look() != self.version:
@@ -224,10 +225,6 @@ class Remote:
 
         _retried(self.url, f"reading {sum(end - begin for begin, end in spans)} bytes at {spans[0][0]}", fetch)
         return [found[i] for i in range(len(spans))]
-
-
-def _split(run: Any) -> list[Any]:
-    return [run[k : k + _RUN] for k in range(0, len(run), _RUN)]
 
 
 def _opened(path: str) -> int:

@@ -203,17 +203,12 @@ class Unpacker:
 
     def _stack(self, node: NodePart, key: Path, members: list[NodePart]) -> Any:
         built = [self._node(member, (*key, str(i)), None, torch.Size([])) for i, member in enumerate(members)]
-        empty = None if node.empty is None else self._node(node.empty, key, UNTYPED, torch.Size([]))
+        empty: Any = None if node.empty is None else self._node(node.empty, key, UNTYPED, torch.Size([]))
         if not built and empty is None:
             raise self.wrong(key, "a stack has members, or says what they are like")
+        like = {} if built else {"batch_size": empty._batch_size, "device": empty._device, "names": empty._names}
         try:
-            if built:
-                return LazyStackedTensorDict(*built, stack_dim=node.dim, stack_dim_name=node.dim_name)
-            like: Any = empty
-            size, device, names = like._batch_size, like._device, like._names
-            return LazyStackedTensorDict(
-                stack_dim=node.dim, batch_size=size, device=device, names=names, stack_dim_name=node.dim_name
-            )
+            return LazyStackedTensorDict(*built, stack_dim=node.dim, stack_dim_name=node.dim_name, **like)
         except (ValueError, TypeError, IndexError, RuntimeError) as error:
             raise self.wrong(key, f"its members make no stack: {error!s:.200}") from None
 

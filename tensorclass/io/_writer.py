@@ -84,7 +84,7 @@ class DatasetWriter(Generic[T]):
         self._locks = self._take_locks()
         try:
             self._manifest = self._start(resume)
-            self._sweep()
+            sweep(self.path, self._manifest, writer_id)
             self._bar = progress(pbar, None, f"writing {os.path.basename(self.path)}")
             self._count = self._bar.__enter__()
         except BaseException:  # also on an interrupt, so that others may write
@@ -146,10 +146,6 @@ class DatasetWriter(Generic[T]):
         """The shards of this writer; a writer without an id continues all of them."""
         mine = self._writer_id
         return [shard for shard in manifest.shards if mine is None or shard.writer == mine]
-
-    def _sweep(self) -> None:
-        """Remove uncommitted shards of writers with this id."""
-        sweep(self.path, self._manifest, self._writer_id)
 
     # ---- rows --------------------------------------------------------------------------------------------------------
 

@@ -126,8 +126,7 @@ class _ArrowWriter(NamedTuple):
         return array, about
 
     def _objects(self, value: NonTensorStack[Any], spec: FieldSpec | None, path: str) -> tuple[Any, dict[str, Any]]:
-        pa, native = self.pa, native_type(spec, value)
-        types = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+        pa, native, types = self.pa, native_type(spec, value), self._types()
         table, about = list(value._table), {}
         if native is None and (spec is not None and spec.kind in ("value", "per_element")):
             table, about = [None if v is None else json.dumps(as_json(spec, v)) for v in table], {"json": True}
@@ -148,8 +147,11 @@ class _ArrowWriter(NamedTuple):
                 empty, _ = self._tensor(torch.empty(0, *dims, dtype=spec.dtype.exact), spec.name, self.extension)
                 return empty.type
         native: Any = None if spec is None else native_type(spec, NonTensorStack())
-        types = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
-        return types.get(native, pa.null())
+        return self._types().get(native, pa.null())
+
+    def _types(self) -> dict[Any, Any]:
+        pa = self.pa
+        return {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 
 
 # ---- in ----------------------------------------------------------------------------------------------------------

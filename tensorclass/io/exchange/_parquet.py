@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import groupby
 from typing import Any
 
@@ -89,14 +89,10 @@ def write_parquet(
 ) -> None:
     """Write a sequence of batches; see `to_parquet`."""
     parquet, writer = arrow("pyarrow.parquet"), None
-    with writing(path) as file:
-        try:
-            for table in tables(batches, "to_parquet", separator=separator):
-                writer = parquet.ParquetWriter(file, table.schema, **options) if writer is None else writer
-                writer.write_table(table, row_group_size)
-        finally:
-            if writer is not None:
-                writer.close()
+    with writing(path) as file, ExitStack() as stack:
+        for table in tables(batches, "to_parquet", separator=separator):
+            writer = writer or stack.enter_context(parquet.ParquetWriter(file, table.schema, **options))
+            writer.write_table(table, row_group_size)
 
 
 def read_ipc(path: StrPath, cls: Any, rows: int | None, **options: Unpack[Options]) -> Iterator[Any]:
@@ -115,9 +111,7 @@ def write_ipc(batches: Batches, path: StrPath, stream: bool = False) -> None:
     """Write batches as an Arrow file; or as a stream without extension types, which `datasets` can map."""
     ipc, writer = arrow("pyarrow.ipc"), None
     make = ipc.new_stream if stream else ipc.new_file
-    with writing(path) as file:
+    with writing(path) as file, ExitStack() as stack:
         for table in tables(batches, "to_arrow", not stream):
-            writer = make(file, table.schema) if writer is None else writer
+            writer = writer or stack.enter_context(make(file, table.schema))
             writer.write_table(table)
-        if writer is not None:
-            writer.close()

@@ -160,13 +160,12 @@ def to_module(
     swaps = getattr(module, "__dict__", {}).get(KEY)
     if swaps is None or swaps.owner() is not module:
         swaps = swaps_of(module)
-    if inplace or use_state_dict:
-        if inplace and use_state_dict:
-            raise StructureError("to_module: `inplace` and `use_state_dict` exclude each other")
-        if inplace:
-            found = copy_values(swaps, module, params, non_blocking)
-        else:
-            found = load_state(swaps, module, flattened(params))
+    if inplace and use_state_dict:
+        raise StructureError("to_module: `inplace` and `use_state_dict` exclude each other")
+    if inplace:
+        found = copy_values(swaps, module, params, non_blocking)
+    elif use_state_dict:
+        found = load_state(swaps, module, flattened(params))
     else:
         found = swap(swaps, module, params, preserve)
     if swap_dest is not None:

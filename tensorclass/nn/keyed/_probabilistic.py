@@ -208,7 +208,8 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         """
         dist = self.get_dist(tensordict) if dist is None else dist
         if not isinstance(dist, CompositeDistribution):
-            return dist.log_prob(_only([tensordict[key] for key in self._samples]))
+            values = [tensordict[key] for key in self._samples]
+            return dist.log_prob(values[0] if len(values) == 1 else tuple(values))
         self._same_flag()
         if not self._aggregate:
             return dist.log_prob(tensordict)
@@ -325,7 +326,3 @@ def _refuse_overlap(samples: Keys, scores: Keys) -> None:
             n = min(len(score), len(sample))
             if score[:n] == sample[:n] and sample != (DROPPED,):
                 raise ModuleError(f"the log-probability key {score} would overwrite the sample {sample}; name another")
-
-
-def _only(values: list[Any]) -> Any:
-    return values[0] if len(values) == 1 else tuple(values)

@@ -25,26 +25,6 @@ class Link(NamedTuple):
     slot: Slot | None
 
 
-class Graph(NamedTuple):
-    """The nodes of a pipeline by title, and the links between them."""
-
-    titles: tuple[str, ...]
-    links: tuple[Link, ...]
-
-
-def graph_of(stages: Sequence[Stage], kinds: Sequence[str], input: type, output: type) -> Graph:
-    """The graph of a pipeline.
-
-    Args:
-        stages: The modules in order.
-        kinds: The kind of each module, for its node.
-        input: The class that the pipeline takes.
-        output: The class that it returns.
-    """
-    titles = [f"{i} {_title(s.name, kind)}" for i, (s, kind) in enumerate(zip(stages, kinds, strict=True))]
-    return Graph((input.__name__, *titles, output.__name__), tuple(_links(stages, input, output)))
-
-
 def _title(name: str, kind: str) -> str:
     return name if name.rpartition(".")[2].startswith(kind) else f"{name}: {kind}"
 
@@ -68,33 +48,48 @@ def _source(path: Path, writers: dict[Path, int]) -> int:
     return next(found, 0)
 
 
-def draw(graph: Graph, stages: Sequence[Stage], explanation: Explanation, format: Format) -> str:
+def draw(
+    stages: Sequence[Stage], kinds: Sequence[str], input: type, output: type, explanation: Explanation, format: Format
+) -> str:
     """The text of a drawing.
+
+    Args:
+        stages: The modules in order.
+        kinds: The kind of each module, for its node.
+        input: The class that the pipeline takes.
+        output: The class that it returns.
+        explanation: What a page shows below the drawing.
+        format: "mermaid", "svg" or "html".
 
     Raises:
         ModuleError: for an unknown format.
     """
-    if format == "mermaid":
-        return mermaid(graph)
-    if format not in ("svg", "html"):
+    if format not in ("mermaid", "svg", "html"):
         raise ModuleError(f"format={format!r}: a pipeline is drawn as 'mermaid', 'svg' or 'html'")
+    titles = [f"{i} {_title(s.name, kind)}" for i, (s, kind) in enumerate(zip(stages, kinds, strict=True))]
+    titles, links = [input.__name__, *titles, output.__name__], _links(stages, input, output)
+    if format == "mermaid":
+        return mermaid(titles, links)
     declared = {(node, ".".join(s.path)): str(s.spec) for node, stage in enumerate(stages, 1) for s in stage.written}
-    declared |= {(0, link.field): str(link.slot.spec) for link in graph.links if link.source == 0 and link.slot}
-    drawing = picture(graph.titles, [(link.source, link.target, link.field) for link in graph.links], declared)
-    return drawing if format == "svg" else page(f"{graph.titles[0]} → {graph.titles[-1]}", drawing, str(explanation))
+    declared |= {(0, link.field): str(link.slot.spec) for link in links if link.source == 0 and link.slot}
+    drawing = picture(titles, [(link.source, link.target, link.field) for link in links], declared)
+    if format == "svg":
+        return drawing
+    title = escape(f"{titles[0]} → {titles[-1]}")
+    return PAGE.format(title=title, drawing=drawing, table=escape(str(explanation)))
 
 
 # ---- Mermaid -----------------------------------------------------------------------------------------------------
 
 
-def mermaid(graph: Graph) -> str:
+def mermaid(titles: Sequence[str], links: Sequence[Link]) -> str:
     """The flowchart as Mermaid text."""
-    names = ["input", *(f"m{i}" for i in range(len(graph.titles) - 2)), "output"]
-    rows = [f'    {name}["{_text(title)}"]' for name, title in zip(names, graph.titles, strict=True)]
+    names = ["input", *(f"m{i}" for i in range(len(titles) - 2)), "output"]
+    rows = [f'    {name}["{_text(title)}"]' for name, title in zip(names, titles, strict=True)]
     for end in (0, -1):
-        rows[end] = f'    {names[end]}(["{_text(graph.titles[end])}"])'
-    passed = [link.field for link in graph.links if (link.source, link.target) == (0, len(names) - 1)]
-    for link in graph.links:
+        rows[end] = f'    {names[end]}(["{_text(titles[end])}"])'
+    passed = [link.field for link in links if (link.source, link.target) == (0, len(names) - 1)]
+    for link in links:
         if link.field in passed and link.source == 0 and link.slot is None:
             continue
         label = link.field if link.slot is None else f"{link.field}: {link.slot.spec}"
@@ -145,11 +140,6 @@ class Box(NamedTuple):
     width: float
     height: float
     chips: dict[str, tuple[float, float]]
-
-
-def page(title: str, drawing: str, table: str) -> str:
-    """A self-contained HTML page with a drawing and a table."""
-    return PAGE.format(title=escape(title), drawing=drawing, table=escape(table))
 
 
 def picture(titles: Sequence[str], edges: Sequence[Edge], declared: Mapping[Port, str]) -> str:

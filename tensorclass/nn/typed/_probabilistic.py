@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from ..._flags import flags
-from ...core import TensorCollection
 from ...errors import BuildError
+from ...store import is_tensor_collection
 from ..check._declared import Report, check
 from ..check._first import FirstCall
 from ..distributions import CompositeDistribution, Delta
@@ -69,16 +69,14 @@ class Sampler(nn.Module):
         return parts[0] if len(parts) == 1 else parts
 
     def _parts(self, dist: Any, value: Any) -> tuple[Any, ...]:
-        if isinstance(dist, CompositeDistribution) and isinstance(value, TensorCollection):
-            held: Any = value
-            return tuple(held[key] for key in dist)
+        if isinstance(dist, CompositeDistribution) and is_tensor_collection(value):
+            return tuple(value[key] for key in dist)
         return value if isinstance(value, tuple) else (value,)
 
     def _score_parts(self, dist: Any, score: Any) -> tuple[Any, ...]:
-        if not isinstance(score, TensorCollection):
+        if not is_tensor_collection(score):
             return (score,)
-        held: Any = score
-        parts = list(held.values(True, True))
+        parts = list(score.values(True, True))
         return tuple(parts) if self.scores == len(parts) > 1 else (total(parts, dist.batch_shape),)
 
     def log_prob(self, dist: Any, values: Sequence[Any]) -> Tensor:

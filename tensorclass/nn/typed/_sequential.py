@@ -28,7 +28,7 @@ from ..parts._stage import Batch, Stage, TensorClassModule, as_module, check_nam
 from ..probe._prober import influences, probe, relearn
 from ._calls import Probing, as_class, as_probing, fitted, frame_of, name_numbers, refusal
 from ._class_module import TensorClassModuleBase
-from ._drawing import Format, draw, graph_of
+from ._drawing import Format, draw
 from ._explain import Explanation, explain
 from ._forward import Program, fillable, generate
 from ._over_fields import over_fields
@@ -513,8 +513,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
                 "svg" returns a picture, "html" a self-contained page with the picture and the table of `explain()`.
         """
         kinds = [default_name(target) for target in self._targets()]
-        graph = graph_of(self._stages, kinds, self.input_class, self.output_class)
-        return draw(graph, self._stages, self.explain(), format)
+        return draw(self._stages, kinds, self.input_class, self.output_class, self.explain(), format)
 
     def _repr_html_(self) -> str:
         return f"<div style='overflow:auto'>{self.graph('svg')}</div>"

@@ -79,12 +79,12 @@ class LazyBase(TensorDictBase):
         """A stack like this one around other members."""
         return self._new(members, self.stack_dim, self._dim_name, self._template)
 
-    def _restack(self, members: Sequence[Any], dim: int, dim_name: str | None = None) -> Any:
+    def _restack(self, members: Sequence[Any], dim: int) -> Any:
         """A lazy stack of containers; for instances of one typed class, an instance of it over a lazy stack."""
         cls = type(members[0])
         if cls._layered and all([type(member) is cls for member in members]):
-            return cls._wrap(self._of([member._store for member in members], dim, dim_name)._joined_by(cls))
-        return self._of(members, dim, dim_name)
+            return cls._wrap(self._of([member._store for member in members], dim)._joined_by(cls))
+        return self._of(members, dim)
 
     def _joined_by(self, cls: type[Any]) -> Self:
         self._joiner = cls

@@ -56,23 +56,18 @@ def lazy_stack(
     >>> stack.batch_size, stack[1]["a"].shape
     (torch.Size([2, -1]), torch.Size([4]))
     """
-    members = list(input)
+    members, forms = list(input), (as_list, as_padded_tensor, as_nested_tensor)
     if not members:
         raise StructureError("lazy_stack takes at least one container, got an empty sequence")
     if all([isinstance(member, Tensor) for member in members]):
-        return _tensors(
-            members, dim, (as_list, as_padded_tensor, as_nested_tensor), padding_side, layout, padding_value
-        )
-    if as_list or as_padded_tensor or as_nested_tensor:
+        return _tensors(members, dim, forms, padding_side, layout, padding_value)
+    if any(forms):
         raise ArgumentError(
             "lazy_stack: as_list, as_padded_tensor and as_nested_tensor are for tensors; give them to `get`"
         )
-    result = _stack_of(
-        members if device is None else [m.to(device) for m in members], dim, stack_dim_name, strict_shape
-    )
-    if out is None:
-        return result
-    return MappingOps.update(out, result, inplace=True)
+    members = members if device is None else [member.to(device) for member in members]
+    result = _stack_of(members, dim, stack_dim_name, strict_shape)
+    return result if out is None else MappingOps.update(out, result, inplace=True)
 
 
 def _stack_of(members: list[Any], dim: int, name: str | None, strict_shape: bool) -> Any:
@@ -171,8 +166,7 @@ def value_as(
     if store._stacked:
         values, dim = store._each_value(path[-1:], not form[2]), store.stack_dim
     else:
-        entry = holder._entry(path[-1])
-        values, dim = list(entry), 0
+        values, dim = list(holder._entry(path[-1])), 0
     if form[0]:
         return values
     return as_padded(values, dim, side, value, key) if form[1] else as_nested(values, layout, key)

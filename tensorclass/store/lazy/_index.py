@@ -230,7 +230,7 @@ class LazyIndex(LazyWrites):
         if member._stacked:
             plan: list[Copy] = member._plan(source, prefix, rest or (...,), None, wanted)
             return plan
-        if all([part == _ALL for part in rest if not isinstance(part, Tensor)]) and not _has_tensor(rest):
+        if _is_whole(rest):
             return list(member._plan(source, prefix, None, None, wanted))
         size = indexed(member._batch_size, rest)
         return [(AtMember(member, rest), member._plan(source, prefix, rest, size, wanted), prefix)]  # type: ignore[list-item]  # commits as a node does
@@ -285,10 +285,6 @@ def _forward(part: slice) -> slice:
 
 def _is_whole(rest: tuple[Any, ...]) -> bool:
     return all([type(part) is slice and part == _ALL for part in rest])
-
-
-def _has_tensor(parts: tuple[Any, ...]) -> bool:
-    return any([isinstance(part, Tensor) for part in parts])
 
 
 def _kept(parts: Sequence[Any]) -> int:

@@ -61,7 +61,7 @@ class LazyShapes(LazyIndex):
             return tuple(self._members)
         rows = [JoinOps.unbind(m, self._inner(at)) for m in self._members or [self._template]]
         rows = [
-            tuple([_own(part) for part in row]) if m._stacked else row
+            tuple([part._twin() for part in row]) if m._stacked else row
             for m, row in zip(self._members or [self._template], rows, strict=True)
         ]
         return self._transposed("unbind", rows, at)
@@ -254,7 +254,7 @@ class LazyShapes(LazyIndex):
         """Reshape the dims before the first dim in which members differ."""
         found = [self._index(row) for row in product(*map(range, size))]
         new = infer_shape(shape, len(found), op=op)
-        found = self._apart([_own(part) for part in found], op)
+        found = self._apart([part._twin() for part in found], op)
         return self._nest(found, new, 0) if new else found[0]
 
     def _dense_or_none(self) -> Any:
@@ -364,17 +364,12 @@ class LazyShapes(LazyIndex):
         return TensorDict(batch_size=size, device=where, names=None if names is UNSET else names)
 
 
-def _own(part: Any) -> Any:
-    """An element of a stack as a new container, even if it is a member."""
-    return part._twin()
-
-
 def elements(stack: Any) -> list[Any]:
     """Every element as a container without batch dims, in order; views of the members."""
     found: list[Any] = []
     for part in stack.unbind(0):
         size = part._batch_size
-        found += [_own(part)] if not size else elements(part) if part._stacked else _elements_of(part)
+        found += [part._twin()] if not size else elements(part) if part._stacked else _elements_of(part)
     return found
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from ..._flags import flags
-from ...core import STORAGE, Key, TensorCollection, store_of, unravel_key_to_tuple
+from ...core import STORAGE, Key, TensorCollection, join_path, store_of, unravel_key_to_tuple
 from ...core._base import Names
 from ...core._device import Device
 from ...core._exported import dumped, restored
@@ -186,7 +186,7 @@ class LazyStackedTensorDict(LazyShapes):
                 values.append(default)
             else:
                 values.append(member._read(path))
-        return as_nested(values, torch.strided if layout is None else layout, _shown(key))
+        return as_nested(values, torch.strided if layout is None else layout, join_path(path))
 
     def get_item_shape(self, key: Key) -> torch.Size:
         """The shape of an entry, with -1 where members differ; nothing is stacked.
@@ -364,10 +364,6 @@ class LazyStackedTensorDict(LazyShapes):
             return join(row, dim)
         typed: Any = join([cls._wrap(member) for member in row], dim)
         return typed._store
-
-
-def _shown(key: Key) -> str:
-    return ".".join(unravel_key_to_tuple(key))
 
 
 # ---- pytree ----------------------------------------------------------------------------------------------------------

@@ -423,11 +423,6 @@ def _along(value: Tensor, dims: int, size: torch.Size, axis: int, path: Path) ->
 def _copied(source: Any) -> Any:
     if isinstance(source, TensorCollection):
         return MappingOps.clone(source)  # type: ignore[type-var]  # containers have these operations
-    return {
-        key: _copied(value)
-        if isinstance(value, (Mapping, TensorCollection))
-        else value.clone()
-        if isinstance(value, Tensor)
-        else value
-        for key, value in source.items()
-    }
+    if isinstance(source, Mapping):
+        return {key: _copied(value) for key, value in source.items()}
+    return source.clone() if isinstance(source, Tensor) else source
