@@ -97,11 +97,20 @@ class Bindings:
         if not hints:
             return []
         self.sizes, self.variadics, self.origin, self._waiting = before
-        order = permutation(dims, tuple(shape), self.sizes)
+        order = self._permutation(dims, tuple(shape))
         if order is not None:
             full = (*range(batch_dims), *(batch_dims + i for i in order))
             hints.append(f"it looks like the dims are permuted: `.permute{full}` would fit")
         return [Problem(path, declared, given, "\n".join(hints))]
+
+    def _permutation(self, dims: Dims, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+        """The order of dims, for `Tensor.permute`, in which a shape would fit; None if there is none."""
+        trial = Bindings()
+        for order in permutations(range(len(shape))) if dims.rank is not None and 2 <= len(shape) <= 6 else ():
+            trial.sizes, trial.origin = self.sizes.copy(), self.origin.copy()
+            if not trial._bind_tokens("", dims, tuple(shape[i] for i in order), "", ""):
+                return order
+        return None
 
     def finish(self) -> list[Problem]:
         """Check the sizes that waited for other fields. Sizes that are still unknown pass."""
@@ -243,16 +252,3 @@ def align(dims: Dims, rank: int) -> list[tuple[Dim | AnyDim | Variadic, int, int
         found.append((token, start, stop))
         start = stop
     return found
-
-
-def permutation(dims: Dims, shape: tuple[int, ...], sizes: dict[str, int]) -> tuple[int, ...] | None:
-    """The order of dims, for `Tensor.permute`, in which a shape would fit; None if there is none."""
-    if dims.rank != len(shape) or not 2 <= len(shape) <= 6 or _fits(dims, shape, sizes):
-        return None
-    orders = permutations(range(len(shape)))
-    return next((order for order in orders if _fits(dims, tuple(shape[i] for i in order), sizes)), None)
-
-
-def _fits(dims: Dims, shape: tuple[int, ...], sizes: dict[str, int]) -> bool:
-    known = [token.size.substitute(sizes).constant if isinstance(token, Dim) else None for token in dims.tokens]
-    return all(size is None or size == given for size, given in zip(known, shape, strict=True))

@@ -161,7 +161,7 @@ class Checker:
             return self._batch(spec, value.shape, batch, describe_tensor(value))
         event = value.ndim - count
         if event < dims.min_rank or (dims.rank is not None and event > dims.rank):
-            self.add(spec, describe_tensor(value), self._rank_hint(spec.spec, value, batch))
+            self.add(spec, describe_tensor(value), self._rank_hint(spec, spec.spec, value, batch))
             return False
         if not self._batch(spec, value.shape, batch, describe_tensor(value)):
             return False
@@ -180,14 +180,15 @@ class Checker:
         self.add(spec, given, hint)
         return False
 
-    def _rank_hint(self, spec: TensorSpec, value: Tensor, batch: torch.Size) -> str:
-        assert spec.dims is not None  # a rank is declared
-        count = f"{len(batch) + spec.dims.min_rank}" + (" or more" if spec.dims.rank is None else "")
-        event = f'the event dims are "{spec.dims}"' if len(spec.dims) else "every element is a scalar"
-        text = (
-            f"the batch size is {list(batch)}{self.source} and {event}: {count} dims are expected, {value.ndim} given"
-        )
-        mend = _mend_rank(spec, value, batch)
+    def _rank_hint(self, spec: FieldSpec, declared: TensorSpec, value: Tensor, batch: torch.Size) -> str:
+        dims = declared.dims
+        assert dims is not None  # a rank is declared
+        count = f"{len(batch) + dims.min_rank}" + (" or more" if dims.rank is None else "")
+        event = f'the event dims are "{dims}"' if len(dims) else "every element is a scalar"
+        size = f"the batch size is {list(batch)}{self.source}"
+        size = "a shared tensor has no batch dims" if spec.kind == "shared" else size
+        text = f"{size} and {event}: {count} dims are expected, {value.ndim} given"
+        mend = _mend_rank(declared, value, batch)
         return f"{text}\n{mend}" if mend else text
 
     def _values(self, spec: FieldSpec, value: Tensor, start: int, path: str = "") -> None:
