@@ -25,7 +25,7 @@ class DimMap:
 
     def _learn(self, parent: Dims, child: Dims) -> None:
         for token, own in pair(parent, child) or ():
-            if isinstance(token, Variadic) and token.name:
+            if isinstance(token, Variadic) and token.name and not {AnyDim(), Variadic()} & {*own}:
                 self.variadics.setdefault(token.name, own)
             elif isinstance(token, Dim) and isinstance(own[0], Dim) and token.size == Polynomial.of(token.text):
                 self.sizes.setdefault(token.text, own[0].size)

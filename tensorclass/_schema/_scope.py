@@ -60,12 +60,7 @@ class Scope:
     def _names(self, globalns: Mapping[str, Any], frames: Mapping[str, Any]) -> MutableMapping[str, Any]:
         # The class body comes last: a default that is named like a type must not hide it.
         own = {self.cls.__name__: self.cls}
-        layers = (own, self.locals, frames, globalns, vars(builtins), vars(self.cls))
-        return ChainMap(*(dict(layer) if layer is not globalns else _readable(layer) for layer in layers))
-
-
-def _readable(layer: Mapping[str, Any]) -> MutableMapping[str, Any]:
-    return layer if isinstance(layer, dict) else dict(layer)
+        return ChainMap(*map(dict, (own, self.locals, frames, globalns, vars(builtins), vars(self.cls))))
 
 
 def is_open(annotation: Any) -> bool:

@@ -189,7 +189,7 @@ def non_tensor_problems(schema: Schema) -> list[Problem]:
 
 def _note_unknown(checker: Checker, schema: Schema, given: Mapping[str, object]) -> None:
     unknown = [name for name in given if name not in schema.fields]
-    fields = bounded(", ".join(schema.names), 600) if unknown else ""
+    fields = bounded(", ".join(schema.names), 600)
     for number, name in enumerate(unknown):
         hint = f"its fields are {fields}{did_you_mean(name, schema.names) if number < 20 else ''}"
         if name in schema.renamed:

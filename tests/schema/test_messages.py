@@ -30,6 +30,12 @@ class Parent(abc.ABC):
     def run(self) -> None: ...
 
 
+class HasY(Protocol):
+    """An interface that a typed class implements."""
+
+    y: Any
+
+
 class Point(TensorClass):
     """A nested class."""
 
@@ -395,6 +401,7 @@ CASES: list[tuple[Any, Any, Any, dict[str, Any], list[str]]] = [
     (Point, {"y": "a"}, [2], {"autocast": True}, ["x.y: str 'a': pass a tensor, or declare `str` for a Python value"]),
     (Point, {"y": z(3)}, [2], {"autocast": True}, ["x.y: float32 [3]: the batch size is [2], here [3]"]),
     (Runs, 3, [2], {}, ["x: int 3: pass a Runs; this one has no run"]),
+    (HasY, Point(y=z(3)), [2], {}, ["x: Point of batch size [3]: the batch size is [2], here [3]"]),
     (Parent, 3, [2], {}, ["x: int 3: pass a Parent; this one has no parent Parent"]),
 ]
 

@@ -22,7 +22,7 @@ from tensorclass.typing import Float64, Int64
 # ---- dims --------------------------------------------------------------------------------------------------------
 
 WORDS = ("0", "1", "2", "a", "b", "a+1", "2*b", "a*b", "a//2", "2//b", "_", "...", "*r")
-SHAPES = [shape for rank in range(4) for shape in itertools.product(range(3), repeat=rank)]
+SHAPES = [shape for rank in range(4) for shape in itertools.product(range(4), repeat=rank)]
 
 
 def value_of(word: str, sizes: dict[str, int]) -> int | None:
@@ -103,18 +103,21 @@ def test_a_permutation_that_is_proposed_fits(words, shape, sizes):
         assert "permuted" not in found[0].hint
 
 
-@given(st.lists(st.tuples(DIMS, DIMS), min_size=1, max_size=2))
-def test_narrower_dims_accept_fewer_shapes(pairs):
-    """Shapes that fit all fields of a child fit those of its parent, if each of its dims is within the parent's."""
-    parsed = [(parse_dims(" ".join(parent)), parse_dims(" ".join(child))) for parent, child in pairs]
-    table = DimMap(parsed)
-    if not all(dims_within(child, parent, table) for parent, child in parsed):
-        return
-    for sizes in itertools.product(range(3), repeat=2):
-        known = {**dict(zip("ab", sizes, strict=True)), "*r": (1,)}
-        shapes = [[s for s in SHAPES if fits(child, s, known)][:6] for _, child in pairs]
-        for chosen in itertools.product(*shapes):
-            assert bound([(parent, shape) for (parent, _), shape in zip(pairs, chosen, strict=True)])[1] == []
+FEW = ("2", "a", "b", "a+1", "_", "...", "*r")
+SMALL = [words for n in range(3) for words in itertools.product(FEW, repeat=n) if sum(map("...*r".count, words)) < 2]
+
+
+def test_narrower_dims_accept_fewer_shapes():
+    """Dims are within others if all their shapes fit those, and say the size of each name; for every two dims."""
+    sizes = [{"a": a, "b": b, "*r": r} for a, b, r in itertools.product((0, 2), (1, 3), ((1,), (2, 1)))]
+    dims = {words: parse_dims(" ".join(words)) for words in SMALL}
+    shapes = {words: [[s for s in SHAPES if fits(words, s, known)] for known in sizes] for words in SMALL}
+    for parent, child in itertools.product(SMALL, repeat=2):
+        fit = all(bound([(parent, shape) for shape in alike])[1] == [] for alike in shapes[child])
+        found = dims_within(dims[child], dims[parent], DimMap([(dims[parent], dims[child])]))
+        # Only the same expression is within one, and a part of `...` is within nothing else.
+        open_ = ("a+1" in parent and "a" not in parent) or bool({"...", "*r"} & {*child})
+        assert found == fit or (open_ and not found), (parent, child)
 
 
 # ---- constraints -------------------------------------------------------------------------------------------------

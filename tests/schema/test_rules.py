@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import InitVar
 from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -11,7 +12,7 @@ from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen, MultipleOf
 from torch import Tensor
 
 from tensorclass import Ragged, RaggedTensor, TensorClass, TensorDict, field, schema
-from tensorclass._schema import infer_batch_size, parse_dims
+from tensorclass._schema import build_schema, infer_batch_size, parse_dims
 from tensorclass._schema._annotations import missing_members
 from tensorclass._schema._check import describe
 from tensorclass._schema._constraints import broken
@@ -182,9 +183,12 @@ def test_inherited_dims_of_any_number():
     assert [str(spec.dims) for spec in schema(Flat)] == ["h w 3", "h w", "3 h w"]
 
     class Other(Parent):
-        image: Float32[Tensor, "... 3"]
+        image: Float32[Tensor, "*any 3"]
 
-    assert [str(spec.dims) for spec in schema(Other)] == ["... 3", "...", "3 ..."]
+    assert [str(spec.dims) for spec in schema(Other)] == ["*any 3", "*any", "3 *any"]
+    for text in ("... 3", "_ 3", "h _ 3"):  # an instance could have other sizes in each field
+        with pytest.raises(SchemaError, match="is not within"):
+            type("Loose", (Parent,), {"__annotations__": {"image": Float32[Tensor, text]}})
     for text in ("h w", "h w c"):
         cls = {"__annotations__": {"image": Float32[Tensor, "h w 3"], "mask": Float32[Tensor, text]}}
         if text == "h w":
@@ -382,3 +386,58 @@ def test_ragged_fields_of_any_shape():
     packed = RaggedTensor([torch.ones(1), torch.ones(2)])
     with pytest.raises(SchemaError, match="`t` is 2 in element"):
         Words(free=rows, words=RaggedTensor([torch.ones(2), torch.ones(1)]), marks=packed)
+
+
+# ---- declarations ------------------------------------------------------------------------------------------------
+
+
+def test_strings_inside_init_vars():
+    """The type of an `InitVar` is evaluated as any other, also when it is a string or defined later."""
+    own = type("Some", (), {"__annotations__": {"x": InitVar["int"], "y": InitVar["list[Undefined]"]}})
+    declared = build_schema(own).declared
+    assert (declared["x"].kind, declared["x"].annotation) == ("init_var", int)
+    assert declared["y"].kind == "pending"
+
+
+class Pair(TensorClass, Generic[T]):
+    one: T
+    two: T | None = None
+
+
+class Pairs(TensorClass, Generic[T]):
+    pair: Pair[T]
+    other: Pair[T] | None = None
+
+
+def test_arguments_reach_nested_classes():
+    """The arguments of a class reach the generic classes that it holds."""
+    own = schema(Pairs[Lengths])
+    assert [spec.nested for spec in own] == [Pair[Lengths], Pair[Lengths]]
+    assert own["pair"].nested_schema["one"].nested is Lengths
+
+
+def test_a_class_of_no_module():
+    """A class whose module is not imported gets the same error for a name that is not defined."""
+    own = type("Some", (), {"__annotations__": {"x": "Undefined"}, "__module__": "nowhere"})
+    with pytest.raises(SchemaError, match="define or import `Undefined` in `nowhere`; an import under TYPE_CHECKING"):
+        build_schema(own).resolve()
+
+
+def test_the_json_schema_of_a_ragged_field():
+    """Lists, or an object with the lengths and the values of all elements."""
+
+    class Words(TensorClass):
+        words: Ragged[Tensor, "t 2"]
+
+    assert schema(Words).json_schema()["properties"]["words"] == {
+        "anyOf": [
+            {"type": ["array", "number", "string"]},
+            {
+                "type": "object",
+                "properties": {"lengths": {"type": ["array", "integer"]}, "values": {"type": "object"}},
+                "required": ["lengths", "values"],
+                "additionalProperties": False,
+            },
+        ],
+        "dtype": "Shaped", "dims": "t 2", "shape": ["t", 2],
+    }  # fmt: skip

@@ -61,6 +61,7 @@ def test_text():
         image: Float32[Tensor, "1 8 8"]
         label: Int64[Tensor, ""] = field(doc="the digit")
         source: str | None = None
+        tags: list[str] = field(default_factory=list)
         hidden: Float32[Tensor, "8"] = produced()
 
     assert str(build_schema(Small)) == (
@@ -68,9 +69,10 @@ def test_text():
         '  image   Float32["1 8 8"]\n'
         '  label   Int64[""]                       # the digit\n'
         "  source  str | None        = None\n"
+        "  tags    list[str]         = list()\n"
         '  hidden  Float32["8"]      = produced()'
     )
-    assert repr(build_schema(Small)) == "<Schema of Small: image, label, source, hidden>"
+    assert repr(build_schema(Small)) == "<Schema of Small: image, label, source, tags, hidden>"
 
 
 def test_it_is_a_sequence_of_fields():

@@ -623,6 +623,8 @@ def test_one_field_with_variadic_dims():
     [
         (Float32[Tensor, "3"], torch.float16, "declare the family `Float[...]`, or `cast(x=torch.float16)`"),
         (Complex64[Tensor, "3"], torch.complex128, "declare the family `Num[...]`"),
+        (Complex64[Tensor, "3"], torch.float32, "declare the family `Num[...]`"),
+        (Float32[Tensor, "3"], torch.complex64, "declare the family `Num[...]`"),
         (Float[Tensor, "3"], torch.float16, None),
         (Int64[Tensor, "3"], torch.float16, None),
         (Tensor, torch.float16, None),
