@@ -67,7 +67,7 @@ class Seen(Outside):
         self.jacobian = names is not None and names[0] is DIRECTIONS
         self.batch_size = batch_size[1:] if self.jacobian else batch_size
         self.ndim: int = sizer.ndim - self.jacobian
-        self.container = isinstance(sizer, TensorCollection)
+        self.container = type(sizer) is not Tensor and isinstance(sizer, TensorCollection)
         self.level: int = _functorch.maybe_current_level() or 0
         self.placed = _placed(_leaf(sizer), self.level) if self.level else None
 
@@ -97,7 +97,7 @@ def resized(cls: type, values: Mapping[str, Any], sizer: Any, before: Seen, name
     """The new batch size of a container whose child `sizer` was recorded before."""
     shape, dims = sizer.shape, len(before.batch_size)
     names = names[1:] if before.jacobian and names is not None else names
-    if isinstance(sizer, TensorCollection) is not before.container:
+    if (type(sizer) is not Tensor and isinstance(sizer, TensorCollection)) is not before.container:
         return _general(values, shape, before, names, True)
     if len(shape) == before.ndim:
         return Resized(shape[:dims], names)
@@ -106,28 +106,28 @@ def resized(cls: type, values: Mapping[str, Any], sizer: Any, before: Seen, name
             key: _mapped_dim(value if type(value) is Tensor else _leaf(value), before.level)
             for key, value in values.items()
         }
-        if any([dim is not None for dim in mapped.values()]):
+        if {*mapped.values()} != {None}:
             return _entered(cls, values, mapped, before, shape, names)
     if len(shape) == before.ndim + 1 and before.placed is not None:
         leaf = _leaf(sizer)
         added = None if _mapped_dim(leaf, before.level - 1) is not None else _added_dim(leaf, before.placed)
         if added is not None:
             return _left(cls, values, added, before, shape, names)
-    return _general(values, shape, before, names, before.jacobian or _in_jacobian())
+    return _general(values, shape, before, names, before.jacobian or (len(shape) > before.ndim and _in_jacobian()))
 
 
-def following(value: Any, made: Resized) -> Any:
+def following(value: Any, size: torch.Size, added: int) -> Any:
     """A ragged entry, with the batch dim that vmap inserted into the other entries."""
     [spans] = value._leaves(BATCHED)
-    wide = spans.unsqueeze(made.added).expand(*made.batch_size, *spans.shape[len(made.batch_size) - 1 :])
-    return value._make([wide], made.batch_size, None, BATCHED)
+    wide = spans.unsqueeze(added).expand(*size, *spans.shape[len(size) - 1 :])
+    return value._make([wide], size, None, BATCHED)
 
 
 def _general(values: Mapping[str, Any], shape: torch.Size, before: Seen, names: Names, behind: bool) -> Resized:
     """New leading dims are batch dims, if that fits all entries; new trailing dims (`behind`) are not."""
     front = shape[: max(0, len(shape) - before.ndim + len(before.batch_size))]
     for size in (before.batch_size, front) if behind else (front, before.batch_size):
-        if all([_begins(value, size) for value in values.values()]):
+        if not size or all([_begins(value, size) for value in values.values()]):
             return Resized(size, _fitting(names, size), None, not behind)
     return Resized(torch.Size([]), None, None, not behind)
 
@@ -138,6 +138,7 @@ def _entered(
 ) -> Resized:  # fmt: skip
     """Inside vmap: one batch dim less, the same for all entries."""
     size, found = before.batch_size, {key: dim for key, dim in mapped.items() if dim is not None}
+    first = next(iter(found.values()))
     for key, dim in found.items():
         if dim >= len(size) and (size or _declares(cls, key)):
             raise UnsupportedOperationError(
@@ -157,8 +158,7 @@ def _entered(
         )
     if not size:
         return Resized(size, names)
-    dim = next(iter(found.values()))
-    return Resized(shape[: len(size) - 1], names and (*names[:dim], *names[dim + 1 :]))
+    return Resized(shape[: len(size) - 1], names and (*names[:first], *names[first + 1 :]))
 
 
 def _left(
@@ -213,19 +213,20 @@ def _fitting(names: Names, size: torch.Size) -> Names:
 
 def _leaf(value: Any) -> Tensor | None:
     """A tensor of an entry that has the batch dims."""
-    if isinstance(value, Tensor):
-        return value
-    if not isinstance(value, (TensorCollection, Entry)) or (isinstance(value, TensorCollection) and value._stacked):
-        return None
-    leaf = next(iter(value._leaves(BATCHED)), None)
+    if isinstance(value, TensorCollection):
+        leaves: Any = () if value._stacked else list(value._live().values()) if value._plain else value._leaves(BATCHED)
+    else:
+        leaves = value._leaves(BATCHED) if isinstance(value, Entry) else (value,)
+    leaf = next(iter(leaves), None)
     return leaf if isinstance(leaf, Tensor) else None  # vmap puts ints into nodes
 
 
 def _mapped_dim(leaf: Tensor | None, level: int) -> int | None:
     """The dim that a vmap inside `level` maps."""
-    if leaf is None or not _functorch.is_batchedtensor(leaf) or _functorch.maybe_get_level(leaf) <= level:
+    if leaf is None or _functorch.maybe_get_level(leaf) <= level:
         return None
-    return _functorch.maybe_get_bdim(leaf)  # type: ignore[no-any-return]  # an int
+    dim = _functorch.maybe_get_bdim(leaf)
+    return dim if dim >= 0 else None  # type: ignore[no-any-return]  # an int; it is negative for other wrappers
 
 
 def _placed(leaf: Tensor | None, level: int) -> Placed | None:

@@ -20,7 +20,6 @@ from ._entry import TensorEntry, batch_shape, has_lengths
 from ._exported import dumped, keyed, restored
 from ._mapped import (
     Outside,
-    Resized,
     Seen,
     aside,
     by_vmap,
@@ -56,7 +55,7 @@ class Context(NamedTuple):
     seen: Seen | Outside | None = None
 
 
-_BATCHED = (Tensor, TensorCollection)
+_BATCHED = (TensorCollection, Tensor)  # in this order: the check for tensors takes longer if it fails
 _CHILDREN = (*_BATCHED, TensorEntry)
 _SCALARS = (int, type(None), str, bool, torch.Size)  # replacements for tensors by vmap, tree_map and export
 
@@ -66,18 +65,26 @@ def is_child(value: object) -> bool:
     return type(value) not in _SCALARS and isinstance(value, _CHILDREN)
 
 
+def _batched(values: Iterable[Any]) -> bool:
+    """Whether all values are tensors and containers."""
+    for value in values:
+        if type(value) is not Tensor and not isinstance(value, _BATCHED):
+            return False
+    return True
+
+
 def flatten(collection: Any) -> tuple[list[Any], Context]:
     """The entries that hold tensors, and the context that restores the rest."""
     cls, size, device, names = type(collection), collection._batch_size, collection._device, collection._names
-    tensors = collection._tensors_by_key()
-    if tensors:  # only tensors, the common case
-        keys, values = tuple(tensors), list(tensors.values())
+    entries = collection._entries()
+    if entries and (collection._plain or _batched(entries.values())):  # the common case; the flag after the copy
+        keys, values = tuple(entries), list(entries.values())
         first = values[0]
         context = Context(cls, keys, keys, (), 0, first.ndim - len(size), (), device, names, seen(size, first, names))
         return keyed(values, keys), context
-    entries, placed = collection._entries(), getattr(store_of(collection), "_placed_keys", ())
+    placed = getattr(store_of(collection), "_placed_keys", ())
     children = {key: value for key, value in entries.items() if key in placed or is_child(value)}
-    if any([not isinstance(value, _BATCHED) for value in children.values()]):
+    if any([isinstance(value, TensorEntry) for value in children.values()]):
         children = aside(children, size)
     keys = tuple(children)
     values = keyed(list(children.values()), keys)
@@ -107,11 +114,8 @@ def unflatten(children: Iterable[Any], context: Context) -> Any:
     """A twin around new children. tree_map may have made them anything, so nothing is validated."""
     values = list(children)
     cls, keys, order, statics, sizer, event_ndim, batch_size, device, names, before = context
-    if (
-        type(before) is not Seen
-        and 0 <= sizer < len(keys)
-        and any([not isinstance(value, _BATCHED) for value in values])
-    ):
+    batched = _batched(values)
+    if not batched and type(before) is not Seen and 0 <= sizer < len(keys):
         refuse_compiled(dict(zip(keys, values, strict=False)))
     sizing = values.pop() if sizer == len(keys) else values[sizer] if sizer >= 0 else None
     found: dict[str, Any] = dict(zip(keys, values, strict=True))
@@ -120,17 +124,15 @@ def unflatten(children: Iterable[Any], context: Context) -> Any:
     if type(sizing) is Tensor and sizing.is_nested:
         found = as_jagged(found.items()) or found
         sizing = found[keys[sizer]] if sizer < len(keys) else sizing
-    shape = getattr(sizing, "shape", None)
-    sized = isinstance(shape, torch.Size)
-    if sized and type(before) is Seen:
-        made = resized(cls, found, sizing, before, names)
-        if made.added is not None:
-            found.update({key: following(value, made) for key, value in found.items() if has_lengths(value)})
-    elif sized and len(shape) > event_ndim:  # type: ignore[arg-type]  # a size
-        made = Resized(shape[: len(shape) - event_ndim], names)  # type: ignore[arg-type,index]  # as above
+    shape, typed = getattr(sizing, "shape", None), True
+    if not isinstance(shape, torch.Size) or (type(before) is not Seen and len(shape) <= event_ndim):
+        size = torch.Size(batch_size)
+    elif type(before) is Seen:
+        size, names, added, typed = resized(cls, found, sizing, before, names)
+        if added is not None and not batched:
+            found.update({key: following(value, size, added) for key, value in found.items() if has_lengths(value)})
     else:
-        made = Resized(torch.Size(batch_size), names)
-    size, names, _, typed = made
+        size = shape[: len(shape) - event_ndim]
     if device is not None and values:
         device = getattr(values[0], "device", device)
     if statics:
@@ -138,10 +140,9 @@ def unflatten(children: Iterable[Any], context: Context) -> Any:
         found = {key: found[key] for key in order}
     names = names if names is not None and len(names) == len(size) else None
     result = cls._from_entries(found, size, device, names)  # type: ignore[attr-defined]  # a TensorCollection
-    if result._tensors_by_key() is None:
-        placed = [key for key, value in zip(keys, values, strict=True) if not is_child(value)]
-        if placed:
-            store_of(result)._placed_keys = frozenset(placed)
+    placed = [] if batched else [key for key, value in zip(keys, values, strict=True) if not is_child(value)]
+    if placed and result._tensors_by_key() is None:
+        store_of(result)._placed_keys = frozenset(placed)
     return result if typed or not hasattr(cls, "__tensorclass_schema__") else result._store
 
 
