@@ -102,12 +102,13 @@ def resized(cls: type, values: Mapping[str, Any], sizer: Any, before: Seen, name
     if len(shape) == before.ndim:
         return Resized(shape[:dims], names)
     if len(shape) == before.ndim - 1 and _functorch.peek_interpreter_stack() is not None:
-        mapped = {
-            key: _mapped_dim(value if type(value) is Tensor else _leaf(value), before.level)
-            for key, value in values.items()
-        }
-        if {*mapped.values()} != {None}:
-            return _entered(cls, values, mapped, before, shape, names)
+        leaves = [value if type(value) is Tensor else _leaf(value) for value in values.values()]
+        mapped = [_mapped_dim(leaf, before.level) for leaf in leaves]
+        dim = mapped[0]
+        if dim is not None and dim < dims and mapped.count(dim) == len(mapped):  # the common case
+            return Resized(shape[: dims - 1], names and (*names[:dim], *names[dim + 1 :]))
+        if mapped.count(None) < len(mapped):
+            return _entered(cls, values, dict(zip(values, mapped, strict=True)), before, shape, names)
     if len(shape) == before.ndim + 1 and before.placed is not None:
         leaf = _leaf(sizer)
         added = None if _mapped_dim(leaf, before.level - 1) is not None else _added_dim(leaf, before.placed)
@@ -136,9 +137,8 @@ def _entered(
     cls: type, values: Mapping[str, Any], mapped: Mapping[str, int | None], before: Seen, shape: torch.Size,
     names: Names,
 ) -> Resized:  # fmt: skip
-    """Inside vmap: one batch dim less, the same for all entries."""
+    """Inside vmap: one batch dim less, the same for all entries that hold tensors."""
     size, found = before.batch_size, {key: dim for key, dim in mapped.items() if dim is not None}
-    first = next(iter(found.values()))
     for key, dim in found.items():
         if dim >= len(size) and (size or _declares(cls, key)):
             raise UnsupportedOperationError(
@@ -158,7 +158,8 @@ def _entered(
         )
     if not size:
         return Resized(size, names)
-    return Resized(shape[: len(size) - 1], names and (*names[:first], *names[first + 1 :]))
+    dim = next(iter(found.values()))
+    return Resized(shape[: len(size) - 1], names and (*names[:dim], *names[dim + 1 :]))
 
 
 def _left(
@@ -226,7 +227,7 @@ def _mapped_dim(leaf: Tensor | None, level: int) -> int | None:
     if leaf is None or _functorch.maybe_get_level(leaf) <= level:
         return None
     dim = _functorch.maybe_get_bdim(leaf)
-    return dim if dim >= 0 else None  # type: ignore[no-any-return]  # an int; it is negative for other wrappers
+    return dim if dim >= 0 else None  # negative for other wrappers
 
 
 def _placed(leaf: Tensor | None, level: int) -> Placed | None:

@@ -67,10 +67,7 @@ def is_child(value: object) -> bool:
 
 def _batched(values: Iterable[Any]) -> bool:
     """Whether all values are tensors and containers."""
-    for value in values:
-        if type(value) is not Tensor and not isinstance(value, _BATCHED):
-            return False
-    return True
+    return all([type(value) is Tensor or isinstance(value, _BATCHED) for value in values])
 
 
 def flatten(collection: Any) -> tuple[list[Any], Context]:
