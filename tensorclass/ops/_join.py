@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import Any, ClassVar, Protocol, TypeVar, overload
 
 import torch
@@ -385,7 +386,7 @@ class Join:
         """
         if all([type(item) is type(items[0]) for item in items]):
             return items
-        items = [unstacked(item) for item in items]
+        items = [unstacked(item) if isinstance(item, TensorCollection) else item for item in items]
         for position, item in enumerate(items):
             if type(item) is not type(items[0]):
                 where = f" at `{join_path(self.path)}`" if self.path else ""
@@ -425,71 +426,98 @@ def _same_but(a: torch.Size, b: torch.Size, dim: int) -> bool:
     return len(a) == len(b) and a[:dim] == b[:dim] and a[dim + 1 :] == b[dim + 1 :]
 
 
-def _join_plain(items: Sequence[Any], how: Join, at: int) -> Any:
-    """Join containers of one class with tensors and equal objects; None for the general path."""
-    first, new_dim, torch_fn = items[0], how.new_dim, how.torch_fn
-    cls, layered, keeps = type(first), first._layered, first._keeps_objects
-    if not first._joins_plainly or [*map(type, items)].count(cls) != len(items):
+def _join_plain(items: Sequence[Any], at: int, new_dim: bool) -> Any:
+    """Join dense containers of one class, with tensors and equal objects, in one pass; None for the general path."""
+    first = items[0]
+    cls, layered, fn = type(first), first._layered, torch.stack if new_dim else torch.cat
+    own = first._store if layered else first
+    if not (first._joins_plainly and isinstance(own, TensorCollection._dense)):
         return None
-    stores = [item._store for item in items] if layered else items
-    first = stores[0]
-    size, tables = first._batch_size, []
-    for store in stores:
-        if store._stacked or store._names is not None or (new_dim and store._batch_size != size):
+    kind, size, length = type(own), own._batch_size, 0
+    keys: list[str] = []
+    tables: list[dict[str, Any]] = []
+    for item in items:
+        if type(item) is not cls:
             return None
-        tables.append(store._live().copy())  # other threads may write to it
-    joined, plain, mixed, by_class = tables[0], first._plain, False, layered and not keeps
-    keys = [*map(list, tables)]
-    if not keys[0] or keys.count(keys[0]) < len(keys) or not isinstance(first, TensorCollection._dense):
-        return None
+        store = item._store if layered else item
+        if type(store) is not kind or store._names is not None:
+            return None
+        if (theirs := store._batch_size) != size and (new_dim or not _same_but(theirs, size, at)):
+            return None
+        table = store._data.copy()  # other threads may write to it
+        if not tables:
+            keys = [*table]
+        elif [*table] != keys:
+            return None
+        tables.append(table)
+        length += 1 if new_dim else theirs[at]
+    joined, plain = tables[0], own._plain  # after the copies: a write of anything but a tensor clears the flag first
+    columns = zip(*[table.values() for table in tables])  # noqa: B905  # a keyword takes time
     try:
-        for key, column in zip(keys[0], [*zip(*[table.values() for table in tables])]):  # noqa: B905  # a keyword takes time
-            value = column[0]
-            if plain or isinstance(value, Tensor):  # dim 0 is the default; passing it costs a tenth more
-                joined[key] = torch_fn(column, at) if at else torch_fn(column)
-                continue
-            mixed = True
-            if isinstance(value, JoinOps):
-                inner = joined[key] = _join_plain(column, how, at)
-                if inner is None:
-                    return None
-            elif isinstance(value, Entry) or by_class or False in [same_atom(value, other) for other in column]:
-                return None
-            elif not keeps:
-                how.sizes = [store._batch_size for store in stores]
-                joined[key] = first._join_objects(key, [*column], at, how)
-        length = len(items) if new_dim else sum([store._batch_size[at] for store in stores])
-    except (KeyError, IndexError, RuntimeError, TypeError):  # the general path names the field and the reason
+        if plain:  # dim 0 is the default; passing it costs a tenth more
+            joined.update(zip(keys, map(fn, columns, repeat(at)) if at else map(fn, columns)))  # noqa: B905  # as above
+        elif not _join_mixed(items, zip(keys, columns), joined, at, new_dim):  # noqa: B905  # as above
+            return None
+    except (KeyError, RuntimeError, TypeError):  # the general path names the field and the reason
         return None
-    sizes = tuple(size)
-    target = torch.Size((*sizes[:at], length, *sizes[at if new_dim else at + 1 :]))
-    result = first._of(joined, target, first._device, None, plain and not mixed)
-    return cls._wrap(result) if layered else result
+    if not joined:
+        return None
+    sizes = [*size]
+    sizes[at : at + (not new_dim)] = [length]
+    result = own._of(joined, torch.Size(sizes), own._device, None, plain)
+    return first._wrap(result) if layered else result
+
+
+def _join_mixed(items: Sequence[Any], columns: Iterable[Any], joined: dict[str, Any], at: int, new_dim: bool) -> bool:
+    """Replace the values of a copied dict by the joins of their columns; False for the general path."""
+    first, fn = items[0], torch.stack if new_dim else torch.cat
+    for key, column in columns:
+        value = column[0]
+        if type(value) is Tensor or isinstance(value, Tensor):
+            joined[key] = fn(column, at) if at else fn(column)
+        elif isinstance(value, JoinOps):
+            joined[key] = inner = _join_plain(column, at, new_dim)
+            if inner is None:
+                return False
+        elif isinstance(value, Entry) or False in [same_atom(value, other) for other in column[1:]]:
+            return False
+        elif not first._keeps_objects:
+            if first._layered:  # the class has a rule for each field
+                return False
+            how = Join("stack" if new_dim else "cat", fn, new_dim)
+            how.sizes = [item._batch_size for item in items]
+            joined[key] = first._join_objects(key, [*column], at, how)
+    return True
 
 
 def _dealt(store: Any, cut: Any, sizes: Sequence[torch.Size], names: Names, at: int) -> list[Any] | None:
     """Containers from the pieces of every leaf, in one pass; None for the general path."""
-    data = store._live().copy() if isinstance(store, TensorCollection._dense) else None
-    if data is None:
+    data = store._data.copy() if isinstance(store, TensorCollection._dense) else None
+    if not data:
         return None
-    plain, rows = store._plain, [data.copy() for _ in sizes]  # after the copy: other writes clear the flag first
-    for key, value in data.items():
+    plain, device, make = store._plain, store._device, store._of  # after the copy: other writes clear the flag first
+    pieces: list[Any] = []
+    for value in data.values():
         if plain or type(value) is Tensor:
-            pieces: Any = cut(value, at)
+            pieces.append(cut(value, at))
         elif isinstance(value, TensorCollection):
             inner: Any = value._store if value._layered else value  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
             alike = len(inner._batch_size) == len(store._batch_size)
-            pieces = _dealt(inner, cut, sizes, names, at) if alike else None
-            if pieces is None:
+            found = _dealt(inner, cut, sizes, names, at) if alike else None
+            if found is None:
                 return None
-            pieces = pieces if inner is value else map(value._wrap, pieces)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # as above
+            pieces.append(found if inner is value else map(value._wrap, found))  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # as above
         elif isinstance(value, (Tensor, Entry)):
             return None
         else:
-            continue
-        for row, piece in zip(rows, pieces):  # noqa: B905  # a keyword takes time
+            pieces.append(repeat(value))
+    made = []
+    for size, column in zip(sizes, zip(*pieces)):  # noqa: B905  # a keyword takes time
+        row = data.copy()
+        for key, piece in zip(row, column):  # noqa: B905  # as above
             row[key] = piece
-    return [store._of(row, size, store._device, names, plain) for row, size in zip(rows, sizes, strict=True)]
+        made.append(make(row, size, device, names, plain))
+    return made if len(made) == len(sizes) else None
 
 
 def _require_containers(items: list[Any], op: str) -> None:
@@ -502,23 +530,25 @@ def _require_containers(items: list[Any], op: str) -> None:
             )
 
 
-def _joined(input: Any, dim: Any, out: Any, how: Join) -> Any:
+def joined(input: Any, dim: Any, out: Any, new_dim: bool) -> Any:
     """Join containers by the plain path if possible, else entry by entry by the rules of their class."""
     items = list(input)
-    first = items[0] if items else None
+    first: Any = items[0] if items else None
+    op = "stack" if new_dim else "cat"
     if not isinstance(first, JoinOps):
-        _require_containers(items, how.op)
-    ndim = len(first._batch_size)  # type: ignore[union-attr]  # a container
-    if not (how.new_dim or ndim):
+        _require_containers(items, op)
+    ndim = len((first._store if first._layered else first)._batch_size)
+    if not (new_dim or ndim):
         raise BatchDimError("cat: the containers have no batch dim to join along; `stack` makes one")
-    if type(dim) is int and 0 <= dim < ndim + how.new_dim:
+    if type(dim) is int and 0 <= dim < ndim + new_dim:
         at = dim
     else:
-        at = batch_dim(dim, ndim, op=how.op, extra=1) if how.new_dim else first._dim(dim, how.op)  # type: ignore[union-attr]  # as above
-    plain = _join_plain(items, how, at) if out is None else None
+        at = batch_dim(dim, ndim, op=op, extra=1) if new_dim else first._dim(dim, op)
+    plain = _join_plain(items, at, new_dim) if out is None else None
     if plain is not None:
         return plain
-    _require_containers(items, how.op)
+    how = Join(op, torch.stack if new_dim else torch.cat, new_dim)
+    _require_containers(items, op)
     items = how.of_one_class(_stills(items))
     size = joined_size([item._batch_size for item in items], at, how)
     names = joined_names(items, at, how)
@@ -534,7 +564,7 @@ def stack(input: Joinable[C, K], dim: int = 0, *, out: C | None = None) -> C:
     >>> stack([data, data]).batch_size
     torch.Size([2, 3])
     """
-    result: C = _joined(input, dim, out, Join("stack", torch.stack, True))
+    result: C = joined(input, dim, out, True)
     return result
 
 
@@ -547,7 +577,7 @@ def cat(input: Joinable[C, K], dim: int = 0, *, out: C | None = None) -> C:
     >>> cat([data, data]).batch_size
     torch.Size([6])
     """
-    result: C = _joined(input, dim, out, Join("cat", torch.cat, False))
+    result: C = joined(input, dim, out, False)
     return result
 
 

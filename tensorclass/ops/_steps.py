@@ -87,7 +87,8 @@ def copied_alike(
     traced = is_dynamo_compiling()  # dynamo can't call the check, nor ask whether inference mode made a tensor
     known: Any = None if traced else getattr(holder, "_known_write", None)
     fits = known is not None and known.rows == rows and known.declared is declared and known.leaves == len(leaves)
-    if not (fits and (known.check(*leaves) if declared else known.check(*leaves, *sources))):  # pyright: ignore[reportOptionalMemberAccess]  # fits says that it is there
+    seen = fits and (known.check(*leaves) if declared else known.check(*leaves, *sources))  # pyright: ignore[reportOptionalMemberAccess]  # fits says that it is there
+    if not seen:
         targets = leaves if declared or index is None else [leaf[index] for leaf in leaves]
         if not (declared or _alike(targets, sources)):
             return False
@@ -99,13 +100,14 @@ def copied_alike(
             return True
         if not surely_writable(leaves):
             return False
-        if holder is not None:
+        if holder is not None and (declared or index is not None or not any_tracked(sources)):  # see `seen` below
             _note(holder, known, rows, declared, leaves, sources)
+    inside = _interpreters() is not None  # a function transform, whose tensors have no address
+    if inside or _aliases(tuple(leaves), {}, tuple(sources)):
+        sources = apart(leaves if index is None else [leaf[index] for leaf in leaves], sources)
     if index is None:
-        _copy(leaves, apart(leaves, sources), non_blocking)
+        _copy(leaves, sources, non_blocking, seen and not declared)  # the check has seen that none is tracked
         return True
-    if _interpreters() is not None or _aliases(tuple(leaves), {}, tuple(sources)):
-        sources = apart([leaf[index] for leaf in leaves], sources)
     for leaf, source in zip(leaves, sources):  # noqa: B905  # a keyword takes time
         leaf[index] = source  # torch creates no object for this view
     return True
@@ -121,9 +123,10 @@ def _alike(targets: list[Tensor], sources: list[Tensor]) -> bool:
     return True
 
 
-def _copy(targets: list[Tensor], sources: list[Tensor], non_blocking: bool) -> None:
-    """Copy sources that don't overlap targets, several of them in one call."""
-    if len(targets) > 1 and _interpreters() is None:
+def _copy(targets: list[Tensor], sources: list[Tensor], non_blocking: bool, untracked: bool = False) -> None:
+    """Copy sources that don't overlap targets, several of them in one call if autograd tracks none of them."""
+    untracked = untracked or not torch.is_grad_enabled() or not (any_tracked(sources) or any_tracked(targets))
+    if len(targets) > 1 and untracked and _interpreters() is None:  # the call has no derivative
         torch._foreach_copy_(targets, sources, non_blocking)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
     else:
         for target, source in zip(targets, sources, strict=True):

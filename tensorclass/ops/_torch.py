@@ -11,7 +11,7 @@ from ..core import TensorCollection
 from ..errors import ArgumentError
 from . import _losses, _new
 from ._compare import equal
-from ._join import cat, stack
+from ._join import joined
 from ._operands import operation
 
 METHODS: dict[Any, str] = {
@@ -65,10 +65,9 @@ def register_torch_functions() -> None:
     table[torch.where] = _where
     table[torch.equal] = equal
     table.update(_losses.HANDLERS)
-    for fn in (torch.stack,):
-        table[fn] = lambda tensors, dim=0, *, out=None: stack(tensors, dim, out=out)
+    table[torch.stack] = lambda tensors, dim=0, *, out=None: joined(tensors, dim, out, True)
     for fn in (torch.cat, torch.concat, torch.concatenate):
-        table[fn] = lambda tensors, dim=0, *, out=None: cat(tensors, dim, out=out)
+        table[fn] = lambda tensors, dim=0, *, out=None: joined(tensors, dim, out, False)
     table[torch.split] = _split
 
 
