@@ -17,7 +17,7 @@ from ..core import TensorCollection
 from ..core._caches import Classes, constant
 from ..errors import ArgumentError, BatchSizeError, Problem, SchemaError, StructureError, UnknownFieldError
 from ..ops._compare import same_object
-from ._build import complete, finish_class, is_pending
+from ._build import complete, finish_class
 from ._checks import readable
 from ._convert import from_nesting
 from ._facts import Recipe
@@ -149,8 +149,7 @@ def _ready(cls: Any, where: str) -> Any:
         given = cls.__name__ if isinstance(cls, type) else f"an instance of {type(cls).__name__}"
         hint = f"; `{where}(Digits, ...)` makes a class, `batch.{where}(...)` a batch" if cls is str else ""
         raise ArgumentError(f"{where}() takes tensorclasses, got {given}{hint}")
-    if is_pending(cls):
-        complete(cls)
+    complete(cls)
     return cls
 
 
@@ -345,19 +344,16 @@ def view(batch: Any, cls: Any) -> Any:
         return cls.from_tensordict(batch._store.select(*_below(type(batch), cls), strict=False))
     entries, found = batch._entries(), {}
     for name, spec in _fields(cls).items():
-        value = entries.get(name)
-        if value is None:
-            continue
-        if spec.nested is not None and not isinstance(value, spec.nested):
-            value = view(value, spec.nested)
-        found[name] = value._twin() if isinstance(value, TensorCollection) else value
-    return cls._from_entries(found, batch._batch_size, batch._device, batch._names)
+        if (value := entries.get(name)) is not None:
+            found[name] = value if spec.nested is None or isinstance(value, spec.nested) else view(value, spec.nested)
+    return cls._from_entries(_twins(found), batch._batch_size, batch._device, batch._names)
 
 
 def _below(source: Any, cls: Any) -> Iterator[Path]:
     """The paths of the fields that one class takes from another."""
+    fields = _fields(source)
     for name, spec in _fields(cls).items():
-        nested = _fields(source)[name].nested
+        nested = fields[name].nested if name in fields else None
         partly = spec.nested is not None and nested is not None and not issubclass(nested, spec.nested)
         yield from ((name, *path) for path in _below(nested, spec.nested)) if partly else [(name,)]
 
@@ -371,12 +367,33 @@ def _as(cls: Any, entries: Mapping[str, Any], size: torch.Size, device: Any, nam
     return new
 
 
+def _twins(entries: Mapping[str, Any]) -> dict[str, Any]:
+    """The values for another instance: its containers share tensors with those of this one, but not new keys."""
+    return {name: value._twin() if isinstance(value, TensorCollection) else value for name, value in entries.items()}
+
+
 def _covers(source: Any, target: Any) -> bool:
     """Whether every instance of one class fits another, which has a subset of its fields with the same declarations."""
-    fields = _fields(source)
-    return not target.__tensorclass__.checked and all(
-        [spec == fields.get(name) for name, spec in _fields(target).items()]
-    )
+    unsure = target.__tensorclass__.checked or source.__tensorclass_options__.validate == "off"
+    return not unsure and all([_alike(_fields(source).get(name), spec) for name, spec in _fields(target).items()])
+
+
+def _alike(have: Any, want: FieldSpec) -> bool:
+    return bool(have == want) and (want.nested is None or issubclass(have.nested, want.nested))
+
+
+def _fitting(batch: Any, cls: Any) -> dict[str, Any]:
+    """The entries of a batch that a class has; nested instances become instances of the classes in it."""
+    entries = _twins({name: value for name, value in readable(batch._entries()).items() if name in _fields(cls)})
+    for name, value in entries.items():
+        nested = _fields(cls)[name].nested
+        if nested is not None and isinstance(value, AlgebraMethods) and not isinstance(value, nested):
+            try:
+                entries[name] = value.pick(nested)
+            except SchemaError as error:
+                problems = [problem._replace(path=f"{name}.{problem.path}") for problem in error.problems]
+                raise SchemaError.of(cls.__name__, problems) from None
+    return entries
 
 
 def _united(first: Any, second: Any) -> dict[str, Any]:
@@ -392,7 +409,7 @@ def _united(first: Any, second: Any) -> dict[str, Any]:
             raise StructureError(
                 f"merge: `{name}` of the two batches differs; leave it out of one: `batch.pick(...)` without it"
             )
-    return {**entries, **others}
+    return _twins({**entries, **others})
 
 
 def _agreed(what: str, a: Any, b: Any) -> Any:
@@ -435,10 +452,9 @@ class AlgebraMethods:
         if wanted is None:
             return view(batch, pick(own, *fields))
         _ready(wanted, "pick")
-        if _covers(own, wanted):
+        if batch._store._stacked or _covers(own, wanted):
             return view(batch, wanted)
-        entries = {name: value for name, value in readable(batch._entries()).items() if name in _fields(wanted)}
-        return _as(wanted, entries, batch._batch_size, batch._device, batch._names)
+        return _as(wanted, _fitting(batch, wanted), batch._batch_size, batch._device, batch._names)
 
     @overload
     def merge(self, other: TensorCollection, /) -> Any: ...
@@ -469,9 +485,8 @@ class AlgebraMethods:
         """
         batch: Any = self
         found = _ready(cls, "merge") if cls is not None else merge(type(batch), _ready(type(other), "batch.merge"))
-        entries = _united(batch, other)
         device, names = _agreed("devices", batch._device, other._device), _agreed("names", batch._names, other._names)
-        return _as(found, entries, batch._batch_size, device, names)
+        return _as(found, _united(batch, other), batch._batch_size, device, names)
 
     def extend(self, cls: type[T], /, **fields: Any) -> T:
         """Convert to a class with more fields, which are given here.
@@ -503,5 +518,5 @@ class AlgebraMethods:
         ]  # fmt: skip
         if problems:
             raise SchemaError.of(cls.__name__, problems)
-        new: T = _as(cls, {**entries, **fields}, batch._batch_size, batch._device, batch._names)
+        new: T = _as(cls, {**_twins(entries), **fields}, batch._batch_size, batch._device, batch._names)
         return new

@@ -102,8 +102,7 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
     def _from_nesting(
         cls, entries: Mapping[Any, Any], size: torch.Size | None, device: torch.device | None, batch_dims: int | None
     ) -> Self:
-        if _build.is_pending(cls):
-            _build.complete(cls)
+        _build.complete(cls)
         new: Self = _convert.from_nesting(cls, entries, size, device, batch_dims)
         return new
 

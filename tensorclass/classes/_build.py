@@ -328,8 +328,8 @@ def is_pending(cls: Any) -> bool:
 
 
 def complete(cls: Any) -> None:
-    """Resolve pending names in a class and its parents, and finish them."""
-    for base in reversed(cls.__mro__):
+    """Resolve pending names in a class and its parents, and finish them; nothing for a class without such names."""
+    for base in reversed(cls.__mro__) if is_pending(cls) else ():
         if is_pending(base):
             schema = base.__tensorclass_schema__.resolve()
             finish_class(base, Schema(base.__name__, schema.declared.values()))

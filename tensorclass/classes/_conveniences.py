@@ -24,7 +24,7 @@ from ..ops._mapping import MappingOps
 from ..store import RaggedTensor, TensorDict
 from ..store.entries._rows import holds
 from . import _algebra
-from ._build import complete, is_pending
+from ._build import complete
 from ._checks import _state, readable
 from ._validators import run_checks
 
@@ -250,8 +250,7 @@ def _allocate(
 
 def _names(cls: Any, above: tuple[Any, ...]) -> Iterator[str]:
     """The dim names of a class and its nested classes."""
-    if is_pending(cls):
-        complete(cls)
+    complete(cls)
     for spec in cls.__tensorclass_schema__:
         for token in () if spec.dims is None else spec.dims.tokens:
             yield from token.size.names if isinstance(token, Dim) else ()

@@ -20,7 +20,7 @@ from .._schema._domain import Draw, Sizes, dtypes_of, first_name, limits, nested
 from ..core import as_batch_size
 from ..errors import Problem, SchemaError
 from ..store import RaggedTensor, TensorDict
-from ._build import complete, is_pending
+from ._build import complete
 
 EPOCH = datetime.datetime(1970, 1, 1)
 SPREAD = 9  # how far example numbers are from a single bound
@@ -58,8 +58,7 @@ def build(
     cls: Any, size: tuple[int, ...], source: ValueSource, given: Mapping[str, Any], above: tuple[Any, ...] = ()
 ) -> Any:
     """Build an instance of a class from a source and from given values."""
-    if is_pending(cls):
-        complete(cls)
+    complete(cls)
     schema = cls.__tensorclass_schema__
     if isabstract(cls):
         hint = "give an instance of a class below it: `fields={...}`"

@@ -24,7 +24,7 @@ from ..core import BATCHED, TensorCollection, unstacked
 from ..core._base import check_names
 from ..errors import ArgumentError, Problem, SchemaError, UnsupportedOperationError
 from ..store import Node, NonTensorData, NonTensorStack, RaggedTensor, TensorDict, Unbatched
-from ._build import complete, is_pending
+from ._build import complete
 from ._convert import from_nesting
 
 PLAIN: tuple[Any, ...] = (str, int, float, bool)
@@ -168,8 +168,7 @@ def _load(cls: Any, given: Any, json: bool) -> Any:
     if not isinstance(given, Mapping) or not all([isinstance(key, str) for key in given]):
         problem = Problem(cls.__name__, "an object with a key for each field", short(given), "pass a JSON object")
         raise SchemaError.of(cls.__name__, [problem])
-    if is_pending(cls):
-        complete(cls)
+    complete(cls)
     return _Reader(cls, json).read(dict(given))
 
 

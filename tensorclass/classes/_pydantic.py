@@ -20,7 +20,7 @@ from ..core import TensorCollection
 from ..errors import ArgumentError, Problem, SchemaError
 from ..store._bridges import tables
 from . import _json
-from ._build import complete, is_pending
+from ._build import complete
 
 Mode = Literal["base64", "lists", "records"]
 Js = Callable[[Any, Any], dict[str, Any]]
@@ -158,8 +158,7 @@ class JsonMethods:
 def _finish(cls: Any) -> None:
     if "__tensorclass_root__" in vars(cls):
         raise ArgumentError(f"{cls.__name__} declares no fields; read the JSON with a class that does")
-    if is_pending(cls):
-        complete(cls)
+    complete(cls)
 
 
 def _text(source: Any, path: Any, max_bytes: int | None) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import pickle
 from typing import Annotated
 
@@ -140,7 +141,12 @@ def test_paths_reach_into_nested_classes():
         (lambda: pick(Digits, "image.h"), UnknownFieldError, "so it has no field `h`"),
         (lambda: pick(Digits), SchemaError, "name at least one"),
         (lambda: omit(Pose, "angle", "axis"), SchemaError, "no field is left"),
-        (lambda: pick(Digits, 3), TypeError, "a field is a name"),
+        (
+            lambda: pick(Digits, 3),
+            TypeError,
+            "^a field is a name, a path or a reference such as `Digits.image`, got 3$",
+        ),
+        (lambda: pick(Digits, ["label"]), TypeError, r"got \['label'\]; several are several arguments$"),
         (lambda: Digits.pick("image"), TypeError, r"`pick\(Digits, ...\)` makes a class"),
         (lambda: pick(dict, "x"), TypeError, "takes tensorclasses, got dict"),
         (lambda: merge(Digits, TensorClass), TypeError, "takes tensorclasses, got TensorClass"),
@@ -151,6 +157,53 @@ def test_wrong_requests(make, error, text):
     """What can't be made says why."""
     with pytest.raises(error, match=text):
         make()
+
+
+class Early(TensorClass):
+    x: Float32[Tensor, "3"]
+    maybe: Later | None
+    surely: Later
+    hidden: Float32[Tensor, "4"] = produced()
+
+
+class Later(TensorClass):
+    a: Float32[Tensor, ""]
+    b: Float32[Tensor, ""]
+
+
+@pytest.mark.parametrize("make", [lambda: pick(Early, "x", "surely"), lambda: omit(Early, "hidden", "maybe"),
+                                  lambda: merge(Early, Pose), lambda: partial(Early)])  # fmt: skip
+def test_names_that_were_not_defined(make):
+    """A class whose annotations use later names is finished first; a parent that still lacks one is not asked."""
+    early, later = (type(name, (TensorClass,), {"__annotations__": {"x": kind, "y": Tensor}, "__module__": __name__})
+                    for name, kind in (("Early", "Later"), ("Never", "Undefined")))  # fmt: skip
+    child = type("Child", (later,), {"__annotations__": {"x": Tensor}})
+    assert schema(pick(early, "x.a"))["x"].nested is pick(Later, "a")
+    for made in (pick(child, "x"), omit(child, "y"), merge(child, Pose), partial(child)):
+        assert "x" in schema(made)
+    assert schema(make()).pending == ()
+
+
+def test_annotations_say_what_is_kept():
+    """A nested field is as optional as it was; with all of its fields it is the class itself."""
+    some = pick(Early, "maybe.a", "surely.b", "x")
+    annotations = {one.name: one.type for one in dataclasses.fields(some)}
+    assert annotations["maybe"] == pick(Later, "a") | None
+    assert annotations["surely"] is pick(Later, "b")
+    assert some.__annotations__ == annotations
+    assert [spec.optional for spec in schema(some)] == [False, True, False]
+    assert partial(Early).__annotations__["surely"] == Later | None
+
+
+def test_produced_fields_of_partial_classes():
+    """What a module produces is no argument, and stays required of that module; all others may be None."""
+    for cls in (Digits, Early):
+        whole, maybe = schema(cls), schema(partial(cls))
+        assert maybe.names == whole.names
+        for old, new in zip(whole, maybe, strict=True):
+            assert (new.produced, new.kind, new.dims) == (old.produced, old.kind, old.dims)
+            assert (new.optional, new.declared) == ((old.optional, old.declared) if old.produced else
+                                                    (True, old.declared | None))  # fmt: skip
 
 
 def test_merge():
@@ -242,8 +295,9 @@ def test_removed_fields_of_merged_classes():
 def test_titles_end():
     """A name of many fields is cut behind 60 letters, with the number of what it leaves out."""
     names = ["a" * 10, "b" * 10, "c" * 10, "d" * 10, "e" * 10]
-    cls = type("Title", (TensorClass,), {"__annotations__": dict.fromkeys([*names, "f", "rest"], Tensor)})
+    cls = type("Title", (TensorClass,), {"__annotations__": dict.fromkeys([*names, "e" * 11, "f", "rest"], Tensor)})
     assert pick(cls, *names).__name__ == "_".join(["Title", *names])  # 60 of them
+    assert pick(cls, *names[:4], "e" * 11).__name__ == "_".join(["Title", *names[:4], "and_1"])  # 61
     assert pick(cls, *names, "f").__name__ == "_".join(["Title", *names[:4], "and_2"])
     long = type("L" * 70, (TensorClass,), {"__annotations__": dict.fromkeys("abc", Tensor)})
     assert pick(long, "a", "b").__name__ == f"{'L' * 70}_a_and_1"
@@ -316,6 +370,134 @@ def test_batch_pick_of_a_class():
         whole.pick(Exact)
     with pytest.raises(SchemaError, match="crop"):
         whole.pick(Crops)
+
+
+class Loose(TensorClass, validate="off"):
+    x: Float32[Tensor, "3"]
+    y: Float32[Tensor, ""]
+
+
+class Holder(TensorClass):
+    inner: Loose
+    extra: TensorDict
+    z: Float32[Tensor, ""] | None = None
+
+
+class Tight(TensorClass):
+    x: Float32[Tensor, "3"]
+
+
+class Alike(TensorClass):
+    x: Float32[Tensor, "3"]
+    y: Float32[Tensor, ""]
+
+
+class Ordered(Alike):
+    @class_validator
+    def rising(self):
+        """Checks the whole instance."""
+        if bool((self.x.sum(-1) > self.y).any()):
+            raise ValueError("x is more than y")
+
+
+class Positive(TensorClass):
+    x: Annotated[Float32[Tensor, "3"], Ge(0)]
+
+
+WANTED = {
+    "fewer fields": (Tight, {"width"}),
+    "alike": (Alike, {"width"}),
+    "checked as a whole": (Ordered, {"width", "order"}),
+    "constrained": (Positive, {"width"}),
+    "picked": (pick(Loose, "x"), set[str]()),
+    "itself": (Loose, set[str]()),
+}
+
+
+@pytest.mark.parametrize("shape", ["plain", "lazy"])
+@pytest.mark.parametrize("after", ["nothing", "default", "post_init", "validator"])
+@pytest.mark.parametrize("wanted", WANTED)
+@pytest.mark.parametrize("given", [None, "width", "order"])
+def test_a_wanted_class_checks_what_the_batch_did_not(wanted, after, shape, given):
+    """At each depth, and whatever else the class does; nothing of the batch is shared but tensors."""
+    inner, refuses = WANTED[wanted]
+    body = {"nothing": {}, "default": {"count": 3}, "post_init": {"__post_init__": lambda self: None},
+            "validator": {"agrees": class_validator(lambda self: None)}}[after]  # fmt: skip
+    annotations = {"inner": inner, "extra": TensorDict, **({"count": int} if after == "default" else {})}
+    outer = type("Outer", (TensorClass,), {"__annotations__": annotations, "__module__": __name__, **body})
+    x = torch.zeros(2, 4) if given == "width" else torch.full((2, 3), 1.0 if given == "order" else 0.0)
+    loose = Loose(x, torch.zeros(2), batch_size=[2])
+    whole = Holder(loose, TensorDict(a=torch.zeros(2), batch_size=[2]))
+    if shape == "lazy":
+        loose, whole = lazy_stack([loose, loose]), lazy_stack([whole, whole])
+    if given in refuses:
+        with pytest.raises(SchemaError, match="^" + inner.__name__):
+            loose.pick(inner)
+        with pytest.raises(SchemaError, match=r"^Outer(?s:.*)\ninner"):
+            whole.pick(outer)
+        return
+    small = loose.pick(inner)
+    assert (type(small), small.batch_size) == (inner, loose.batch_size)
+    assert torch.equal(small.x, loose.x)
+    part = whole.pick(outer)
+    assert (type(part), type(part.inner), part.batch_size) == (outer, inner, whole.batch_size)
+    assert torch.equal(part.inner.x, whole.inner.x)
+    part.extra["b"] = torch.ones(part.batch_size)
+    part.inner.x = x.new_full(loose.x.shape, -0.0)
+    assert list(whole.extra.keys()) == ["a"]
+    assert torch.equal(whole.inner.x, loose.x)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("fields", [("surely",), ("maybe",), ("maybe.a", "surely.b"), ("x", "maybe.b")])
+def test_absent_fields_are_absent_in_what_is_picked(fields, lazy):
+    """A nested batch of which a part is picked, and any other optional field, may be missing."""
+    later = Later(torch.zeros(2), torch.ones(2))
+    for maybe in (None, later):
+        whole = Early(torch.zeros(2, 3), maybe, later)
+        whole = lazy_stack([whole, whole]) if lazy else whole
+        for wanted in ((pick(Early, *fields),), fields):
+            part = whole.pick(*wanted)
+            assert type(part) is pick(Early, *fields)
+            assert part.batch_size == whole.batch_size
+            if "maybe" in schema(part):
+                assert (part.maybe is None) is (maybe is None)
+                assert ("maybe" in part) is (maybe is not None)
+
+
+def test_picking_checks_nothing_twice():
+    """What a class checked is not checked again by a class with the same declarations."""
+    seen: list[int] = []
+
+    class Counted(TensorClass):
+        x: Float32[Tensor, "3"]
+        y: Float32[Tensor, "3"]
+        inner: Later
+
+        @field_validator("x")
+        def count(cls, value):
+            """Counts the calls."""
+            seen.append(1)
+            return value
+
+    class Declared(TensorClass):
+        x: Float32[Tensor, "n"]
+        inner: Later
+
+    class Same(TensorClass):
+        y: Float32[Tensor, "3"]
+        inner: Later
+
+    whole = Counted(torch.zeros(2, 3), torch.zeros(2, 3), Later(torch.zeros(2), torch.zeros(2)))
+    called = len(seen)
+    assert whole.pick("x", "inner.a").x is whole.x
+    whole.inner._store._data["a"] = torch.zeros(2, 7)  # behind the back of every check
+    assert whole.pick(Same).inner.a.shape == (2, 7)
+    whole._store._data["y"] = torch.zeros(2, 9)
+    assert whole.pick(Same).y is whole.y
+    assert whole.pick("y").y is whole.y
+    assert whole.pick(Declared).x is whole.x
+    assert len(seen) == called
 
 
 def test_batch_pick_of_a_lazy_stack():
@@ -494,15 +676,36 @@ class Corner(TensorClass):
     z: Float32[Tensor, ""]
 
 
-@pytest.mark.parametrize("wanted", [("pose", "extra"), ("extra",)])
-def test_picked_containers_are_twins(wanted):
-    """A nested container of what was picked is another one: keys that are added to it are not in the batch."""
+class Extra(TensorClass):
+    pose: Pose
+    extra: TensorDict
+    w: Float32[Tensor, "n"] | None = None
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda whole: whole.pick("pose", "extra"),
+        lambda whole: whole.pick("extra"),
+        lambda whole: whole.pick(Extra),
+        lambda whole: whole.pick("pose", "extra").merge(Later(torch.zeros(2), torch.zeros(2))),
+        lambda whole: whole.merge(whole),
+        lambda whole: whole.pick("pose", "extra").extend(Corner, z=torch.zeros(2)),
+        lambda whole: whole.pick("pose", "extra").extend(Extra),
+    ],
+    ids=["fields", "one field", "class", "merge", "itself", "extend", "extend by a default"],
+)
+def test_containers_of_what_is_made_are_twins(make):
+    """A nested container in the new batch is another one: keys that are added to it are not in the old batch."""
     whole = Corner(
         pose=Pose(torch.zeros(2), torch.zeros(2, 3)),
         extra=TensorDict(a=torch.zeros(2), batch_size=[2]),
         z=torch.zeros(2),
     )
-    part = whole.pick(*wanted)
+    part = make(whole)
     part.extra["b"] = torch.ones(2)
     assert list(whole.extra.keys()) == ["a"]
     assert part.extra["a"] is whole.extra["a"]
+    if "pose" in schema(part):
+        part.pose.angle = torch.ones(2)
+        assert whole.pose.angle.sum() == 0

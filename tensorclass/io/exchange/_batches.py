@@ -17,7 +17,7 @@ from ..._schema._convert import Inexact, changed, preferred_dtype, to_tensor, to
 from ..._schema._json import NAMES, NUMPY
 from ..._schema._spec import short
 from ...classes import _json
-from ...classes._build import complete, is_pending
+from ...classes._build import complete
 from ...classes._convert import says_size
 from ...core import Key, unravel_key_to_tuple
 from ...core._device import Device
@@ -176,8 +176,7 @@ class _Fields:
         self.problems: list[Problem] = []
 
     def values(self, cls: Any, columns: Columns, path: str) -> dict[str, Any]:
-        if is_pending(cls):
-            complete(cls)
+        complete(cls)
         schema: Schema = cls.__tensorclass_schema__
         self.checker, outer = Checker(cls.__tensorclass_options__), self.checker
         found: dict[str, Any] = {}
