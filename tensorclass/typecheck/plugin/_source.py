@@ -221,7 +221,7 @@ def anything() -> AnyType:
 
 
 def callee_name(expr: nodes.Node | None) -> str:
-    """The full name of the function or class that an expression calls; empty if it is no call, or unknown."""
+    """The full name of the function or class that an expression calls; empty if it is not a call, or unknown."""
     callee = expr.callee if isinstance(expr, nodes.CallExpr) else None
     return (callee.fullname or "") if isinstance(callee, nodes.RefExpr) else ""
 
