@@ -30,7 +30,18 @@ FOLDERS = {
     "nn": (("parts", "functional"), ("check", "distributions"), ("probe",), ("typed",), ("keyed",)),
     "store": (
         ("entries",),
-        ("_fitting", "_values", "_consolidate", "_pad", "_bridges", "_tables", "_scale", "_relaid", "_dict"),
+        (
+            "_fitting",
+            "_values",
+            "_consolidate",
+            "_pad",
+            "_bridges",
+            "_tables",
+            "_scale",
+            "_relaid",
+            "_combine",
+            "_dict",
+        ),
         ("lazy",),
     ),
     "typecheck": (("_rules", "_stub_types"), ("plugin", "stubs")),
@@ -56,7 +67,7 @@ FACES = {
         "_locks", "_modes", "_pytree", "_repr", "_views",
     },
     "ops": {
-        "_apply", "_by_row", "_compare", "_conversions", "_device", "_index", "_inplace", "_join", "_keys",
+        "_apply", "_at_once", "_by_row", "_compare", "_conversions", "_device", "_index", "_inplace", "_join", "_keys",
         "_lengths", "_mapping", "_nesting", "_objects", "_operands", "_reading", "_shape", "_stacks",
         "_steps", "_undo", "_writable",
     },

@@ -31,7 +31,7 @@ class Facts(NamedTuple):
         casts: the dtypes to which every field may be cast, without nested classes.
         rigid: all tensors have literal event shapes and exact dtypes, so those under one key are alike in all
             instances.
-        floats: all declared dtypes are exact and floating, so arithmetic with instances and numbers keeps them.
+        floats: rigid, and all declared dtypes are floating, so arithmetic with instances and numbers keeps them.
         lengths: the named length of a ragged field also occurs in another field.
         quick: for a class of plain tensors, the dtype of each field, for readers that leave all checks to the
             constructor.
@@ -86,6 +86,7 @@ def facts_of(cls: Any, schema: Schema, options: Options, checks: tuple[str, ...]
     own = [_set_by(base) for base in cls.__mro__ if base not in root.__mro__]
     direct = not hasattr(cls, "__post_init__") and all(spec.init for spec in schema)
     spread = tuple(spec for spec in schema if _may_spread(spec))
+    rigid = validated and None not in dtypes and all(map(_has_shape, tensors))
     return Facts(
         name=cls.__qualname__,
         nested=tuple(name for name, spec in schema.fields.items() if spec.nested is not None),
@@ -97,8 +98,8 @@ def facts_of(cls: Any, schema: Schema, options: Options, checks: tuple[str, ...]
         post_init=hasattr(cls, "__post_init__") and not schema.init_vars,
         spread=spread,
         casts=frozenset(dtype for dtype in CAST_TARGETS if all(family.admits_cast(dtype) for family in families)),
-        rigid=validated and None not in dtypes and all(map(_has_shape, tensors)),
-        floats=all(dtype is not None and dtype.is_floating_point for dtype in dtypes),
+        rigid=rigid,
+        floats=rigid and all(dtype.is_floating_point for dtype in dtypes if dtype is not None),
         lengths=validated and shares_lengths(schema),
         quick=_quick_families(schema, options) if direct and not spread else None,
     )

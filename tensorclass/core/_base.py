@@ -133,6 +133,19 @@ class TensorCollection(Items):
         """
         return None
 
+    def _combine(self, run: Handler, other: Any = None, declared: bool = False) -> Any:
+        """A twin around the results of one call for all tensors of each level, and for those under the same keys.
+
+        None if there are entries besides tensors, containers and equal Python objects, or if keys, batch sizes or ranks
+        differ. Only dense stores have this short path.
+
+        Args:
+            run: called with a list of tensors, or with two lists; returns as many tensors.
+            other: a container of the same class.
+            declared: a declaration fixes the ranks of all tensors; that of each nested class is asked too.
+        """
+        raise NotImplementedError
+
     def _each(self, fn: Handler, size: torch.Size, names: Names = None, kind: Kind = BATCHED, at: Any = None) -> Self:
         """A twin around the results of a function for each leaf, or for each leaf and an argument `at`."""
         leaves: list[Tensor] = []

@@ -16,6 +16,7 @@ from torch import Tensor
 from ..core import VALUES, TensorCollection
 from ..core._batch import broadcasts_to
 from ..errors import ArgumentError, StructureError, UnsupportedOperationError
+from ._at_once import FEW, FEW_PAIRS, at_once, interpreters, over_lists
 from ._lengths import lent, take_back
 from ._lerp import lerp, lerp_, lerp_lists, lerp_lists_
 from ._objects import answer, meet_objects
@@ -41,7 +42,6 @@ from ._writable import rank, unwritable
 Function: TypeAlias = Callable[..., Any]
 C = TypeVar("C", bound="Pointwise")
 
-interpreters = torch._C._functorch.peek_interpreter_stack  # pyright: ignore[reportAttributeAccessIssue]  # a C module
 PLAIN_FLOATS: Final = (torch.float32, torch.float64)  # every operation supports them and keeps the dtype
 
 
@@ -52,7 +52,8 @@ class Kernel:
     Args:
         name: the operation, for messages.
         function: the function of one leaf and its operands.
-        foreach: the same for lists of leaves.
+        lists: the same for lists of leaves, by a loop or in one call, whichever is faster.
+        foreach: the same in one call.
         write: the in-place function of one leaf.
         foreach_write: the same for lists of leaves.
         numbers: which operands of `function` may be Python numbers.
@@ -65,6 +66,7 @@ class Kernel:
 
     name: str
     function: Function
+    lists: Function
     foreach: Function | None = None
     write: Function | None = None
     foreach_write: Function | None = None
@@ -94,6 +96,7 @@ def _kernel(row: Row) -> Kernel:
     return Kernel(
         row.name,
         function,
+        over_lists(function, foreach, FEW_PAIRS if row.arity else FEW),
         foreach,
         _writer(row, function) if row.in_place else None,
         getattr(torch, f"_foreach_{row.foreach}_") if row.in_place and row.foreach else None,
@@ -109,14 +112,18 @@ def _kernel(row: Row) -> Kernel:
 def _reflected(row: Row) -> Kernel:
     function = getattr(operator, row.swapped)
     foreach = getattr(torch, f"_foreach_{row.foreach}") if row.foreach else None
-    return Kernel(
-        row.reflected, lambda leaf, other: function(other, leaf), foreach, foreach_numbers=row.name == "pow", swap=True
-    )
+
+    def swapped(leaf: Tensor, other: Any) -> Any:
+        return function(other, leaf)
+
+    lists = over_lists(swapped, None, FEW)
+    return Kernel(row.reflected, swapped, lists, foreach, foreach_numbers=row.name == "pow", swap=True)
 
 
+_ALONE: Final = object()
 EQUALITY: Final = {"eq": True, "ne": False}
 KERNELS: Final[Mapping[str, Kernel]] = {row.name: _kernel(row) for row in ROWS} | {
-    "lerp": Kernel("lerp", lerp, lerp_lists, lerp_, lerp_lists_, numbers="last")
+    "lerp": Kernel("lerp", lerp, lerp_lists, lerp_lists, lerp_, lerp_lists_, numbers="last")
 }
 REFLECTED: Final[Mapping[str, Kernel]] = {row.name: _reflected(row) for row in ROWS if row.swapped}
 
@@ -124,18 +131,38 @@ REFLECTED: Final[Mapping[str, Kernel]] = {row.name: _reflected(row) for row in R
 # ---- the operations --------------------------------------------------------------------------------------------------
 
 
+def _quick(self: C, kernel: Kernel, other: Any = _ALONE, options: dict[str, Any] | None = None) -> C | None:
+    """Compute on all leaves of a level at once; None for the general path, which also explains errors of torch."""
+    run, partner = kernel.lists, None
+    if type(other) is type(self) and not options:
+        partner = other
+    elif type(other) in (int, float, bool):
+        run = partial_of(_run, kernel, options or {}, other)
+    elif other is not _ALONE:
+        return None
+    try:
+        result = at_once(self, run, partner)
+    except RuntimeError:  # also NotImplementedError, of stores without this path
+        return None
+    if result is None:
+        return None
+    if kernel.equality is not None and partner is not None and not result._plain:
+        answer(result, kernel.equality)
+    if (kernel.checked or other is _ALONE) and self._owners() is not None:
+        return _locked(result)  # type: ignore[no-any-return]  # of the class of self
+    return result  # type: ignore[no-any-return]  # as above
+
+
 def unary(self: C, kernel: Kernel) -> C:
     """Apply a function to every leaf."""
-    if self._layered and not self._stacked and self._is_rigid(True):  # as in `binary`
-        return self._wrap(unary(self._store, kernel))  # type: ignore[attr-defined,no-any-return]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
+    result = _quick(self, kernel)
+    if result is not None:
+        return result
     locked = self._owners() is not None
     leaves: list[Tensor] = []
     twin = self._open(leaves, VALUES)
     try:
-        if kernel.foreach is not None and leaves and interpreters() is None:
-            new: Sequence[Tensor] = _foreach_or_loop(kernel, leaves)
-        else:
-            new = [kernel.function(leaf) for leaf in leaves]
+        new = _loop_if_refused(kernel, leaves)
     except RuntimeError as error:
         raise _explained(twin, kernel, leaves, (), {}, error) from error
     if kernel.checked:
@@ -147,18 +174,22 @@ def unary(self: C, kernel: Kernel) -> C:
 def binary(self: C, other: Any, kernel: Kernel, alpha: complex | None = None, default: Default = None) -> C:
     """Combine every leaf with a container, a tensor over the batch, or a number."""
     options = {} if alpha is None else {"alpha": alpha}
-    if type(other) is type(self):
-        if self._layered and self._is_rigid(True):  # the declaration covers the result, so compute on the stores
-            store: Any = _twins(self._store, other._store, kernel, options, True)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
-            twin = None if store is None else self._wrap(store)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # as above
-        else:
-            twin = _twins(self, other, kernel, options)
-        if twin is not None:
-            return twin  # type: ignore[no-any-return]  # of the class of self
-    elif self._layered and type(other) in (int, float, bool) and not self._stacked and self._is_rigid(True):
-        return self._wrap(binary(self._store, other, kernel, alpha))  # type: ignore[attr-defined,no-any-return]  # pyright: ignore[reportAttributeAccessIssue]  # as above
-    right: Right
+    twin = _quick(self, kernel, other, options)
+    return _thorough(self, other, kernel, options, default) if twin is None else twin
+
+
+def _thorough(self: C, other: Any, kernel: Kernel, options: dict[str, Any], default: Default = None) -> C:
+    """As `binary`, for every container and operand."""
     locked = kernel.checked and self._owners() is not None
+    leaves: list[Tensor] = []
+    theirs: list[Tensor] = []
+    right: Right
+    twin = paired(self, other, leaves, theirs) if type(other) is type(self) else None
+    if twin is not None:
+        result = _combined(twin, leaves, theirs, other, kernel, options)
+        if kernel.equality is not None and not result._plain:
+            answer(result, kernel.equality)
+        return _locked(result) if locked else result
     met = isinstance(other, TensorCollection)
     large, other = as_large(self, other, kernel.name, kernel.meets) if met else (self, other)
     if met and default is not None:
@@ -166,23 +197,10 @@ def binary(self: C, other: Any, kernel: Kernel, alpha: complex | None = None, de
     else:
         template = large._open(leaves := [], VALUES)
         right = operand(template, leaves, other, kernel.name)
-    result = _combined(template, leaves, right, other, kernel, options)
+    result = _combined(template, leaves, right, other, kernel, options)  # type: ignore[assignment]  # a twin of self
     if met and kernel.meets:
         meet_objects(large, result, other, kernel.name, default is not None)
-    return _locked(result) if locked else result  # type: ignore[return-value]  # a twin of self
-
-
-def _twins(self: C, other: Any, kernel: Kernel, options: dict[str, Any], alike: bool = False) -> C | None:
-    """Combine two containers of the same class with the same keys; None for the general path."""
-    leaves: list[Tensor] = []
-    right: list[Tensor] = []
-    template = paired(self, other, leaves, right, alike) if type(other) is type(self) else None
-    if template is None:
-        return None
-    result = _combined(template, leaves, right, other, kernel, options)
-    if kernel.equality is not None and not result._plain:
-        answer(result, kernel.equality)
-    return _locked(result) if kernel.checked and self._owners() is not None else result
+    return _locked(result) if locked else result
 
 
 def _combined(
@@ -190,7 +208,7 @@ def _combined(
 ) -> C:  # fmt: skip
     """A twin refilled with the results of an operation on its leaves and an operand."""
     try:
-        new = _run(kernel, leaves, right, options)
+        new = _run(kernel, options, right, leaves)
     except RuntimeError as error:
         raise _explained(twin, kernel, leaves, (right,), options, error) from error
     if kernel.checked:
@@ -209,14 +227,15 @@ def dunder(self: C, other: object, kernel: Kernel) -> C:
     alike = type(other) is type(self)
     if not (alike or isinstance(other, OPERANDS)):
         return NotImplemented  # type: ignore[no-any-return]  # the operator protocol
+    result: Any = _quick(self, kernel, other)
     if kernel.equality is None:
-        return binary(self, other, kernel)
+        return _thorough(self, other, kernel, {}) if result is None else result
     size = there = self._batch_size
-    if alike or isinstance(other, TensorCollection):
-        there = other._batch_size  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a container
-        if (not alike and self._refusal(other, kernel.name) is not None) or (size != there and _of_owners()):  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # as above
+    if result is None and isinstance(other, TensorCollection):
+        there = other._batch_size
+        if (not alike and self._refusal(other, kernel.name) is not None) or (size != there and _of_owners()):
             return NotImplemented  # type: ignore[no-any-return]  # instances of two classes differ
-    result: Any = binary(self, other, kernel)
+    result = _thorough(self, other, kernel, {}) if result is None else result
     if alike or not isinstance(other, Tensor):
         (result._store if result._layered else result)._equality = kernel.equality if there == size else None
     return result  # type: ignore[no-any-return]  # of the class of self
@@ -321,7 +340,7 @@ def write_dunder(self: C, other: object, kernel: Kernel) -> C:
     return write(self, kernel, other)
 
 
-def _run(kernel: Kernel, leaves: list[Tensor], right: Right, options: dict[str, Any]) -> Sequence[Tensor]:
+def _run(kernel: Kernel, options: dict[str, Any], right: Right, leaves: list[Tensor]) -> Sequence[Tensor]:
     if type(right) is not list and kernel.name in SCALAR_FREE and isinstance(right, (int, float)) and not options:
         right = _repeated(leaves, right)
     many = type(right) is list
@@ -341,8 +360,6 @@ def _run(kernel: Kernel, leaves: list[Tensor], right: Right, options: dict[str, 
     return [function(leaf, _scalar(leaf, right), **options) for leaf in leaves]
 
 
-FEW: Final = 3
-"""Up to this number of tensors, a loop is faster than one foreach call."""
 SCALAR_FREE: Final = frozenset({"add", "sub", "mul", "div"})
 """Operations with identical results for a number and for a 0-d tensor of the leaf's dtype."""
 
@@ -358,10 +375,10 @@ def _repeated(leaves: list[Tensor], number: float) -> Right:
     return [torch.scalar_tensor(number, dtype=dtype)] * len(leaves)
 
 
-def _foreach_or_loop(kernel: Kernel, leaves: list[Tensor]) -> Sequence[Tensor]:
-    """The foreach function; or a loop, if its autograd refuses integers mixed with tracked leaves."""
+def _loop_if_refused(kernel: Kernel, leaves: list[Tensor]) -> list[Tensor]:
+    """The results for each leaf; by a loop if foreach's autograd refuses integers mixed with tracked leaves."""
     try:
-        return kernel.foreach(leaves)  # type: ignore[misc,no-any-return]  # not None: checked by the caller
+        return [*kernel.lists(leaves)]
     except RuntimeError:
         return [kernel.function(leaf) for leaf in leaves]
 

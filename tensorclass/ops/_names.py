@@ -29,7 +29,7 @@ class NameOps(MappingOps):
     def _is_rigid(self, floats: bool = False) -> bool:
         """Whether a declaration fixes dtypes and event shapes of all leaves; with `floats`, to floating dtypes."""
         facts = type(self).__tensorclass__ if self._layered else None
-        if facts is None or not facts.rigid or (floats and not facts.floats):
+        if facts is None or not (facts.floats if floats else facts.rigid):
             return False
         for name in facts.nested:
             inner = self._store._live().get(name)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store

@@ -134,13 +134,10 @@ def arranged(mine: Any, other: Any) -> Any:
     return other
 
 
-def paired(self: P, other: P, mine: list[Tensor], theirs: list[Tensor], alike: bool = False) -> P | None:
-    """A twin. Its leaves, and those of another container of the class, are appended to lists; None if ranks differ.
-
-    With `alike`, a declaration guarantees equal ranks.
-    """
+def paired(self: P, other: P, mine: list[Tensor], theirs: list[Tensor]) -> P | None:
+    """A twin. Its leaves, and those of another container of the class, are appended to lists; None if ranks differ."""
     own = self._beside(other, mine, theirs) if self._batch_size == other._batch_size else None
-    if own is None or alike or own._is_rigid() or [v.ndim for v in mine] == [v.ndim for v in theirs]:
+    if own is None or own._is_rigid() or [v.ndim for v in mine] == [v.ndim for v in theirs]:
         return own
     return None
 

@@ -40,6 +40,7 @@ from ..ops._nesting import build, nested_entries
 from ..ops._operands import Layout
 from ..ops._reading import ReadingOps
 from ..ops._steps import KnownWrite
+from ._combine import combine
 from ._consolidate import block_of, has_own_storage, hollow, restore
 from ._fitting import Replaced, below, fits, mismatch, missing, named_like, same_tail, within
 from ._relaid import Relaid as Relaid
@@ -267,6 +268,8 @@ class TensorDict(TensorDictBase):
             elif not same_atom(leaf, source):
                 return None
         return self if write else self._of(data, self._batch_size, self._device, self._names, plain)
+
+    _combine = combine
 
     def _each(self, fn: Handler, size: torch.Size, names: Names = None, kind: Kind = BATCHED, at: Any = None) -> Self:
         data, dims = self._data.copy(), len(self._batch_size)
