@@ -144,11 +144,12 @@ def test_two_threads_build_at_once():
 
 @pytest.mark.slow
 def test_private_api_is_imported_late():
-    """Neither the package nor a build without probing imports fake tensors."""
+    """Neither the package nor a build of small modules imports fake tensors."""
     program = (
-        "import sys\nfrom tests.nn._pipelines import *\n"
+        "import sys\nfrom tests.nn._pipelines import *\nfrom tests.nn._zoo import pipeline\n"
         "TensorClassSequential(*stages(), input=Digits, output=Prediction, probe=False)\n"
-        "assert 'torch._dynamo' not in sys.modules\nclassifier()\nassert 'torch._dynamo' in sys.modules\n"
+        "classifier()\nassert 'torch._dynamo' not in sys.modules\n"
+        "pipeline(nn.Linear(3000, 3000), ('f 3000',), ('f 3000',))\nassert 'torch._dynamo' in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
 
@@ -186,7 +187,8 @@ def test_real_run_leaves_modules_alone():
 def test_without_fake_tensors(monkeypatch):
     """Where torch has moved its private API, the declarations are checked, and a note says so."""
     monkeypatch.setattr(fake_tensors, "_PRIVATE", "torch._no_such_module")
-    built = classifier()
+    assert classifier().diagnostics == ()  # real values show enough
+    built = pipeline(lambda x: x.relu() if x.sum() > 0 else x, ("f 8",), ("f 8",))
     assert [d.code for d in built.diagnostics] == ["N302"]
     assert "no module is probed" in built.diagnostics[0].message
     with pytest.raises(BuildError, match="E101"):
@@ -587,15 +589,19 @@ class Noted(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("module", "kinds"),
-    [(Noted(), "FakeTensor Tensor Tensor"), (Noted(1 << 18), "FakeTensor FakeTensor FakeTensor")],
-    ids=["small", "large"],
+    ("module", "given", "kinds"),
+    [
+        (Noted(), "f t 8", "Tensor Tensor Tensor Tensor"),
+        (Noted(1 << 18), "f t 8", "Tensor Tensor FakeTensor FakeTensor FakeTensor"),
+        (Noted(), "f 400 400 8", "FakeTensor FakeTensor FakeTensor"),
+    ],
+    ids=["small", "large", "large input"],
 )
-def test_later_sweeps_of_small_modules_are_real(module, kinds):
-    """What passes on fake tensors and takes little is run on real ones for the other sizes."""
+def test_small_modules_run_on_real_values(module, given, kinds):
+    """A module that takes little runs on real values only; one that takes more is stopped, and runs on fake ones."""
     Noted.kinds.clear()
-    assert pipeline(module, ("f t 8",), ("f t 8",)).diagnostics == ()
-    assert Noted.kinds[:3] == kinds.split()
+    assert pipeline(module, (given,), (given,)).diagnostics == ()
+    assert Noted.kinds[: len(kinds.split())] == kinds.split()
 
 
 def test_a_real_sweep_that_fails_is_none():

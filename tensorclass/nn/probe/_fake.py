@@ -190,7 +190,7 @@ class Guard(TorchDispatchMode):
             args = tuple(self._faked(arg) for arg in args)
             kwargs = {key: self._faked(value) for key, value in (kwargs or {}).items()}
         made = (_VIEW if name == "_unsafe_view" else func)(*args, **(kwargs or {}))
-        self.work += _work(name, args, made)
+        self.work += work_of(name, args) + (made.numel() if isinstance(made, Tensor) else 0)
         self.fakes.steps += 1
         return made
 
@@ -223,13 +223,16 @@ class FewSteps(Assuming):
         return output.narrow(time, 0, 1).expand(shape), *state
 
 
-def _work(name: str, args: Any, made: Any) -> int:
-    """The multiplications of one operation; for a matrix product, from the sizes of its three matrices."""
-    size = made.numel() if isinstance(made, Tensor) else 0
-    if name not in _SAME and "attention" not in name:
-        return size
-    operands = sorted(arg.numel() for arg in args if isinstance(arg, Tensor))
-    return math.isqrt(math.prod(operands[-2:]) * (size or operands[-1]))
+def work_of(name: str, args: Any) -> int:
+    """The multiplications of a product, from its operands; 0 for other operations."""
+    operands = [arg for arg in args if isinstance(arg, Tensor)]
+    if (name not in _SAME and "attention" not in name) or len(operands) < 2:
+        return 0
+    if name == "convolution":
+        x, weight = operands[:2]
+        return x.numel() // max(x.shape[1], 1) * weight.numel() // (1 if args[6] else math.prod(args[3]))
+    one, other = operands[-2:] if name in _SAME else operands[:2]
+    return one.numel() * (other.shape[-1 if name in _SAME else -2] if other.ndim > 1 else 1)
 
 
 def compare_operands(name: str, args: Sequence[Any]) -> None:

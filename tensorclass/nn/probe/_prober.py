@@ -26,19 +26,18 @@ from ..parts._stage import Stage
 from ._copy import Isolator, Uncopyable
 from ._effects import OPT_OUT
 from ._examples import Unknown, is_structural
-from ._fake import FakeTensors, Unavailable
+from ._fake import Unavailable
 from ._quiet import quiet
 from ._run import Outcome, RealTensors, Tensors, as_real
-from ._search import Again, Searcher, Sweep, device_of, parameter_count
+from ._search import Again, Searcher, Sweep, parameter_count
 from ._sizes import BATCHES, SweepSizes
 from ._values import RealRuns
+from ._watched import LIGHT, Stopped, Watched
 from ._words import useful_line
 
 _ATTEMPTS = 24
-_LIGHT, _COPIED = 1 << 27, 1 << 23
-"""Limits of multiplications and parameters below which real runs are faster than fake ones."""
-_OTHERS = (1, 2)
-"""The indices of the sweeps after the first."""
+_COPIED = 1 << 23
+"""Parameters below which real runs are faster than fake ones."""
 _REAL_PARAMETERS, _REAL_VALUES = 1 << 26, 1 << 24
 
 
@@ -54,20 +53,16 @@ def probe(
         output: The class that the pipeline returns.
         real: Whether copies run on real tensors instead of fake ones.
     """
-    try:
-        tensors: Tensors = RealTensors(device_of(targets)) if real else FakeTensors()
-    except Unavailable as reason:
-        note = Diagnostic(
-            "N302", "no module is probed: this torch has no fake tensors as we know them", notes=(str(reason),)
-        )
-        return replace(report, diagnostics=(*report.diagnostics, note))
     with quiet():
-        prober = Prober(report, stages, targets, output, tensors)
+        prober = Prober(report, stages, targets, output, real)
         try:
             return prober.run()
+        except Unavailable as reason:
+            message = "no module is probed: this torch has no fake tensors as we know them"
+            note = Diagnostic("N302", message, notes=(str(reason),))
+            return replace(report, diagnostics=(*report.diagnostics, note))
         finally:
             prober.close()
-            tensors.close()
 
 
 def influences(
@@ -83,7 +78,7 @@ def influences(
     """
     found: list[Diagnostic] = []
     with quiet():
-        prober = Prober(report, stages, targets, output, RealTensors(device_of(targets)))
+        prober = Prober(report, stages, targets, output, real=True)
         sweep = prober.sweeps()[1]  # the one with three elements
         for index in range(len(stages)):
             try:
@@ -154,25 +149,28 @@ class Prober(Searcher):
         for attempt in range(_ATTEMPTS + 1):
             self.searching = attempt < _ATTEMPTS
             try:
-                first = self._sweep(0)
-                return [first, *(self._light(first) or (self._sweep(number) for number in _OTHERS))]
+                return self._light() or self._otherwise(self._sweep(0))
             except Again:
                 self.answered.clear()
         raise AssertionError("a sweep that does not search has an end")
 
-    def _light(self, first: Sweep) -> list[Sweep]:
-        """The other sweeps on real values, if these are faster than fake tensors; empty unless everything passes."""
-        work = getattr(self.tensors, "work", _LIGHT)
-        if work >= _LIGHT or sum(map(parameter_count, self.targets)) > _COPIED or not first.is_clean():
+    def _otherwise(self, first: Sweep) -> list[Sweep]:
+        """The sweeps after one on fake tensors, which learned nothing new; on real values if these are faster."""
+        passes = all(map(first.is_clean, first.outcomes)) and getattr(self.tensors, "work", LIGHT) < LIGHT
+        return (passes and self._light(first)) or [first, self._sweep(1), self._sweep(2)]
+
+    def _light(self, *done: Sweep) -> list[Sweep]:
+        """All sweeps, those that are not done on real values; empty unless everything passes, and soon."""
+        fits = bool(done) or not (self.once or self.device.type != "cpu")
+        if self.real or not fits or sum(map(parameter_count, self.targets)) > _COPIED:
             return []
-        before, tensors = dict(self.faults), RealTensors(self.device)
-        isolator, sweeps = self.isolator(tensors), []
-        for number in _OTHERS:
-            sweeps.append(self._sweep(number, tensors, isolator))
-            if not sweeps[-1].is_clean() or self.faults != before:
-                self.faults = before
-                return []
-        return sweeps
+        tensors, before = Watched(self.device), (dict(self.faults), self.found[:], self.answered[:])
+        isolator = self.isolator(tensors)
+        try:
+            return [*done, *(self._sweep(number, tensors, isolator) for number in range(len(done), len(BATCHES)))]
+        except Stopped:
+            self.faults, self.found, self.answered = before
+            return []
 
     def _sweep(self, number: int, tensors: Tensors | None = None, isolator: Isolator | None = None) -> Sweep:
         tensors = tensors or self.tensors
@@ -185,6 +183,9 @@ class Prober(Searcher):
                 sweep.sizes.shape(place.terms)
         for index in range(len(self.stages)):
             self._step(sweep, index)
+            passes = sweep.is_clean(index) and index not in self.faults
+            if isinstance(tensors, Watched) and (tensors.stopped or not passes):
+                raise Stopped
         return sweep
 
     # ---- one module in one sweep ---------------------------------------------------------------------------------
@@ -203,7 +204,7 @@ class Prober(Searcher):
                 held = {path: value for path, value in sweep.values.items() if path in kept or path[:1] in kept}
                 sweep.live[index] = held
                 outcome = outcome if index in self.once else self._outcome(sweep, index)
-            except Again:
+            except (Again, Stopped):
                 raise
             except (Unknown, Uncopyable) as reason:
                 sweep.blind[index] = str(reason)
@@ -226,9 +227,11 @@ class Prober(Searcher):
     def _outcome(self, sweep: Sweep, index: int) -> Outcome:
         values = sweep.given[index]
         outcome = self.run_one(index, sweep, values, sweep.sizes, live=sweep.live[index], isolator=sweep.isolator)
-        if sweep.tensors is not self.tensors:
+        if isinstance(sweep.tensors, Watched):
+            if outcome.error is None and sweep.number == 0:
+                self._without(sweep, index)
             return outcome  # trusted only without findings
-        if self.tensors.real and outcome.error is not None:  # zeros may be invalid, for example as lengths
+        if self.real and outcome.error is not None:  # zeros may be invalid, for example as lengths
             others = RealTensors(self.device, 2)
             made = [as_real(value, others) for value in values]
             again = self.run_one(index, sweep, made, sweep.sizes, tensors=others, live=sweep.live[index])
@@ -265,7 +268,7 @@ class Prober(Searcher):
         """Whether a copy behaves the same with real values; a module that is too large is trusted."""
         values = sweep.given[index]
         held = sum(value.numel() for value in values if isinstance(value, Tensor))
-        if self.tensors.real or held > _REAL_VALUES or parameter_count(self.targets[index]) > _REAL_PARAMETERS:
+        if self.real or held > _REAL_VALUES or parameter_count(self.targets[index]) > _REAL_PARAMETERS:
             return True
         tensors = RealTensors(self.device)
         made = [as_real(value, tensors) for value in values]
@@ -349,7 +352,7 @@ class Prober(Searcher):
                 self.found.append(self.words.uneven(index, uneven, reason))
                 return
             later = 'its outputs are compared on the first call; `probe="run"` runs a copy now'
-            hint = "" if self.tensors.real else later
+            hint = "" if self.real else later
             self.found.append(self.words.diagnostic(index, "N302", f"is not probed: {reason}", (), hint))
             return
         shown = sweeps[: 1 if index in self.once else 2]

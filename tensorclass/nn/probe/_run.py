@@ -49,7 +49,7 @@ class RealTensors:
     def __init__(self, device: torch.device, number: int = 0) -> None:
         self.number = number
         self._generators: dict[torch.device, torch.Generator] = {}
-        self._drawing = Seeded(self.generator(device))
+        self._drawing = Seeded(torch.Generator(device))
 
     def generator(self, device: torch.device) -> torch.Generator:
         """The generator of a device, seeded."""
@@ -78,7 +78,8 @@ class RealTensors:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """A block in which operations draw from a separate generator."""
+        """A block in which operations draw from a separate generator, the same numbers in each block."""
+        self._drawing.generator.manual_seed(0)
         with Assuming(), self._drawing:
             yield
 

@@ -28,6 +28,7 @@ from ..parts._stage import Stage, module_of
 from ._copy import Isolator
 from ._effects import Reach
 from ._examples import NoExample, Unknown, example_of, follows_shapes, no_example
+from ._fake import FakeTensors
 from ._run import Outcome, RealTensors, Run, Tensors, empty
 from ._sizes import BATCHES, Learned, SweepSizes, accepted, alternatives, divisors, dtype_for, dtypes_of, interesting
 from ._words import Words
@@ -59,22 +60,22 @@ class Sweep:
         self.outcomes: dict[int, Outcome] = {}
         self.blind: dict[int, str] = {}
 
-    def is_clean(self) -> bool:
-        """Whether every module ran, and its results fit its declaration."""
-        return not self.blind and not any(out.error is not None or out.findings for out in self.outcomes.values())
+    def is_clean(self, index: int) -> bool:
+        """Whether a module ran, and its results fit its declaration."""
+        outcome = self.outcomes[index]
+        return index not in self.blind and outcome.error is None and not outcome.findings
 
 
 class Searcher:
     """Runs modules on inputs that they might accept."""
 
     def __init__(
-        self, report: Report, stages: Sequence[Stage], targets: Sequence[Callable[..., Any]], output: type,
-        tensors: Tensors,
-    ) -> None:  # fmt: skip
+        self, report: Report, stages: Sequence[Stage], targets: Sequence[Callable[..., Any]], output: type, real: bool
+    ) -> None:
         self.report = report
         self.stages = stages
         self.targets = targets
-        self.tensors = tensors
+        self.real = real
         self.words = Words(report, stages, targets)
         self.unifier = report.state.unifier
         uses = (use for used in (*report.reads, *report.writes) for use in used if use is not None)
@@ -103,6 +104,11 @@ class Searcher:
         self.reach = [Reach.of(target) for target in targets]
         self.once = {index for index, reach in enumerate(self.reach) if reach.outside}
         """Modules with external effects. They run once, when all sizes are known."""
+
+    @functools.cached_property
+    def tensors(self) -> Tensors:
+        """The tensors of the sweeps; fake ones are made late, since the first of a process takes a second."""
+        return RealTensors(self.device) if self.real else FakeTensors()
 
     def isolator(self, tensors: Tensors) -> Isolator:
         """The isolator for the copies of one sweep."""
@@ -180,6 +186,8 @@ class Searcher:
 
     def close(self) -> None:
         """Drop references in tracebacks: they hold the frames of the build, and so the modules."""
+        if "tensors" in self.__dict__:
+            self.tensors.close()
         for error in self.errors:
             error.__traceback__ = error.__context__ = error.__cause__ = None
 

@@ -12,9 +12,11 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from ...core import TensorCollection
 from ...store import RaggedTensor
+from ..check._known import INPUT
 from ..check._unify import Rest
 from ..parts._diagnostics import Diagnostic
 from ..parts._stage import module_of
+from ._copy import Isolator
 from ._examples import is_structural, over_entries
 from ._run import Outcome, RealTensors, as_real
 from ._search import Searcher, Sweep, parameter_count
@@ -56,12 +58,12 @@ class RealRuns:
         values = self.sweep.given.get(self.index)
         if values is None:
             return
-        norms = [name for name, module in _modules(self.target) if isinstance(module, _BatchNorm) and module.training]
-        if norms and self._mixed(values, True, thorough=True):
-            message = f"takes statistics over the batch: batch norm {', '.join(norms) or 'itself'} is in training"
+        norms = _training_norms(self.target)
+        if norms and self._mixed(values, True):
+            message = f"takes statistics over the batch: batch norm {', '.join(norms)} is in training"
             hint = "`eval()` uses the running statistics; in training that is what batch norm does"
             yield self.searcher.words.diagnostic(self.index, "W204", message, (), hint)
-        change = self._mixed(values, False, thorough=True)
+        change = self._mixed(values, False)
         if change:
             yield self._mixing("E117", change)
 
@@ -69,6 +71,9 @@ class RealRuns:
         """The findings of real runs in a build: an error or a finding that fake tensors don't show, and W207."""
         given = self.sweep.given.get(self.index)
         if given is None or not is_cheap(self.target, given, 8 if blind else 1):
+            return
+        if self._ran_apart(given):
+            self.passed = True
             return
         runs = [self._made(given, 0)]
         if runs[0][1].error is not None or runs[0][1].findings:
@@ -79,7 +84,7 @@ class RealRuns:
                 runs = [runs[1], self._made(given, 3)]  # even lengths hide the wrong size of an input
         values, ran = next(((values, out) for values, out in runs if out.error is None), (runs[0][0], None))
         if ran is not None and not ran.findings:
-            change, self.passed = self._mixed(values, False), True
+            change, self.passed = self._mixed(values, False, ran), True
             if change:
                 yield self._mixing("W207", change)
             return
@@ -130,33 +135,56 @@ class RealRuns:
             hint += "; if the module should mix elements, filter `PipelineWarning`"
         return self.searcher.words.diagnostic(self.index, code, f"mixes elements of the batch: {change}", (), hint)
 
-    def _mixed(self, values: Sequence[Any], norms: bool, *, thorough: bool = False) -> str:
-        """The effect on other elements of a change of one element of an in field; "" for none."""
-        base = self._run(values, norms).values
-        if base is None:
-            return ""
-        batched = [
+    def _ran_apart(self, given: Sequence[Any]) -> bool:
+        """Whether the sweep ran the module on fresh real values, and a change of an element leaves the others alike."""
+        uses = self.searcher.report.reads[self.index]
+        fresh = self.sweep.tensors.real and all(use is None or use.place.writer == INPUT for use in uses)
+        if not fresh or not self.sweep.is_clean(self.index) or _training_norms(self.target):
+            return False
+        return self._apart(self.sweep.outcomes[self.index], given, self.sweep.isolator)
+
+    def _apart(self, base: Outcome, values: Sequence[Any], isolator: Isolator) -> bool:
+        """Whether a change of the first or last element leaves the others alike, in runs of one copy."""
+        for element in (0, self.sweep.batch - 1):
+            made = self._run(self._changed(values, self._batched(values), element), False, isolator)
+            if made.values is None or self._compared(base.values or (), made.values, element) is not None:
+                return False
+        return True
+
+    def _batched(self, values: Sequence[Any]) -> list[int]:
+        """The in fields that have elements."""
+        return [
             p for p, use in enumerate(self.searcher.report.reads[self.index])
             if use is not None and use.slot.spec.kind in ("tensor", "ragged", "nested")
             and isinstance(values[p], (Tensor, RaggedTensor, TensorCollection))
         ]  # fmt: skip
-        elements = range(self.sweep.batch) if thorough else (0, self.sweep.batch - 1)
-        if not thorough and all(self._compared(base, values, batched, e, norms) is None for e in elements):
+
+    def _mixed(self, values: Sequence[Any], norms: bool, ran: Outcome | None = None) -> str:
+        """The effect on other elements of a change of one element of an in field; "" for none.
+
+        After a run in a build it is quick.
+        """
+        if ran is not None and self._apart(ran, values, self.searcher.isolator(RealTensors(self.searcher.device))):
             return ""
-        if not _alike(base, self._run(values, norms).values or ()):
-            return ""  # not deterministic
-        for position in batched:
+        base = self._run(values, norms).values
+        if base is None:
+            return ""
+        elements = range(self.sweep.batch) if ran is None else (0, self.sweep.batch - 1)
+        for position in self._batched(values):
             for element in elements:
-                found = self._compared(base, values, [position], element, norms)
+                made = self._run(self._changed(values, [position], element), norms).values or ()
+                found = self._compared(base, made, element)
                 if found is not None:
+                    if not _alike(base, self._run(values, norms).values or ()):
+                        return ""  # not deterministic: asked last, since another thread may draw meanwhile
                     use = self.searcher.report.reads[self.index][position]
                     assert use is not None
                     return f"changing element {element} of `{use.slot.name}` changes {found[0]} of `{found[1]}`"
         return ""
 
-    def _run(self, values: Sequence[Any], norms: bool) -> Outcome:
+    def _run(self, values: Sequence[Any], norms: bool, isolator: Isolator | None = None) -> Outcome:
         tensors = RealTensors(self.searcher.device)
-        isolator = self.searcher.isolator(tensors)
+        isolator = isolator or self.searcher.isolator(tensors)
         copied = isolator.copy(self.target)
         for _, module in _modules(copied) if not norms else ():
             if isinstance(module, _BatchNorm):
@@ -164,8 +192,8 @@ class RealRuns:
         fresh = [over_entries(v, lambda e: e.detach().clone() if isinstance(e, Tensor) else e) for v in values]
         return self.searcher.run_one(self.index, self.sweep, fresh, tensors=tensors, isolator=isolator)
 
-    def _changed(self, value: Any, element: int) -> Any:
-        """The same batch with one element changed."""
+    def _changed(self, values: Sequence[Any], positions: Sequence[int], element: int) -> list[Any]:
+        """The same values with one element of some in fields changed."""
 
         def changed(entry: Any) -> Any:
             if isinstance(entry, RaggedTensor):
@@ -177,7 +205,7 @@ class RealRuns:
                 entry[element] = self._other(entry[element])
             return entry
 
-        return over_entries(value, changed)
+        return [over_entries(value, changed) if p in positions else value for p, value in enumerate(values)]
 
     def _other(self, one: Tensor) -> Tensor:
         if one.dtype == torch.bool:
@@ -186,12 +214,8 @@ class RealRuns:
             return one + torch.rand(one.shape, device=one.device, generator=self.generator).to(one.dtype)
         return 1 - one.clamp(0, 1)  # small indices stay in range
 
-    def _compared(
-        self, base: Sequence[Any], values: Sequence[Any], positions: Sequence[int], element: int, norms: bool
-    ) -> tuple[str, str] | None:
-        """The other elements whose results differ, and where, after a change of one element of some in fields."""
-        changed = [self._changed(value, element) if p in positions else value for p, value in enumerate(values)]
-        made = self._run(changed, norms).values or ()
+    def _compared(self, base: Sequence[Any], made: Sequence[Any], element: int) -> tuple[str, str] | None:
+        """The other elements whose results differ, and where, after a change of one element."""
         for use, before, after in zip(self.searcher.report.writes[self.index], base, made, strict=False):
             for one, other in zip(_tensors([before]), _tensors([after]), strict=False):
                 if use is None or one.shape[:1] != (self.sweep.batch,):
@@ -213,6 +237,11 @@ def _modules(target: Any) -> list[tuple[str, nn.Module]]:
     cells = [cell.cell_contents for cell in getattr(target, "__closure__", None) or ()]
     owners = [m for m in (module_of(target), *cells) if isinstance(m, nn.Module)]
     return [(f"`{name}`" if name else f"`{type(m).__name__}`", m) for o in owners for name, m in o.named_modules()]
+
+
+def _training_norms(target: Any) -> list[str]:
+    """The names of the batch norms that take statistics over the batch."""
+    return [name for name, module in _modules(target) if isinstance(module, _BatchNorm) and module.training]
 
 
 def _tensors(values: Sequence[Any]) -> list[Tensor]:
