@@ -455,7 +455,8 @@ def test_the_first_build_of_a_process() -> None:
     """Importing the compiler turns validation off for the process: a build leaves it on, and says what it imported."""
     program = (
         "import logging, sys\nlogging.basicConfig(level='INFO', stream=sys.stdout)\n"
-        "from tests.nn._zoo import *\nfrom torch.distributions import Distribution\nassert Distribution._validate_args\n"
+        "from tests.nn._zoo import *\nfrom torch.distributions import Distribution\n"
+        "assert Distribution._validate_args\n"
         "pipeline(nn.Linear(3000, 3000), ('f 3000',), ('f 3000',))\nassert Distribution._validate_args\n"
     )
     found = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tensorclass.errors import BuildError
 from tensorclass.nn.probe._prober import Prober
