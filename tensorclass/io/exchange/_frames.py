@@ -48,10 +48,7 @@ def _series(pandas: Any, column: Column, rows: int, path: str) -> Any:
 
 
 def _objects(pandas: Any, values: Any) -> Any:
-    found = np.empty(len(values), dtype=object)
-    for i, value in enumerate(values):
-        found[i] = value
-    return pandas.Series(found, dtype=object)
+    return pandas.Series(list(values), dtype=object)
 
 
 def from_pandas(dataframe: Any, *, separator: str | None = None, cls: Any = None, **options: Unpack[Options]) -> Any:

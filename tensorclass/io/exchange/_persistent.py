@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from math import prod
 from typing import Any, ClassVar
 from urllib.parse import unquote
@@ -237,12 +238,8 @@ class PersistentTensorDict(TensorDictBase):
         """The longest leading shape that all entries share."""
         nodes = [node for node in self._nodes().values() if not self._about(node).get("kind")]
         shapes = [self._child(n)._batch_size if self._is_group(n) else torch.Size(n.shape) for n in nodes]
-        shared = []
-        for sizes in zip(*shapes, strict=False):
-            if len(set(sizes)) > 1:
-                break
-            shared.append(sizes[0])
-        return torch.Size(shared)
+        alike = takewhile(lambda sizes: len(set(sizes)) == 1, zip(*shapes, strict=False))
+        return torch.Size([sizes[0] for sizes in alike])
 
     def _validate(self, size: torch.Size, path: str) -> None:
         for key, node in self._nodes().items():
@@ -261,24 +258,21 @@ class PersistentTensorDict(TensorDictBase):
     def _load(self, key: str, node: Any, index: Any = ()) -> Any:
         """An entry, or some rows of it."""
         with self._reading(f"field `{key}`"):
-            return self._loaded(key, node, index)
+            about = self._about(node)
+            kind = about.get("kind")
+            if self._is_group(node) and kind is not None:
+                return self._ragged(kind, self._child(node), index)
+            if self._is_group(node):
+                return self._child(node) if index == () else self._child(node)._rows(index)
+            if kind is not None:
+                return self._objects(about, node, index)
+            if node.dtype.kind not in "biufc":
+                return self._foreign(node, index)
+            found = torch.from_numpy(np.array(node[index]))
+            found = restored(found, about["dtype"]) if "dtype" in about else found
+            return found if self._device is None else found.to(self._device)
 
-    def _loaded(self, key: str, node: Any, index: Any) -> Any:
-        about = self._about(node)
-        kind = about.get("kind")
-        if self._is_group(node) and kind is not None:
-            return self._ragged(kind, self._child(node), index)
-        if self._is_group(node):
-            return self._child(node) if index == () else self._child(node)._rows(index)
-        if kind is not None:
-            return self._objects(about, node, key, index)
-        if node.dtype.kind not in "biufc":
-            return self._foreign(node, index)
-        found = torch.from_numpy(np.array(node[index]))
-        found = restored(found, about["dtype"]) if "dtype" in about else found
-        return found if self._device is None else found.to(self._device)
-
-    def _objects(self, about: dict[str, Any], node: Any, key: str, index: Any) -> Any:
+    def _objects(self, about: dict[str, Any], node: Any, index: Any) -> Any:
         kind = about["kind"]
         if kind == "shared":
             value = torch.from_numpy(np.array(node[()]))
@@ -319,8 +313,7 @@ class PersistentTensorDict(TensorDictBase):
     def _entries(self) -> dict[str, Any]:
         return {key: self._load(key, node) for key, node in self._nodes().items()}
 
-    def _outline(self) -> dict[str, Any]:
-        return self._entries()
+    _outline = _entries
 
     def _node(self, key: str) -> Any:
         group, name = self._live_group(), name_of(key)
@@ -376,8 +369,7 @@ class PersistentTensorDict(TensorDictBase):
         found = {k: v._twin() if isinstance(v, TensorCollection) else v for k, v in self._entries().items()}
         return TensorDict._from_entries(found, self._batch_size, self._device, self._names)
 
-    def _solid(self) -> Any:
-        return self._twin()
+    _solid = _twin
 
     def _leaves(self, kind: Kind = BATCHED) -> list[Tensor]:
         found: list[Tensor] = self._twin()._leaves(kind)

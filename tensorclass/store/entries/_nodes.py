@@ -30,7 +30,7 @@ from ...ops._compare import same_object, same_tensor
 from ...ops._index import is_plain, near
 from ...ops._writable import expanded
 from ._follow import Follower
-from ._slots import Slots, UsedAsObject, check_nesting, compact, is_view, tabulate
+from ._slots import Slots, UsedAsObject, compact, is_view, numbered, tabulate
 
 T = TypeVar("T")
 _functorch = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]  # missing in torch's stubs
@@ -145,12 +145,8 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         if isinstance(values, NonTensorStack):
             return values
         if isinstance(values, (list, tuple)) and batch_size:
-            check_nesting(values, batch_size, batch_size)
-            flat: list[Any] = list(values)
-            for _ in range(len(batch_size) - 1):
-                flat = [value for part in flat for value in part]
-            index = torch.arange(len(flat), device="cpu").reshape(batch_size)
-            return cls._at(Slots(tuple(flat), index, index), None)
+            table, index = numbered(values, batch_size)
+            return cls._at(Slots(table, index, index), None)
         return cls.of_one(values, batch_size)
 
     @classmethod

@@ -129,15 +129,19 @@ def tabulate(values: list[Any]) -> tuple[tuple[Any, ...], Tensor]:
             raise too_deep("")
         shape.append(len(level))
         level = level[0] if level else None
-    size = torch.Size(shape)
-    check_nesting(values, size, size)
-    flat: list[Any] = values
+    return numbered(values, torch.Size(shape))
+
+
+def numbered(values: Sequence[Any], size: torch.Size) -> tuple[tuple[Any, ...], Tensor]:
+    """The table and the index of objects in nested lists of a shape."""
+    _check_nesting(values, size, size)
+    flat = values
     for _ in range(len(size) - 1):
         flat = [value for part in flat for value in part]
     return tuple(flat), torch.arange(len(flat), device="cpu").reshape(size)
 
 
-def check_nesting(values: Any, size: torch.Size, whole: torch.Size) -> None:
+def _check_nesting(values: Any, size: torch.Size, whole: torch.Size) -> None:
     if not size:
         return
     if not isinstance(values, (list, tuple)) or len(values) != size[0]:
@@ -147,4 +151,4 @@ def check_nesting(values: Any, size: torch.Size, whole: torch.Size) -> None:
             f"got {given} where {size[0]} are expected"
         )
     for part in values if len(size) > 1 else ():
-        check_nesting(part, size[1:], whole)
+        _check_nesting(part, size[1:], whole)

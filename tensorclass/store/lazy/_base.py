@@ -135,11 +135,9 @@ class LazyBase(TensorDictBase):
             member._names = inner
 
     def _set_all_names(self, names: Names) -> None:
-        dim = self.stack_dim
-        inner = None if names is None else check_names((*names[:dim], *names[dim + 1 :]), len(names) - 1)
         self._names = names
         for member in self._members:
-            member._set_names(inner)
+            member._set_names(member._names)
 
     def __len__(self) -> int:
         """The size of the first batch dim."""

@@ -38,10 +38,11 @@ class LazyShapes(LazyIndex):
     def _through(self, name: str, *args: Any, **kwargs: Any) -> Any:
         return getattr(self, name)(*args, **kwargs)
 
-    def _each_member(self, fn: Callable[[Any], Any]) -> Any:
-        """A stack like this one with a function applied to each member, or to the template."""
+    def _each_member(self, fn: Callable[[Any], Any], dim: int | None = None) -> Any:
+        """A stack along this or another dim, with a function applied to each member, or to the template."""
         template = self._template if self._members else fn(self._template)
-        return self._new([fn(member) for member in self._members], self.stack_dim, self._dim_name, template)
+        at = self.stack_dim if dim is None else dim
+        return self._new([fn(member) for member in self._members], at, self._dim_name, template)
 
     def _model(self) -> TensorDict:
         """An empty container whose batch dims have distinct sizes, to find out where an operation moves dims."""
@@ -59,12 +60,10 @@ class LazyShapes(LazyIndex):
         at = self._dim(dim, "unbind")
         if at == self.stack_dim:
             return tuple(self._members)
-        rows = [JoinOps.unbind(m, self._inner(at)) for m in self._members or [self._template]]
-        rows = [
-            tuple([part._twin() for part in row]) if m._stacked else row
-            for m, row in zip(self._members or [self._template], rows, strict=True)
-        ]
-        return self._transposed("unbind", rows, at)
+        members = self._members or [self._template]
+        rows = [JoinOps.unbind(m, self._inner(at)) for m in members]
+        own = [tuple([p._twin() for p in row]) if m._stacked else row for m, row in zip(members, rows, strict=True)]
+        return self._transposed("unbind", own, at)
 
     def _transposed(self, op: str, pieces: Sequence[Sequence[Any]], at: int, lost: int = 1) -> Any:
         """Pieces of each member as stacks of pieces."""
@@ -119,9 +118,7 @@ class LazyShapes(LazyIndex):
         if order == sorted(order):
             return self._twin()
         inner = [self._inner(d) for d in order if d != self.stack_dim]
-        members = [_permuted(member, inner) for member in self._members]
-        template = _permuted(self._template, inner) if not self._members else None
-        return self._new(members, order.index(self.stack_dim), self._dim_name, template)
+        return self._each_member(lambda m: _permuted(m, inner), order.index(self.stack_dim))
 
     @PERMUTED
     def permute(self, *dims: Dims) -> Any:
@@ -138,9 +135,7 @@ class LazyShapes(LazyIndex):
         """Insert a batch dim of size one; stays lazy."""
         at = self._dim(dim, "unsqueeze", extra=1)
         after = at <= self.stack_dim
-        members = [ShapeOps.unsqueeze(member, at if after else at - 1) for member in self._members]
-        template = ShapeOps.unsqueeze(self._template, at if after else at - 1) if not self._members else None
-        return self._new(members, self.stack_dim + after, self._dim_name, template)
+        return self._each_member(lambda m: ShapeOps.unsqueeze(m, at if after else at - 1), self.stack_dim + after)
 
     @RESHAPED
     def squeeze(self, dim: int | str | tuple[int, ...] | None = None) -> Any:
@@ -160,7 +155,7 @@ class LazyShapes(LazyIndex):
     @FLIPPED
     def flip(self, dims: Dims) -> Any:
         """Reverse the order along batch dims; stays lazy."""
-        where = _flipped(self._model(), dims)
+        where = self._dims(dims, "flip")
         inner = [self._inner(d) for d in where if d != self.stack_dim]
         members = [ShapeOps.flip(m, inner) if inner else MappingOps.clone(m) for m in self._members]
         return self._with(members[::-1] if self.stack_dim in where else members)
@@ -407,11 +402,3 @@ def _dropped(member: Any, dims: list[int]) -> Any:
     for dim in sorted(dims, reverse=True):
         new = ShapeOps.squeeze(new, dim)
     return new
-
-
-def _flipped(model: TensorDict, dims: Any) -> list[int]:
-    """The dims that a flip reverses, found with a container of numbered rows, which also raises the errors."""
-    TensorDict.flip(model, dims)
-    dims = as_int(dims)
-    given = (dims,) if isinstance(dims, int) else tuple(dims)
-    return [dim % len(model._batch_size) for dim in given]
