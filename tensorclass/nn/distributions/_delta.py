@@ -88,15 +88,7 @@ class Delta(D.Distribution):
         """The value."""
         return self.param
 
-    @property
-    def mode(self) -> Tensor:
-        """The value."""
-        return self.param
-
-    @property
-    def deterministic_sample(self) -> Tensor:
-        """The value."""
-        return self.param
+    mode = deterministic_sample = mean
 
     @property
     def variance(self) -> Tensor:

@@ -88,12 +88,8 @@ class Undo:
         self.state = state
 
     def __call__(self, holder: Any) -> None:
-        lock = self.state[PLAN].lock
-        lock.acquire()
-        try:
+        with self.state[PLAN].lock:
             _leave(self.swap(), self.state)
-        finally:
-            lock.release()
 
 
 def _tree(level: Level, held: list[Tensors]) -> TensorDict:
