@@ -14,9 +14,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .._content import MAX_SOURCE, read_content, write_content
+from .._content import MAX_SOURCE, read_content
 from ..errors import ArgumentError, did_you_mean
-from ._main import CommandError
+from ._main import CommandError, write_file
 
 OLD, NEW = "tensordict", "tensorclass"
 NOTEBOOK = ".ipynb"
@@ -81,10 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
             status = 1
             continue
         if new != text and arguments.force:
-            try:
-                write_content(file, new.encode(encoding))
-            except OSError as error:
-                raise CommandError(f"can't write {file}: {error.strerror}") from None
+            write_file(file, new.encode(encoding), force=True)
         elif new != text:
             rows = unified_diff(text.splitlines(True), new.splitlines(True), f"{file}", f"{file} (migrated)")
             print("".join(row if row.endswith("\n") else f"{row}\n" for row in rows), end="")

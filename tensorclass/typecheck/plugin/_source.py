@@ -71,9 +71,7 @@ class Source:
             stack += [(part, node) for part in parts_of(node)]
 
     def _note(self, node: nodes.Node) -> None:
-        kind = type(node)
-        if kind is nodes.AssignmentStmt:
-            assert isinstance(node, nodes.AssignmentStmt)
+        if isinstance(node, nodes.AssignmentStmt):
             if not isinstance(node.rvalue, nodes.TempNode):
                 for target in node.lvalues:
                     self._bind(target, node.rvalue)
@@ -85,10 +83,10 @@ class Source:
             self.functions.add(node)
         elif isinstance(node, nodes.Decorator):
             self.decorated[node.var] = node
-        elif kind in _OPAQUE:
+        elif type(node) in _OPAQUE:
             if isinstance(node, nodes.DelStmt):
                 self.deleted.add(node.expr)
-            bound = getattr(node, _OPAQUE[kind])
+            bound = getattr(node, _OPAQUE[type(node)])
             for opaque in bound if isinstance(bound, list) else [bound]:
                 if opaque is not None:
                     self._bind(opaque, None)
