@@ -16,6 +16,7 @@ from ...errors import ArgumentError, BatchSizeError, StructureError
 from ...ops._by_row import as_mask
 from ...ops._operands import SCALARS
 from ._follow import Follower
+from ._rows import spans_of
 from ._slots import Pointing
 
 Operand: TypeAlias = "RaggedOps | Tensor | complex | np.number[Any] | np.bool_"
@@ -146,9 +147,7 @@ class RaggedOps(Follower, Pointing):
             given = given.values
         mask = as_mask(given, len(table), table.device)
         counts = _sum(mask.long(), self.segment_ids, spans[..., 1].numel()).reshape(spans.shape[:-1])
-        return self._of(
-            table[mask], torch.stack([counts.flatten().cumsum(0).reshape(counts.shape) - counts, counts], -1), True
-        )
+        return self._of(table[mask], spans_of(counts), True)
 
     # ---- reductions: one result for each element -----------------------------------------------------------------
 

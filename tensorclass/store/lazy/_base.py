@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from ...core import BATCHED, TensorCollection, as_batch_size, batch_dim, store_of
+from ...core import BATCHED, TensorCollection, as_batch_size, store_of
 from ...core._base import Kind, Names, Write, check_names
 from ...core._device import Device, as_device
 from ...core._locks import Owners, changed
@@ -400,7 +400,7 @@ def check_members(members: Sequence[Any], strict_shape: bool) -> int:
                 "TensorDict, or stack tensors with `torch.stack`"
             )
         require_alike(members[0], member, position, strict_shape)
-    return len(members[0]._batch_size) if members else 0
+    return len(members[0]._batch_size)
 
 
 def require_alike(first: Any, member: Any, position: int, strict_shape: bool) -> None:
@@ -424,11 +424,6 @@ def empty_template(
     """The template that a stack without members has for its first member."""
     size = as_batch_size(batch_size)
     return TensorDict._of({}, size, as_device(device), check_names(names, len(size)), True)
-
-
-def new_dim(dim: int, ndim: int) -> int:
-    """The stack dim as a non-negative number."""
-    return batch_dim(dim, ndim, op="lazy stack", extra=1)
 
 
 _EMPTY = TensorDict()

@@ -12,7 +12,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from ..._flags import flags
-from ...core import STORAGE, Key, TensorCollection, join_path, store_of, unravel_key_to_tuple
+from ...core import STORAGE, Key, TensorCollection, batch_dim, join_path, store_of, unravel_key_to_tuple
 from ...core._base import Names
 from ...core._device import Device
 from ...core._exported import dumped, restored
@@ -27,7 +27,7 @@ from ...ops._operands import Pointwise, arranged
 from ...ops._undo import FLATTENED_KEYS, UNFLATTENED_KEYS
 from .._dict import TensorDict
 from . import _entries as entries
-from ._base import Hook, check_members, empty_template, fixed_size, new_dim, require_alike
+from ._base import Hook, check_members, empty_template, fixed_size, require_alike
 from ._shape import LazyShapes
 from ._tensors import as_nested, densified
 
@@ -74,11 +74,11 @@ class LazyStackedTensorDict(LazyShapes):
         batch_size: Sequence[int] | None = None, device: Device = None, names: Sequence[str | None] | None = None,
         stack_dim_name: str | None = None, strict_shape: bool = False,
     ) -> None:  # fmt: skip
-        ndim = check_members(tensordicts, strict_shape)
         inner = None if tensordicts else names
         self._template = empty_template(None if tensordicts else batch_size, None if tensordicts else device, inner)
         self._members = list(tensordicts)
-        self.stack_dim = new_dim(stack_dim, ndim if tensordicts else len(self._template._batch_size))
+        ndim = check_members(tensordicts, strict_shape) if tensordicts else len(self._template._batch_size)
+        self.stack_dim = batch_dim(stack_dim, ndim, op="lazy stack", extra=1)
         self._dim_name = stack_dim_name
         self._joiner = TensorDict
         self._lock = None

@@ -377,9 +377,7 @@ class LazyWrites(LazyBase):
         )
         chosen = [InplaceOps.where(m, c, o, pad=pad) for m, c, o in zip(self._members, conditions, others, strict=True)]
         result = self._with(chosen)
-        if out is None:
-            return result
-        return MappingOps.update(out, result, inplace=True)
+        return result if out is None else MappingOps.update(out, result, inplace=True)
 
 
 def _leaves_of(entry: Any) -> list[Tensor]:
