@@ -168,9 +168,8 @@ def _pick(recipe: tuple[tuple[Slot, ...], Path], by_path: dict[Path, Slot]) -> A
             continue
         spec = whole.spec
         annotations[name] = spec.declared
-        values[name] = field(join=spec.join, fill=spec.fill, doc=spec.doc)  # type: ignore[arg-type]  # join is one of the policies
-        if spec.optional:
-            values[name] = field(default=None, kw_only=True, join=spec.join, fill=spec.fill, doc=spec.doc)  # type: ignore[arg-type]  # as above
+        absent: dict[str, Any] = {"default": None, "kw_only": True} if spec.optional else {}
+        values[name] = field(**absent, join=spec.join, fill=spec.fill, doc=spec.doc)  # type: ignore[arg-type]  # join is one of the policies
     owner = first.owner.__name__
     title = f"{owner}_{'_'.join(annotations)}"
     space = {"__annotations__": annotations, "__module__": first.owner.__module__, **values}
