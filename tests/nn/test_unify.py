@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorclass._schema import Dim, Polynomial, parse_dims
-from tensorclass.nn.check._unify import Clash, Unifier
+from tensorclass.nn.check._unify import Clash, Rest, Terms, Unifier
 
 SIZES = range(5)
 TOKENS = ["0", "1", "2", "3", "4", "a", "b", "a", "b", "a+1", "b-1", "2*a", "a*b", "a//2", "a+b", "_"]
@@ -68,6 +68,45 @@ def test_what_is_decided_is_a_solution(left, right):
         assert min(constants, default=0) >= 0
 
 
+PATTERNS = ["", "...", "1", "a", "1 ...", "... 2", "a ... a", "a b", "a ... b", "... a a", "*s a", "_ *s", "2 ... b 1",
+            "a a+1", "... 2*a a", "1 2 ...", "... 1 2 1", "0", "2*a", "a-1 ...", "a 1 ... a", "_ _"]  # fmt: skip
+
+
+def shapes_of(terms: Terms) -> set[tuple[int, ...]]:
+    """All shapes of at most three dims with sizes below three that a declaration admits."""
+    names = sorted({name for size in terms if isinstance(size, Polynomial) for name in size.names})
+    room = 4 - sum(isinstance(size, Polynomial) for size in terms)
+    rests = [rest for n in range(room) for rest in product(range(3), repeat=n)]
+    found = set()
+    for values in product(range(5), repeat=len(names)):
+        sizes = dict(zip(names, values, strict=True))
+        fixed = [size.evaluate(sizes) if isinstance(size, Polynomial) else None for size in terms]
+        if {size for size in fixed if size is not None} <= {0, 1, 2}:
+            found |= {sum(parts, ()) for parts in product(*(rests if size is None else [(size,)] for size in fixed))}
+    return found
+
+
+@pytest.mark.parametrize("left", PATTERNS)
+def test_shapes_of_any_rank(left):
+    """The shapes that both declarations admit are admitted by both afterwards, and after a clash there are none."""
+    for right in PATTERNS:
+        unifier = Unifier()
+        have, want = unifier.scope().terms(parse_dims(left)), unifier.scope().terms(parse_dims(right))
+        common = shapes_of(have) & shapes_of(want)
+        try:
+            unifier.unify(have, want)
+        except Clash:
+            assert common == set(), right
+            continue
+        now = unifier.resolve(have), unifier.resolve(want)
+        for before, after in zip((have, want), now, strict=True):
+            assert common <= shapes_of(after) <= shapes_of(before), (right, unifier.text(after))
+        open_ = [any(isinstance(size, Rest) for size in shape) for shape in now]
+        assert now[0] == now[1] or unifier.waiting or any(open_), right
+        closed = [any(not isinstance(size, Polynomial) for size in shape) for shape in (have, want)]
+        assert now[0] == now[1] or unifier.waiting or all(closed), right
+
+
 @pytest.mark.parametrize(
     ("left", "right", "result"),
     [
@@ -83,6 +122,9 @@ def test_what_is_decided_is_a_solution(left, right):
         ("...", "...", "..."),
         ("", "...", ""),
         ("a*b 3", "6 b", "a*b 3"),
+        ("2*d", "0", "0"),
+        ("n", "0", "0"),
+        ("n+2", "2", "2"),
     ],
 )
 def test_result(left, right, result):

@@ -320,7 +320,7 @@ class DeclaredCheck:
 
     def _available(self) -> str:
         names = [place.name for place in self.state.places.values() if len(place.path) == 1]
-        names += [p.name for p in self.state.places.values() if len(p.path) > 1 and p.path[:1] not in self.state.places]
+        names += [place.name for place in self.state.places.values() if place.path[:1] not in self.state.places]
         return f"available here: {', '.join(names) or 'nothing'}"
 
     def _spelled(self, spec: FieldSpec, terms: Terms) -> str:

@@ -226,8 +226,7 @@ class Unifier:
 
         Only what holds a variable that was bound since `start` is looked at.
         """
-        while len(self._sizes) > start:
-            bound = set(itertools.islice(reversed(self._sizes), len(self._sizes) - start))
+        while bound := set(itertools.islice(reversed(self._sizes), len(self._sizes) - start)):
             start = len(self._sizes)
             if bound.isdisjoint(self._watched):
                 return
@@ -270,6 +269,6 @@ def _plain(size: Polynomial) -> str:
 def _token(term: Term) -> Dim | AnyDim | Variadic:
     if isinstance(term, Rest):
         return Variadic(None if term.name.startswith("...") else plain_name(term.name))
-    if any(name.startswith("_") for name in term.names) and len(term.terms) == 1 and len(term.names) == 1:
+    if term.is_name and term.names[0].startswith("_"):
         return AnyDim()
     return Dim(term, _plain(term).replace(" ", ""))
