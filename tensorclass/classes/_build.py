@@ -8,6 +8,7 @@ import re
 import sys
 from abc import update_abstractmethods
 from collections.abc import Mapping
+from contextvars import ContextVar
 from functools import cache
 from types import FrameType
 from typing import Any, Generic, TypeVar
@@ -336,6 +337,7 @@ def complete(cls: Any) -> None:
 
 
 _PARAMETRISED = Classes()
+_UNFINISHED: ContextVar[dict[Any, Any]] = ContextVar("unfinished", default={})  # noqa: B039  # never changed
 
 
 @constant
@@ -355,18 +357,24 @@ def parametrise(cls: Any, item: Any) -> Any:
     if any(isinstance(argument, TypeVar) for argument in arguments):
         before = cls.__mro__[cls.__mro__.index(Generic) - 1]
         return super(before, cls).__class_getitem__(item)  # that of Generic: the standard alias
-    return _PARAMETRISED.get((cls, arguments), lambda: _specialise(cls, dict(zip(parameters, arguments, strict=True))))
+    unfinished = _UNFINISHED.get().get((cls, arguments))
+    return unfinished or _PARAMETRISED.get((cls, arguments), lambda: _specialise(cls, arguments))
 
 
-def _specialise(cls: Any, arguments: dict[Any, Any]) -> Any:
-    label = ", ".join(getattr(argument, "__name__", str(argument)) for argument in arguments.values())
+def _specialise(cls: Any, arguments: tuple[Any, ...]) -> Any:
+    label = ", ".join(getattr(argument, "__name__", str(argument)) for argument in arguments)
     body = {"__module__": cls.__module__, "__tensorclass_root__": True, "__doc__": cls.__doc__}
     new: Any = type(cls)(f"{cls.__name__}[{label}]", (cls,), body)
     del new.__tensorclass_root__
-    new.__tensorclass_recipe__ = Recipe(parametrise, (cls, tuple(arguments.values())))
+    new.__tensorclass_recipe__ = Recipe(parametrise, (cls, arguments))
     new.__tensorclass_options__ = cls.__tensorclass_options__
     new.__parameters__ = ()
-    finish_class(new, substitute(cls.__tensorclass_schema__, arguments))
+    # A field of a recursive class asks for the same arguments again, and gets the class that is being made.
+    token = _UNFINISHED.set({**_UNFINISHED.get(), (cls, arguments): new})
+    try:
+        finish_class(new, substitute(cls.__tensorclass_schema__, dict(zip(cls.__parameters__, arguments, strict=True))))
+    finally:
+        _UNFINISHED.reset(token)
     return new
 
 

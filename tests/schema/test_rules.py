@@ -416,6 +416,37 @@ def test_arguments_reach_nested_classes():
     assert own["pair"].nested_schema["one"].nested is Lengths
 
 
+class Tree(TensorClass, Generic[T]):
+    value: T
+    child: Tree[T] | None = None
+    forest: Forest[T] | None = None
+
+
+class Forest(TensorClass, Generic[T]):
+    first: Tree[T]
+
+
+@pytest.mark.parametrize("argument", [Float32[Tensor, "n"], Lengths, str], ids=["tensor", "class", "value"])
+def test_arguments_of_recursive_classes(argument):
+    """A generic class that holds itself, directly or through another, is the same class with the same arguments."""
+    own = schema(Tree[argument])
+    assert own["child"].nested is Tree[argument]
+    assert schema(Forest[argument])["first"].nested is Tree[argument]
+    assert own["forest"].nested_schema["first"].nested is Tree[argument]
+    assert own["child"].nested_schema["value"].kind == own["value"].kind != "any"
+
+
+def test_an_instance_of_a_recursive_generic_class():
+    """It is checked on every level."""
+    leaf = Tree[Float32[Tensor, "n"]](value=torch.zeros(2, 3))
+    whole = type(leaf)(value=torch.ones(2, 4), child=leaf, forest=Forest[Float32[Tensor, "n"]](first=leaf))
+    assert whole[0].forest.first.value.shape == (3,)
+    with pytest.raises(SchemaError, match="convert with"):
+        type(leaf)(value=torch.zeros(2, 3, dtype=torch.int64))
+    with pytest.raises(SchemaError, match="pass a"):
+        type(leaf)(value=torch.zeros(2, 3), child=Tree[str](value="a", batch_size=[2]))
+
+
 def test_a_class_of_no_module():
     """A class whose module is not imported gets the same error for a name that is not defined."""
     own = type("Some", (), {"__annotations__": {"x": "Undefined"}, "__module__": "nowhere"})
