@@ -22,13 +22,6 @@ COERCIONS = ("strict", "exact", "cast")
 class Missing:
     """The type of `MISSING`, which marks a default that was not given."""
 
-    _only: Missing | None = None
-
-    def __new__(cls) -> Missing:
-        if cls._only is None:
-            cls._only = super().__new__(cls)
-        return cls._only
-
     def __bool__(self) -> Literal[False]:
         return False
 

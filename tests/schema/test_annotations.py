@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from typing_extensions import TypeAliasType
 
 from tensorclass import PerElement, Ragged, Shared
+from tensorclass._schema._dtypes import TensorSpec
 from tensorclass.errors import SchemaError
 from tensorclass.typing import Float, Float32, Int64, Shape, Shaped
 from tests.schema._helpers import Collection, declare, field_of, only, refused, stable
@@ -44,6 +45,7 @@ IMAGE = 'Float32["3 h w"]'
         (Annotated[Tensor, torch.float32], 'Float32["..."]'),
         (Annotated[Tensor, Shape("3 h w")], 'Shaped["3 h w"]'),
         (Annotated[Shaped[Tensor, "3 h w"], torch.float32], IMAGE),
+        (Annotated[Tensor, TensorSpec(Float32), Shape("3 h w")], IMAGE),
         (jaxtyping.Float32[Tensor, "3 h w"], IMAGE),
         (jaxtyping.Float[Tensor, "..."], 'Float["..."]'),
         (jaxtyping.Int[Tensor, "n"], 'Int["n"]'),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -149,3 +150,47 @@ def test_sizes_that_vanish():
     assert bind(("x", "m", (0,)), ("y", "m*n*k", (3,)))[1] != []
     assert bind(("x", "m", (2,)), ("y", "(2*n+1)//m", (5,)), ("z", "n", (4,)))[1] != []
     assert bind(("x", "m", (2,)), ("y", "(2*n+1)//m", (5,)), ("z", "n", (5,)))[1] == []
+
+
+def elements(*ragged: tuple[str, str, list[int] | None], batch: tuple[int, ...] = (2, 2), **dense: Any) -> list[str]:
+    """The problems of ragged fields with some lengths, and of dense ones by their dims and shape."""
+    bindings = Bindings()
+    for path, dims, lengths in ragged:
+        bindings.bind_elements(path, parse_dims(dims), batch, lambda held=lengths: held)
+    problems = [p for path, (dims, shape) in dense.items() for p in bindings.bind(path, parse_dims(dims), shape)]
+    return [f"{p.path}: {p.declared}: {p.given}: {p.hint}" for p in problems + bindings.finish()]
+
+
+def test_lengths_that_differ():
+    """The message names the first wrong element by its place in the batch, and counts the others."""
+    same = "dims of one name agree in every element"
+    words = ("words", "t 3", [1, 2, 3, 4])
+    assert elements(words, ("marks", "t", [1, 2, 3, 4])) == []
+    assert elements(words, ("marks", "t", [1, 2, 9, 4])) == [
+        f'marks[1][0]: "t": 9 entries: `t` is 3 in element [1][0] (bound by `words`), here 9; {same}'
+    ]
+    assert elements(words, ("marks", "t", [1, 0, 9, 4])) == [
+        f'marks[0][1]: "t": 0 entries: `t` is 2 in element [0][1] (bound by `words`), here 0; {same}; 1 more differ'
+    ]
+    assert elements(("words", "t", [2]), ("marks", "t", [3]), batch=()) == [
+        f'marks[]: "t": 3 entries: `t` is 2 in element [] (bound by `words`), here 3; {same}'
+    ]
+    assert elements(words, ("marks", "t", None)) == []  # lengths that can't be known
+
+
+def test_lengths_and_sizes():
+    """A size of the same name binds all lengths; expressions hold in every element, and may give another size."""
+    words = ("words", "t", [1, 2, 1, 2])
+    assert elements(words, x=("t", (1,))) == [
+        'words[0][1]: "t": 2 entries: `t` is 1 in element [0][1] (bound by `x`), here 2; dims of one name agree in '
+        "every element; 1 more differ"
+    ]
+    assert elements(words, x=("t*n", (2,))) == [
+        'x: "t*n": shape [2]: in element [0][1]: `t*n` is 4 (`n` is 2, bound by `x`; `t` is 2, bound by `words`), '
+        "here 2"
+    ]
+    assert elements(("words", "t", [2, 2, 2, 2]), x=("t*n", (6,)), y=("n", (3,))) == []
+    assert elements(words, ("marks", "u", [5, 5, 5, 5]), x=("t*u", (5,))) == [
+        'x: "t*u": shape [5]: in element [0][1]: `t*u` is 10 (`t` is 2, bound by `words`; `u` is 5, bound by `marks`), '
+        "here 5"
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 from collections.abc import Sequence
@@ -101,6 +102,37 @@ def test_a_permutation_that_is_proposed_fits(words, shape, sizes):
         assert found[0].hint.endswith(f"it looks like the dims are permuted: `.permute({expected})` would fit")
     else:
         assert "permuted" not in found[0].hint
+
+
+RAGGED = st.lists(st.tuples(st.sampled_from("ab"), st.tuples(st.integers(0, 2), st.integers(0, 2))), max_size=3)
+PLAIN = st.lists(st.sampled_from([w for w in WORDS if w not in ("...", "*r")]), max_size=2)
+DENSE = st.lists(st.tuples(PLAIN, st.sampled_from([shape for shape in SHAPES if len(shape) < 3])), max_size=2)
+
+
+@given(RAGGED, DENSE, st.booleans())
+def test_lengths_of_elements_fit_where_some_sizes_make_them_fit(ragged, dense, later):
+    """Where names have a length for each element, every element fits, with the same sizes of other names."""
+    found, problems = Bindings(), []
+    for i, (name, lengths) in enumerate(ragged):
+        given_lengths = functools.partial(list, lengths) if later else lengths
+        found.bind_elements(f"r{i}", parse_dims(f"{name} 3"), (2, 1), given_lengths)
+    for i, (words, shape) in enumerate(dense):
+        problems += found.bind(f"f{i}", parse_dims(" ".join(words)), shape)
+    problems += found.finish()
+    possible = any(
+        all(
+            all(sizes[name] == lengths[element] for name, lengths in ragged)
+            and all(fits(words, shape, sizes) for words, shape in dense)
+            for element in range(2)
+            for sizes in [{"a": a, "b": b} | {name: lengths[element] for name, lengths in ragged}]
+        )
+        for a, b in itertools.product(range(5), repeat=2)
+    )
+    known = found.sizes.keys() | {name for name, _ in ragged}
+    if possible:
+        assert problems == []
+    elif {c for words, _ in dense for word in words for c in "ab" if c in word} <= known:
+        assert problems
 
 
 FEW = ("2", "a", "b", "a+1", "_", "...", "*r")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import InitVar
 from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar
 
@@ -20,7 +21,7 @@ from tensorclass._schema._domain import Sizes, dtypes_of, numbers
 from tensorclass._schema._dtypes import Shape, family_of
 from tensorclass._schema._json import decode, encode, encode_lists
 from tensorclass._schema._resolve import substitute
-from tensorclass._schema._spec import encode_default, short
+from tensorclass._schema._spec import TypeName, encode_default, short, type_name
 from tensorclass.errors import DimSyntaxError, SchemaError
 from tensorclass.typing import Float, Float16, Float32, Int8, Int64, Num, UInt8
 
@@ -100,6 +101,14 @@ def test_lengths_of_ragged_fields():
         free: Ragged[Tensor, "_"]
         table: Float32[Tensor, "d"]
 
+    class Limited(TensorClass):
+        other: Annotated[Ragged[Tensor, "u"], MinLen(9)]
+        words: Annotated[Ragged[Tensor, "t d"], MinLen(3)]
+        marks: Annotated[Ragged[Tensor, "t"], MaxLen(4)]
+
+    for high, lengths in ((False, {"words": [3, 3], "marks": [3, 3], "other": [9, 9]}), (True, {"marks": [4, 4]})):
+        drawn = sizes(Limited, high)
+        assert {name: drawn.lengths_of(schema(Limited)[name], 2) for name in lengths} == lengths
     found, spec = sizes(Words, True), schema(Words)
     assert found.lengths_of(spec["words"], 3) is found.lengths_of(spec["marks"], 3)
     assert found.lengths_of(spec["free"], 2) == [5, 5]
@@ -112,6 +121,8 @@ def test_lengths_of_ragged_fields():
     [
         (UInt8, (Ge(3), Lt(7)), 3, 6),
         (UInt8, (Gt(3.5), Le(6.5)), 4, 6),
+        (UInt8, (Ge(3), Le(3)), 3, 3),
+        (Float32, (Ge(0.5), Le(0.5)), 0.5, 0.5),
         (UInt8, (Ge(-5), Le(300)), 0, 255),
         (Int8, (Gt(float("-inf")), Lt(float("inf"))), -128, 127),
         (Float32, (Ge(-1), Le(1)), -1.0, 1.0),
@@ -382,6 +393,8 @@ def test_ragged_fields_of_any_shape():
     assert spec is not None
     assert spec.dims is None
     rows = [np.ones(2, "f4"), np.ones(1, "f4")]
+    meta = Words(free=rows, words=rows, marks=rows).to("meta")
+    assert Words(free=meta.free, words=meta.words, marks=meta.marks).batch_size == (2,)  # unknown lengths pass
     assert Words(free=rows, words=rows, marks=rows).words.lengths.tolist() == [2, 1]
     packed = RaggedTensor([torch.ones(1), torch.ones(2)])
     with pytest.raises(SchemaError, match="`t` is 2 in element"):
@@ -445,6 +458,41 @@ def test_an_instance_of_a_recursive_generic_class():
         type(leaf)(value=torch.zeros(2, 3, dtype=torch.int64))
     with pytest.raises(SchemaError, match="pass a"):
         type(leaf)(value=torch.zeros(2, 3), child=Tree[str](value="a", batch_size=[2]))
+
+
+def test_other_arguments_of_the_class_itself():
+    """In its own body a generic class is known without its arguments only."""
+
+    class Own(Generic[T]):
+        value: T
+        child: Own[int] | None = None
+
+    assert build_schema(Own)["child"].nested is Own
+
+
+def test_slots_are_no_defaults():
+    """The descriptor of a slot is not the default of the field with its name."""
+
+    class Slotted:
+        __slots__ = ("x",)
+        x: Tensor
+
+    assert build_schema(Slotted).fields["x"].required
+
+
+def test_texts_of_types():
+    """A type is told as it is written; in full with the modules of classes that are not builtin."""
+    texts = {
+        "Later": "Later", "Float32": Float32, "int | None": int | None, "list[int]": list[int], "Any": Any,
+        "Callable[[int, str], None]": Callable[[int, str], None], "tuple[int, ...]": tuple[int, ...],
+        "Literal['a', 3]": Literal["a", 3], "Annotated[int, Ge(ge=0)]": Annotated[int, Ge(0)], "Lengths": Lengths,
+        "dict[str, Lengths]": dict[str, Lengths], "T": T, "list": list,
+    }  # fmt: skip
+    assert [type_name(kind) for kind in texts.values()] == list(texts)
+    assert type_name(dict[str, Lengths], full=True) == f"dict[str, {__name__}.Lengths]"
+    assert type_name(TypeName("some.module.Lengths")) == "Lengths"
+    assert type_name(TypeName("some.module.Lengths"), full=True) == "some.module.Lengths"
+    assert type_name(TypeName("list[some.Lengths]")) == "list[some.Lengths]"
 
 
 def test_a_class_of_no_module():
