@@ -9,10 +9,11 @@ import jaxtyping
 import numpy as np
 import pytest
 import torch
+from annotated_types import MinLen
 from torch import Tensor, nn
 from typing_extensions import TypeAliasType
 
-from tensorclass import PerElement, Ragged, Shared
+from tensorclass import PerElement, Ragged, RaggedTensor, Shared
 from tensorclass._schema._dtypes import TensorSpec
 from tensorclass.errors import SchemaError
 from tensorclass.typing import Float, Float32, Int64, Shape, Shaped
@@ -29,6 +30,20 @@ B = TypeVar("B", bound=Inner)
 Alias = TypeAliasType("Alias", Float32[Tensor, "3"])
 GenericAlias = TypeAliasType("GenericAlias", T | None, type_params=(T,))
 Image = NewType("Image", Tensor)
+
+
+class Half(jaxtyping.AbstractDtype):
+    """A family of jaxtyping that has no name here."""
+
+    dtypes = ("float32", "float16", "qfloat3")
+
+
+class NoSuchDtype(jaxtyping.AbstractDtype):
+    """One of dtypes that torch lacks."""
+
+    dtypes = ("qfloat3",)
+
+
 IMAGE = 'Float32["3 h w"]'
 
 
@@ -51,6 +66,7 @@ IMAGE = 'Float32["3 h w"]'
         (jaxtyping.Int[Tensor, "n"], 'Int["n"]'),
         (jaxtyping.Bool[Tensor, ""], 'Bool[""]'),
         (jaxtyping.Shaped[Tensor, "n"], 'Shaped["n"]'),
+        (Half[Tensor, "n"], 'Float16|Float32["n"]'),
         (Image, "Tensor"),
         (Alias, 'Float32["3"]'),
         (Final[Float32[Tensor, "3"]], 'Float32["3"]'),
@@ -152,6 +168,13 @@ def test_metadata_of_tensors_is_kept():
         (Inner | Tensor | None, "a union of Inner and Tensor", "by itself or with `| None`"),
         (Collection | Inner, "a union of Collection and Inner", "by itself or with `| None`"),
         (PerElement[str] | int, "a union of", "by itself or with `| None`"),
+        (RaggedTensor | str, "a union of RaggedTensor and str", "by itself or with `| None`"),
+        (
+            NoSuchDtype[Tensor, "n"],
+            "the dtypes ['qfloat3']",
+            "torch has none of them; take one of `tensorclass.typing`",
+        ),
+        (Annotated[Any, MinLen(2)], "MinLen(min_length=2) on Any", "constraints are for tensors and Python values"),
         (Ragged[Tensor, "3 d"], "a ragged field of the shape", "differs from element to element"),
         (Ragged[Tensor, "t t"], "a ragged field of the shape", "a name of its own"),
         (Ragged[Tensor, ""], "a ragged field of the shape", "a name of its own"),

@@ -46,6 +46,13 @@ def test_elements(mark, right, wrong, text):
     assert text in found
 
 
+def test_multiples_of_large_numbers():
+    """Integers are divided exactly, by whole steps."""
+    value = torch.tensor([2**60, 2**60 + 1, 2**60 + 2])
+    assert hints(MultipleOf(2), value)[0].endswith(f"1 of 3 elements, first {2**60 + 1} at [1]")
+    assert hints(MultipleOf(1), value) == hints(MultipleOf(0.5), value) == []
+
+
 def test_groups_are_taken_apart():
     """`Interval`, `Len` and pydantic's `Field` are several constraints."""
     value = torch.tensor([[5.0, -5.0]])

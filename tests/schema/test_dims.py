@@ -90,6 +90,7 @@ def test_text_reads_back(words):
         ("h w)", r"dim 2 of"),
         ("1.5", "this is not a dim"),
         ("class", "this is not a dim"),
+        ("*class", "`class` is a keyword of Python"),
         ("f(x)", "this is not a dim"),
         ("... *b", "only one of"),
         ("... ...", "only one of"),

@@ -130,6 +130,7 @@ def test_unknown_dtypes(dtype):
         ([1, 2], Shaped, torch.tensor([1, 2])),
         ([1, 2.5], Shaped, torch.tensor([1, 2.5])),
         ([True], Shaped, torch.tensor([True])),
+        ([1.0, math.inf], Float32, torch.tensor([1.0, math.inf])),  # of Python, not of a JSON text
         (ONES, Float32, torch.ones(2, 3)),
         ({**ONES, "data": [1, 1, 1, 1, 1, 1]}, Float32, torch.ones(2, 3)),
         ({**ONES, "shape": [], "data": "Infinity"}, Float32, torch.tensor(math.inf)),

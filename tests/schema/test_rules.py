@@ -86,6 +86,7 @@ def test_sizes_of_expressions():
         assert found.sizes["h"] >= 8
         assert found.sizes["w"] > 0
     assert sizes(Halves, False, w=12).sizes == {"w": 12, "h": 8}
+    assert [sizes(Halves, high, 1, 10).sizes for high in (False, True)] == [{"h": 8, "w": 1}, {"h": 10, "w": 10}]
     with pytest.raises(SchemaError, match=r"the given sizes don't fit"):
         sizes(Halves, False, h=5, w=1)
     with pytest.raises(SchemaError, match="give sizes that fit"):
@@ -109,6 +110,12 @@ def test_lengths_of_ragged_fields():
     for high, lengths in ((False, {"words": [3, 3], "marks": [3, 3], "other": [9, 9]}), (True, {"marks": [4, 4]})):
         drawn = sizes(Limited, high)
         assert {name: drawn.lengths_of(schema(Limited)[name], 2) for name in lengths} == lengths
+
+    class Named(TensorClass):
+        words: Ragged[Tensor, "d"]
+        table: Float32[Tensor, "d"]
+
+    assert sizes(Named, True, d=7).lengths_of(schema(Named)["words"], 2) == [7, 7]
     found, spec = sizes(Words, True), schema(Words)
     assert found.lengths_of(spec["words"], 3) is found.lengths_of(spec["marks"], 3)
     assert found.lengths_of(spec["free"], 2) == [5, 5]
