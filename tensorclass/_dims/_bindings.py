@@ -71,7 +71,7 @@ class Bindings:
                 same name. It may return None if they can't be known.
             declared: The declaration in messages.
         """
-        first = dims.tokens[0] if dims.tokens else None
+        first = dims.tokens[0]
         if isinstance(first, Dim):
             self._elements.append(_Elements(path, declared or f'"{dims}"', first.text, tuple(batch), sizes))
 
