@@ -192,7 +192,7 @@ def _nested_class(core: Any, owner: type | None) -> type | None:
     if not (is_tensorclass(origin) or (owner is not None and origin is owner)):
         return None
     # `Pair[T]` of the typing module becomes a class of its own once the arguments are types.
-    made = origin[get_args(core)] if not getattr(core, "__parameters__", ()) and origin is not owner else origin
+    made = origin[get_args(core)]
     return made if isinstance(made, type) else origin
 
 
