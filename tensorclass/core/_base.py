@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import FunctionType
+from types import FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, Protocol, TypeAlias, TypeVar, overload
 
 import torch
@@ -557,8 +557,11 @@ def traced_as(plain: Callable[..., Any]) -> Callable[[F], F]:
     return decorate
 
 
+_SETTLED: Final = (FunctionType, MemberDescriptorType, classmethod, property, bool)
+
+
 def settle(cls: type) -> None:
-    """Copy inherited methods into the namespace of a class.
+    """Copy inherited methods and slots into the namespace of a class.
 
     Dynamo guards every class in which it fails to find a name, and Python walks as far if its type cache misses.
     Classes of users are not changed, so that the lookup order of their bases stays the same.
@@ -566,7 +569,7 @@ def settle(cls: type) -> None:
     for name in dir(cls):
         owner = next((base for base in cls.__mro__ if name in vars(base)), object)
         member = vars(owner)[name]
-        if owner not in (cls, object) and isinstance(member, (FunctionType, classmethod, property, bool)):
+        if owner not in (cls, object) and isinstance(member, _SETTLED):
             setattr(cls, name, member)
 
 

@@ -9,7 +9,6 @@ from typing import Any, SupportsIndex, TypeAlias
 import numpy as np
 import torch
 from torch import Tensor
-from torch.compiler import is_dynamo_compiling
 
 from ..errors import ArgumentError, BatchDimError, BatchSizeError, UnsupportedOperationError
 
@@ -32,12 +31,14 @@ def as_batch_size(size: Sequence[int] | int | None) -> torch.Size:
     if size is None:
         return EMPTY
     if type(size) is list or type(size) is tuple:
-        traced = is_dynamo_compiling()  # as in `_too_large`, in less time
         for n in size:
-            if type(n) is not int or n < 0 or (not traced and n > LARGEST):
+            if type(n) is not int or n < 0:
                 break
         else:
-            return torch.Size(size)
+            try:
+                return torch.Size(size)
+            except ValueError:  # too large; comparing would add a guard on a dynamic size in traced code
+                pass
     result = torch.Size(as_ints(size, "batch_size"))
     if any(n < 0 for n in result):
         raise BatchSizeError(f"batch_size has no negative entries, got {list(result)}")
