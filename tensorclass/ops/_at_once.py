@@ -21,13 +21,14 @@ def at_once(self: Any, run: Callable[..., Any], other: Any = None, declared: boo
 
     With `declared`, the containers are in such an instance, so they must have a declaration too.
     """
-    if not self._layered:
+    cls: Any = type(self)  # a fact that is read from the class is one guard of compiled code, not one for each base
+    if not cls._layered:
         return None if declared else self._combine(run, other)
     own, there = self._store, None if other is None else other._store
-    if not self.__tensorclass__.floats or (there is not None and type(there) is not type(own)):
+    if not cls.__tensorclass__.floats or (there is not None and type(there) is not type(own)):
         return None
     store = own._combine(run, there, True)
-    return None if store is None else self._wrap(store)
+    return None if store is None else cls._wrap(store)
 
 
 def over_lists(function: Callable[..., Any], foreach: Callable[..., Any] | None, few: int) -> Callable[..., Any]:

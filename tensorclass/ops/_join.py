@@ -429,15 +429,15 @@ def _same_but(a: torch.Size, b: torch.Size, dim: int) -> bool:
 def _join_plain(items: Sequence[Any], at: int, new_dim: bool) -> Any:
     """Join dense containers of one class, with tensors and equal objects, in one pass; None for the general path."""
     first = items[0]
-    cls, layered, fn = type(first), first._layered, torch.stack if new_dim else torch.cat
-    own = first._store if layered else first
-    if not (first._joins_plainly and isinstance(own, TensorCollection._dense)):
+    cls, fn = first.__class__, torch.stack if new_dim else torch.cat  # facts are read from the class: fewer guards
+    layered, own = cls._layered, first._store if cls._layered else first
+    if not (cls._joins_plainly and isinstance(own, TensorCollection._dense)):
         return None
     kind, size, length = type(own), own._batch_size, 0
     keys: list[str] = []
     tables: list[dict[str, Any]] = []
     for item in items:
-        if type(item) is not cls:
+        if item.__class__ is not cls:
             return None
         store = item._store if layered else item
         if type(store) is not kind or store._names is not None:
@@ -465,7 +465,7 @@ def _join_plain(items: Sequence[Any], at: int, new_dim: bool) -> Any:
     sizes = [*size]
     sizes[at : at + (not new_dim)] = [length]
     result = own._of(joined, torch.Size(sizes), own._device, None, plain)
-    return first._wrap(result) if layered else result
+    return cls._wrap(result) if layered else result
 
 
 def _join_mixed(items: Sequence[Any], columns: Iterable[Any], joined: dict[str, Any], at: int, new_dim: bool) -> bool:
@@ -532,12 +532,12 @@ def _require_containers(items: list[Any], op: str) -> None:
 
 def joined(input: Any, dim: Any, out: Any, new_dim: bool) -> Any:
     """Join containers by the plain path if possible, else entry by entry by the rules of their class."""
-    items = list(input)
+    items = [*input]
     first: Any = items[0] if items else None
     op = "stack" if new_dim else "cat"
     if not isinstance(first, JoinOps):
         _require_containers(items, op)
-    ndim = len((first._store if first._layered else first)._batch_size)
+    ndim = len((first._store if first.__class__._layered else first)._batch_size)
     if not (new_dim or ndim):
         raise BatchDimError("cat: the containers have no batch dim to join along; `stack` makes one")
     if type(dim) is int and 0 <= dim < ndim + new_dim:

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
+from torch.compiler import is_compiling
 
 from ..core import VALUES, TensorCollection
 from ..core._batch import broadcasts_to
@@ -225,7 +226,7 @@ def _locked(result: C) -> C:
 def dunder(self: C, other: object, kernel: Kernel) -> C:
     """The operator form; returns NotImplemented for a foreign operand."""
     alike = type(other) is type(self)
-    if not (alike or isinstance(other, OPERANDS)):
+    if not (alike or type(other) in (int, float) or isinstance(other, OPERANDS)):
         return NotImplemented  # type: ignore[no-any-return]  # the operator protocol
     result: Any = _quick(self, kernel, other)
     if kernel.equality is None:
@@ -243,7 +244,7 @@ def dunder(self: C, other: object, kernel: Kernel) -> C:
 
 def _of_owners() -> bool:
     """Whether `==` compares objects that hold containers, such as dataclasses, and so must return a bool."""
-    return not torch.compiler.is_compiling() and sys._getframe(3).f_code.co_name in ("__eq__", "__ne__")
+    return not is_compiling() and sys._getframe(3).f_code.co_name in ("__eq__", "__ne__")
 
 
 def ternary(self: C, first: Any, second: Any, kernel: Kernel, value: complex | None = None) -> C:
@@ -341,9 +342,10 @@ def write_dunder(self: C, other: object, kernel: Kernel) -> C:
 
 
 def _run(kernel: Kernel, options: dict[str, Any], right: Right, leaves: list[Tensor]) -> Sequence[Tensor]:
-    if type(right) is not list and kernel.name in SCALAR_FREE and isinstance(right, (int, float)) and not options:
-        right = _repeated(leaves, right)
     many = type(right) is list
+    if not (many or options or is_compiling()) and kernel.name in SCALAR_FREE and isinstance(right, (int, float)):
+        right = _repeated(leaves, right)
+        many = type(right) is list
     if kernel.foreach is not None and (
         len(leaves) > FEW and interpreters() is None if many else _listable(kernel, leaves, (right,), options)
     ):
@@ -367,7 +369,7 @@ SCALAR_FREE: Final = frozenset({"add", "sub", "mul", "div"})
 def _repeated(leaves: list[Tensor], number: float) -> Right:
     """A number as one 0-d tensor for all leaves, which makes foreach twice as fast; else the number itself."""
     first = leaves[0] if leaves else None
-    if first is None or first.dtype not in PLAIN_FLOATS or torch.compiler.is_compiling() or interpreters() is not None:
+    if first is None or first.dtype not in PLAIN_FLOATS or interpreters() is not None:
         return number
     dtype = first.dtype
     if not all([leaf.dtype is dtype and leaf.is_cpu and leaf.dim() > 0 for leaf in leaves]):
@@ -426,7 +428,7 @@ def _scalar(leaf: Tensor, number: Any) -> Tensor:
 
 def _surely_writable(leaves: list[Tensor], rights: tuple[Right, ...]) -> bool:
     """Whether the common case holds: plain float tensors of one dtype, none tracked by autograd."""
-    if not leaves or torch.compiler.is_compiling():
+    if not leaves or is_compiling():
         return False
     dtype, device, views = leaves[0].dtype, leaves[0].device, torch.is_grad_enabled()
     for leaf in leaves:

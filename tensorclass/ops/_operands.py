@@ -42,7 +42,7 @@ class Pointwise(InplaceOps):
         cls, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Route Python operators of torch by name, since dynamo can't look such functions up in a dict."""
-        handler = TensorCollection._torch_functions.get(func) or cls._operators.get(func.__name__)
+        handler = cls._torch_functions.get(func) or cls._operators.get(func.__name__)
         if handler is not None:
             return handler(*args, **kwargs) if kwargs else handler(*args)
         return super().__torch_function__(func, types, args, kwargs)
