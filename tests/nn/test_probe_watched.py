@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tensorclass.errors import BuildError
 from tensorclass.nn.probe._prober import Prober
@@ -32,6 +32,31 @@ READS: dict[str, Callable[[Tensor], Any]] = {
     "allclose": lambda x: torch.allclose(x, x),
     "bincount": lambda x: x[0].long().bincount(),
     "repeat": lambda x: x[0].repeat_interleave(x[0].long()),
+}
+WEIGHT = nn.Parameter(torch.rand(8))
+
+
+def filled(x: Tensor, made: Tensor) -> Tensor:
+    """Zeros to which values are written in place."""
+    made[0] = x[0]
+    return made
+
+
+MADE: dict[str, tuple[Callable[[Tensor], Tensor], list[str]]] = {
+    "arange": (lambda x: torch.arange(x.shape[1]), []),
+    "numbers": (lambda x: torch.tensor([1, 2, 3])[1:], []),
+    "mask of positions": (lambda x: torch.ones(x.shape, dtype=torch.bool).tril().logical_not(), []),
+    "zeros like": (lambda x: torch.stack([torch.zeros(3), torch.full((3,), 2.0)]).sum(0), []),
+    "input": (lambda x: x, ["N302"]),
+    "copy of the input": (lambda x: torch.tensor(x.detach()), ["N302"]),
+    "compared": (lambda x: x > torch.zeros(8), ["N302"]),
+    "joined": (lambda x: torch.cat([torch.zeros(2, 8), x]), ["N302"]),
+    "filled": (lambda x: filled(x, torch.zeros(x.shape)), ["N302"]),
+    "filled view": (lambda x: (made := torch.zeros(x.shape), filled(x, made.view(-1, 8)))[0], ["N302"]),
+    "out": (lambda x: torch.add(x, 1, out=torch.zeros(x.shape)).abs(), ["N302"]),
+    "drawn": (lambda x: torch.rand(4) * 2, ["N302"]),
+    "drawn in place": (lambda x: torch.zeros(4).uniform_(), ["N302"]),
+    "weight": (lambda x: WEIGHT.detach(), ["N302"]),
 }
 
 
@@ -76,3 +101,18 @@ def test_a_run_that_reads_values_is_not_believed(name: str, monkeypatch: pytest.
     assert codes(lambda: pipeline(needing, ("f 8",), ("f 8",))) == ["N302"]
     one, other = both(lambda: pipeline(reading, ("f 8",), ("f 8",)), monkeypatch)
     assert one == other
+
+
+@pytest.mark.parametrize("read", [lambda m: m.sum().item(), lambda m: m.tolist(), lambda m: m.numpy()], ids=range(3))
+@pytest.mark.parametrize("name", MADE)
+def test_constants_may_be_read(name: str, read: Callable[[Tensor], Any]) -> None:
+    """What is computed from numbers in the code is the same for each batch; inputs, weights and draws are not."""
+    make, wanted = MADE[name]
+
+    def call(x: Tensor) -> Tensor:
+        read(make(x))
+        return x * 2
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert codes(lambda: pipeline(call, ("f 8",), ("f 8",))) == wanted

@@ -32,7 +32,7 @@ from ._run import Outcome, RealTensors, Tensors, as_real
 from ._search import Again, Searcher, Sweep, parameter_count
 from ._sizes import BATCHES, SweepSizes
 from ._values import RealRuns
-from ._watched import LIGHT, Stopped, Watched
+from ._watched import Stopped, Watched, is_light
 from ._words import useful_line
 
 _ATTEMPTS = 24
@@ -111,6 +111,9 @@ def _sorted(report: Report, probed: Probed) -> tuple[Diagnostic, ...]:
 class Prober(Searcher):
     """Probes one pipeline."""
 
+    stopped = False
+    """Whether a run on real values was stopped, so that fake tensors are needed."""
+
     def run(self) -> Report:
         """Run all sweeps, then report their findings."""
         sweeps = self.sweeps()
@@ -156,13 +159,14 @@ class Prober(Searcher):
 
     def _otherwise(self, first: Sweep) -> list[Sweep]:
         """The sweeps after one on fake tensors, which learned nothing new; on real values if these are faster."""
-        passes = all(map(first.is_clean, first.outcomes)) and getattr(self.tensors, "work", LIGHT) < LIGHT
-        return (passes and self._light(first)) or [first, self._sweep(1), self._sweep(2)]
+        passes = not self.real and all(map(first.is_clean, first.outcomes))
+        light = passes and is_light(self.tensors.work, self.tensors.steps)
+        return (light and self._light(first)) or [first, self._sweep(1), self._sweep(2)]
 
     def _light(self, *done: Sweep) -> list[Sweep]:
         """All sweeps, those that are not done on real values; empty unless everything passes, and soon."""
         fits = bool(done) or not (self.once or self.device.type != "cpu")
-        if self.real or not fits or sum(map(parameter_count, self.targets)) > _COPIED:
+        if self.real or self.stopped or not fits or sum(map(parameter_count, self.targets)) > _COPIED:
             return []
         tensors, before = Watched(self.device), (dict(self.faults), self.found[:], self.answered[:])
         isolator = self.isolator(tensors)
@@ -170,6 +174,7 @@ class Prober(Searcher):
             return [*done, *(self._sweep(number, tensors, isolator) for number in range(len(done), len(BATCHES)))]
         except Stopped:
             self.faults, self.found, self.answered = before
+            self.stopped = tensors.stopped
             return []
 
     def _sweep(self, number: int, tensors: Tensors | None = None, isolator: Isolator | None = None) -> Sweep:

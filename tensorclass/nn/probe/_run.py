@@ -50,6 +50,7 @@ class RealTensors:
         self.number = number
         self._generators: dict[torch.device, torch.Generator] = {}
         self._drawing = Seeded(torch.Generator(device))
+        self._assuming = Assuming()
 
     def generator(self, device: torch.device) -> torch.Generator:
         """The generator of a device, seeded."""
@@ -80,7 +81,7 @@ class RealTensors:
     def running(self) -> Iterator[None]:
         """A block in which operations draw from a separate generator, the same numbers in each block."""
         self._drawing.generator.manual_seed(0)
-        with Assuming(), self._drawing:
+        with self._assuming, self._drawing:
             yield
 
     def is_blind(self, error: BaseException) -> bool:

@@ -106,7 +106,7 @@ class Searcher:
         """Modules with external effects. They run once, when all sizes are known."""
 
     @functools.cached_property
-    def tensors(self) -> Tensors:
+    def tensors(self) -> Any:
         """The tensors of the sweeps; fake ones are made late, since the first of a process takes a second."""
         return RealTensors(self.device) if self.real else FakeTensors()
 

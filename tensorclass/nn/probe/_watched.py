@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from math import prod
 from typing import Any
 
@@ -15,14 +14,19 @@ from ._fake import work_of
 from ._quiet import Assuming
 from ._run import RealTensors
 
-LIGHT = 1 << 27
-"""Multiplications of one sweep below which real runs are faster than fake ones; all sweeps may take twice as many."""
+_LIGHT, _STEP = 1 << 27, 1 << 22
 _MOST = 1 << 20
 """Numbers in one input."""
 _TAGS = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+_DRAWS = torch.Tag.nondeterministic_seeded
 _READERS = ("numpy", "tolist", "data_ptr", "storage", "untyped_storage", "__array__", "__dlpack__")
 """Methods that return values without an operation that a dispatch mode sees."""
 _MASKS = (torch.bool, torch.uint8)
+
+
+def is_light(work: int, steps: int) -> bool:
+    """Whether real runs of so many multiplications and operations are faster than fake ones."""
+    return work < _LIGHT + steps * _STEP
 
 
 class Stopped(Exception):
@@ -37,33 +41,60 @@ class _Functions(Assuming):
         self._watch = watch
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if getattr(func, "__name__", "") in _READERS:
+        if getattr(func, "__name__", "") in _READERS and not self._watch.is_constant(args):
             self._watch.stop()
         return super().__torch_function__(func, types, args, kwargs)
 
 
 class Watch(Seeded):
-    """Counts the work of operations. It stops a run if a result or its shape follows values, or at a limit of work."""
+    """Stops a run if a result or its shape follows values, or if it takes long.
+
+    Values that are computed from numbers in the code may be read: they are the same for every batch.
+    """
 
     def __init__(self, generator: torch.Generator) -> None:
         super().__init__(generator)
-        self.work = 0
+        self.work = self.steps = 0
         self.stopped = False
+        self._constants: dict[int, Any] = {}
+        """The storages of tensors that depend on neither inputs nor parameters; kept, so that no id is used again."""
 
     def stop(self) -> None:
         """End this run; `stopped` tells of it, since the callable may catch the exception."""
         self.stopped = True
         raise Stopped
 
+    def is_constant(self, values: Any) -> bool:
+        """Whether all tensors among some arguments are constants."""
+        return all(key in self._constants for key, _ in _storages(values))
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.overloadpacket.__name__
-        if _TAGS.isdisjoint(func.tags) or (name == "index" and not _is_masked(args[1])):
-            self.work += work_of(name, args)
-            if self.work < 2 * LIGHT:
-                made = super().__torch_dispatch__(func, types, args, kwargs)
-                self.work += made.numel() if isinstance(made, Tensor) else 0
-                return made
-        return self.stop()
+        given = (*args, *(kwargs or {}).values())
+        constant = name == "lift_fresh" or (self.is_constant(given) and _DRAWS not in func.tags)
+        if not constant and not _TAGS.isdisjoint(func.tags) and (name != "index" or _is_masked(args[1])):
+            self.stop()
+        self.work, self.steps = self.work + work_of(name, args), self.steps + 1
+        if not is_light(self.work, self.steps):
+            self.stop()
+        made = super().__torch_dispatch__(func, types, args, kwargs)
+        self.work += made.numel() if isinstance(made, Tensor) else 0
+        if constant:
+            self._constants.update(_storages((made,)))
+        elif func._schema.is_mutable:  # a constant that is written to is none from now on
+            for key, _ in _storages(given):
+                self._constants.pop(key, None)
+        return made
+
+
+def _storages(values: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+    """The storages of the tensors among some values, by address; views share them."""
+    for value in values:
+        if isinstance(value, Tensor):
+            storage = value.untyped_storage() if value.layout == torch.strided else None
+            yield (0, None) if storage is None else (storage._cdata, storage)
+        elif isinstance(value, (tuple, list)):
+            yield from _storages(value)
 
 
 def _is_masked(places: Sequence[Tensor | None]) -> bool:
@@ -75,21 +106,16 @@ class Watched(RealTensors):
 
     def __init__(self, device: torch.device) -> None:
         super().__init__(device)
-        self._drawing: Watch = Watch(self._drawing.generator)
+        self._drawing = self._watch = Watch(self._drawing.generator)
+        self._assuming = _Functions(self._watch)
 
     @property
     def stopped(self) -> bool:
         """Whether only fake tensors can judge one of the runs."""
-        return self._drawing.stopped
+        return self._watch.stopped
 
     def tensor(self, shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
         """A real tensor of a shape."""
         if prod(shape) > _MOST:
-            self._drawing.stop()
+            self._watch.stop()
         return super().tensor(shape, dtype, device)
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """A block in which operations draw from a separate generator, and are watched."""
-        with _Functions(self._drawing), super().running():
-            yield
