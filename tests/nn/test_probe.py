@@ -610,3 +610,24 @@ def test_a_real_sweep_that_fails_is_none():
     with pytest.raises(BuildError) as info:
         pipeline(Noted(narrow=True), ("f t 8",), ("f t 8",))
     assert [d.code for d in info.value.diagnostics] == ["E114"]
+
+
+class Deep(nn.Module):
+    """Needs values, two levels down."""
+
+    def __init__(self, deep: bool = True) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([Deep(False)] if deep else [])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """As many rows as values say, padded."""
+        if len(self.layers):
+            return self.layers[0](x)
+        return x * len(x.flatten().nonzero())
+
+
+def test_the_note_names_the_module_that_needs_values():
+    """A module that can't be probed says which operation of which inner module is the reason, and what to do."""
+    (note,) = pipeline(Deep(), ("f 4000",), ("f 4000",)).diagnostics
+    assert "is not probed: it needs values (aten.nonzero.default in `layers.0`, Deep)" in note.message
+    assert 'probe="run"' in note.hint

@@ -44,6 +44,10 @@ class NoExample:
     def _used(self, *_: object) -> NoReturn:
         raise Unknown(no_example([self.__dict__["_name"]]))
 
+    @classmethod
+    def __torch_function__(cls, *_: object) -> NoReturn:
+        raise Unknown("it uses a value for which there is no example")
+
     __getattr__ = __setattr__ = __getitem__ = __call__ = __iter__ = __len__ = __bool__ = __contains__ = _used
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = _used
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __index__ = __int__ = __float__ = __hash__ = _used
@@ -83,5 +87,5 @@ def is_structural(error: Exception) -> bool:
 
 
 def follows_shapes(error: Exception) -> bool:
-    """Whether an error is structural and does not name a `NoExample`, whose class name torch may cut short."""
-    return is_structural(error) and not re.search("NoExample|NoExa$|example", str(error))
+    """Whether an error is structural and names no made-up value. Torch asks a `NoExample`; Python names its class."""
+    return is_structural(error) and not re.search(f"{NoExample.__name__}|example", str(error))

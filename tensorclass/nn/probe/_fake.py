@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import logging
-import math
 import sys
 import threading
 import time
@@ -28,7 +27,7 @@ _COMPILER = "torch._dynamo"
 logger = logging.getLogger("tensorclass")
 
 # torch compares the dtypes of these operands only in its kernels, which fake tensors don't run.
-_SAME = (
+SAME = (
     "mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", "addr", "dot", "vdot", "convolution", "_trilinear",
     "_addmm_activation",
 )  # fmt: skip
@@ -102,11 +101,6 @@ class FakeTensors:
         self.steps = 0
         """The number of operations so far."""
 
-    @property
-    def work(self) -> int:
-        """The approximate number of multiplications of the operations so far."""
-        return self._guard.work
-
     def close(self) -> None:
         """Drop the references to real tensors."""
         self._fakes.clear()
@@ -141,7 +135,7 @@ class FakeTensors:
         """A block in which operations make fake tensors, and operands are compared as in real kernels."""
         _HERE.running = True
         try:
-            with self._mode, self._guard, FewSteps(self._guard):
+            with self._mode, self._guard, FewSteps():
                 yield
         finally:
             _HERE.running = False
@@ -175,7 +169,6 @@ class Guard(TorchDispatchMode):
     def __init__(self, fakes: FakeTensors) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # of torch
         self.fakes = fakes
-        self.work = 0
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -189,10 +182,8 @@ class Guard(TorchDispatchMode):
             compare_operands(name, args)
             args = tuple(self._faked(arg) for arg in args)
             kwargs = {key: self._faked(value) for key, value in (kwargs or {}).items()}
-        made = (_VIEW if name == "_unsafe_view" else func)(*args, **(kwargs or {}))
-        self.work += work_of(name, args) + (made.numel() if isinstance(made, Tensor) else 0)
         self.fakes.steps += 1
-        return made
+        return (_VIEW if name == "_unsafe_view" else func)(*args, **(kwargs or {}))
 
     def _faked(self, value: Any) -> Any:
         """Replace real tensors that a callable reaches outside its copy, such as globals."""
@@ -204,10 +195,6 @@ class Guard(TorchDispatchMode):
 class FewSteps(Assuming):
     """Runs recurrent layers over two steps only, since each step takes a millisecond of Python."""
 
-    def __init__(self, guard: Guard) -> None:
-        super().__init__()
-        self._guard = guard
-
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
         # Nine arguments that end with `batch_first`; a packed sequence has others.
@@ -217,22 +204,9 @@ class FewSteps(Assuming):
         steps = x.shape[time] if x.ndim == 3 else 0
         if steps < 3:
             return func(*args)
-        self._guard.work += x.numel() // x.shape[-1] * sum(weight.numel() for weight in args[2])
         output, *state = func(x.narrow(time, 0, 2), *args[1:])
         shape = [steps if dim == time else size for dim, size in enumerate(output.shape)]
         return output.narrow(time, 0, 1).expand(shape), *state
-
-
-def work_of(name: str, args: Any) -> int:
-    """The multiplications of a product, from its operands; 0 for other operations."""
-    operands = [arg for arg in args if isinstance(arg, Tensor)]
-    if (name not in _SAME and "attention" not in name) or len(operands) < 2:
-        return 0
-    if name == "convolution":
-        x, weight = operands[:2]
-        return x.numel() // max(x.shape[1], 1) * weight.numel() // (1 if args[6] else math.prod(args[3]))
-    one, other = operands[-2:] if name in _SAME else operands[:2]
-    return one.numel() * (other.shape[-1 if name in _SAME else -2] if other.ndim > 1 else 1)
 
 
 def compare_operands(name: str, args: Sequence[Any]) -> None:
@@ -244,7 +218,7 @@ def compare_operands(name: str, args: Sequence[Any]) -> None:
     dtypes = [arg.dtype for arg in args if isinstance(arg, Tensor)]
     if not dtypes:
         return
-    if name in _SAME and len(set(dtypes)) > 1:
+    if name in SAME and len(set(dtypes)) > 1:
         raise RuntimeError(f"expected operands of one dtype, got {_names(dtypes)} ({name})")
     if any(norm in name for norm in _NORMS) and "backward" not in name:
         mixed = dtypes[0] in (torch.float16, torch.bfloat16)

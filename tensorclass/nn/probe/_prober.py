@@ -32,7 +32,7 @@ from ._run import Outcome, RealTensors, Tensors, as_real
 from ._search import Again, Searcher, Sweep, parameter_count
 from ._sizes import BATCHES, SweepSizes
 from ._values import RealRuns
-from ._watched import Stopped, Watched, is_light
+from ._watched import Stopped, Watched
 from ._words import useful_line
 
 _ATTEMPTS = 24
@@ -152,26 +152,19 @@ class Prober(Searcher):
         for attempt in range(_ATTEMPTS + 1):
             self.searching = attempt < _ATTEMPTS
             try:
-                return self._light() or self._otherwise(self._sweep(0))
+                return self._light() or [self._sweep(number) for number in range(len(BATCHES))]
             except Again:
                 self.answered.clear()
         raise AssertionError("a sweep that does not search has an end")
 
-    def _otherwise(self, first: Sweep) -> list[Sweep]:
-        """The sweeps after one on fake tensors, which learned nothing new; on real values if these are faster."""
-        passes = not self.real and all(map(first.is_clean, first.outcomes))
-        light = passes and is_light(self.tensors.work, self.tensors.steps)
-        return (light and self._light(first)) or [first, self._sweep(1), self._sweep(2)]
-
-    def _light(self, *done: Sweep) -> list[Sweep]:
-        """All sweeps, those that are not done on real values; empty unless everything passes, and soon."""
-        fits = bool(done) or not (self.once or self.device.type != "cpu")
-        if self.real or self.stopped or not fits or sum(map(parameter_count, self.targets)) > _COPIED:
+    def _light(self) -> list[Sweep]:
+        """The sweeps on real values; empty unless everything passes, and soon."""
+        if self.real or self.stopped or self.once or sum(map(parameter_count, self.targets)) > _COPIED:
             return []
         tensors, before = Watched(self.device), (dict(self.faults), self.found[:], self.answered[:])
         isolator = self.isolator(tensors)
         try:
-            return [*done, *(self._sweep(number, tensors, isolator) for number in range(len(done), len(BATCHES)))]
+            return [self._sweep(number, tensors, isolator) for number in range(len(BATCHES))]
         except Stopped:
             self.faults, self.found, self.answered = before
             self.stopped = tensors.stopped
@@ -245,7 +238,7 @@ class Prober(Searcher):
             uneven = any(place.spec.kind == "ragged" for place in self.read(index))
             if self.searching and uneven and self.search_ragged(sweep, index):
                 raise Again
-            raise Unknown(f"it needs values ({useful_line(outcome.error)})")
+            raise Unknown(self.words.blind(outcome.error))
         if (outcome.error is not None or outcome.findings) and not self._really(sweep, index, outcome):
             raise Unknown("fake tensors do not show what it does")
         if self.searching and index not in self.hints:
@@ -263,7 +256,7 @@ class Prober(Searcher):
             sweep.blind[index] = str(reason)
             return
         if outcome.error is not None and self.tensors.is_blind(outcome.error):
-            sweep.blind[index] = f"it needs values ({useful_line(outcome.error)})"
+            sweep.blind[index] = self.words.blind(outcome.error)
         elif outcome.error is not None and sweep.sizes.guessed.intersection(guessed):
             outside = self.reach[index].outside
             sweep.blind[index] = f"it reaches {outside}, so it ran only once, and it rejects the sizes that were tried"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,20 +19,9 @@ from ..parts._seeded import Seeded
 from ..parts._stage import Stage
 from ._copy import Isolator
 from ._examples import over_entries
+from ._fake import FakeTensors
 from ._quiet import Assuming
 from ._sizes import SweepSizes, Wrong
-
-
-class Tensors(Protocol):
-    """The source of tensors: fake ones, or real ones for `probe="run"`."""
-
-    real: bool
-
-    def tensor(self, shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor: ...
-    def copy(self, tensor: Tensor) -> Tensor: ...
-    def running(self) -> Any: ...
-    def is_blind(self, error: BaseException) -> bool: ...
-    def close(self) -> None: ...
 
 
 class RealTensors:
@@ -87,6 +76,9 @@ class RealTensors:
     def is_blind(self, error: BaseException) -> bool:
         """Whether an operation could only draw from the global generator, and so was not run."""
         return isinstance(error, (UnsupportedOperationError, Warning))
+
+
+Tensors = RealTensors | FakeTensors
 
 
 @dataclass(frozen=True)
@@ -167,43 +159,30 @@ class Run:
         spec = use.slot.spec
         if value is None and spec.optional:
             return None
-        if spec.kind == "ragged" and isinstance(value, RaggedTensor):
-            return self._compare_ragged(use, value, position, sizes)
-        if spec.kind not in TENSORS:
+        uneven = spec.kind == "ragged" and isinstance(value, RaggedTensor)
+        if spec.kind not in TENSORS and not uneven:
             if spec.nested is None:
                 return None
             if not isinstance(value, spec.nested):
                 return Symptom("E111", position, given=describe(value))
             size = tuple(getattr(value, "batch_size", ()))
             return None if size == (self.batch,) else Symptom("E112", position, given=size)
-        if not isinstance(value, Tensor):
+        if not uneven and not isinstance(value, Tensor):
             return Symptom("E111", position, given=describe(value))
-        if use.place.dtype is not None and not use.place.dtype.accepts(value.dtype):
-            return Symptom("E111", position, given=str(value.dtype).removeprefix("torch."))
-        shape = tuple(value.shape)
-        if spec.kind == "tensor" and shape[:1] != (self.batch,):
-            return Symptom("E112", position, given=shape)
-        shape = shape[1:] if spec.kind == "tensor" else shape
-        try:
-            sizes.compare(use.place.terms, shape, (self.index, position))
-        except Wrong as wrong_shape:
-            code = "E113" if wrong_shape.dim is None else "E114"
-            return Symptom(code, position, wrong_shape.dim, wrong_shape.expected, shape)
-        return None
-
-    def _compare_ragged(self, use: Use, value: RaggedTensor, position: int, sizes: SweepSizes) -> Symptom | None:
-        """Compare everything but the lengths, which the module chooses."""
-        rows = value.values
+        rows = value.values if uneven else value
         if use.place.dtype is not None and not use.place.dtype.accepts(rows.dtype):
             return Symptom("E111", position, given=str(rows.dtype).removeprefix("torch."))
-        if tuple(value.shape) != (self.batch,):
-            return Symptom("E112", position, given=tuple(value.shape))
+        shape, batched = tuple(value.shape), spec.kind == "tensor"
+        if (batched or uneven) and shape[: None if uneven else 1] != (self.batch,):
+            return Symptom("E112", position, given=shape)
+        first = int(uneven)  # the lengths are those that the module chooses
         try:
-            sizes.compare(use.place.terms[1:], tuple(rows.shape[1:]), (self.index, position))
+            sizes.compare(use.place.terms[first:], tuple(rows.shape[first or batched :]), (self.index, position))
         except Wrong as wrong:
-            dim = None if wrong.dim is None else wrong.dim + 1
-            expected = wrong.expected + (dim is None)
-            return Symptom("E113" if dim is None else "E114", position, dim, expected, tuple(rows.shape))
+            given = tuple(rows.shape[batched:])
+            if wrong.dim is None:
+                return Symptom("E113", position, None, wrong.expected + first, given)
+            return Symptom("E114", position, wrong.dim + first, wrong.expected, given)
         return None
 
 

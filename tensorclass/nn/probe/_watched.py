@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from ..parts._seeded import Seeded
-from ._fake import work_of
+from ._fake import SAME
 from ._quiet import Assuming
 from ._run import RealTensors
 
 _LIGHT, _STEP = 1 << 27, 1 << 22
+"""Multiplications, and those for each operation, below which real runs are faster than fake ones."""
 _MOST = 1 << 20
 """Numbers in one input."""
 _TAGS = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
@@ -22,11 +23,6 @@ _DRAWS = torch.Tag.nondeterministic_seeded
 _READERS = ("numpy", "tolist", "data_ptr", "storage", "untyped_storage", "__array__", "__dlpack__")
 """Methods that return values without an operation that a dispatch mode sees."""
 _MASKS = (torch.bool, torch.uint8)
-
-
-def is_light(work: int, steps: int) -> bool:
-    """Whether real runs of so many multiplications and operations are faster than fake ones."""
-    return work < _LIGHT + steps * _STEP
 
 
 class Stopped(Exception):
@@ -54,7 +50,7 @@ class Watch(Seeded):
 
     def __init__(self, generator: torch.Generator) -> None:
         super().__init__(generator)
-        self.work = self.steps = 0
+        self.work = 0
         self.stopped = False
         self._constants: dict[int, Any] = {}
         """The storages of tensors that depend on neither inputs nor parameters; kept, so that no id is used again."""
@@ -74,8 +70,8 @@ class Watch(Seeded):
         constant = name == "lift_fresh" or (self.is_constant(given) and _DRAWS not in func.tags)
         if not constant and not _TAGS.isdisjoint(func.tags) and (name != "index" or _is_masked(args[1])):
             self.stop()
-        self.work, self.steps = self.work + work_of(name, args), self.steps + 1
-        if not is_light(self.work, self.steps):
+        self.work += _work(name, args) - _STEP
+        if self.work > _LIGHT:
             self.stop()
         made = super().__torch_dispatch__(func, types, args, kwargs)
         self.work += made.numel() if isinstance(made, Tensor) else 0
@@ -95,6 +91,18 @@ def _storages(values: Sequence[Any]) -> Iterator[tuple[int, Any]]:
             yield (0, None) if storage is None else (storage._cdata, storage)
         elif isinstance(value, (tuple, list)):
             yield from _storages(value)
+
+
+def _work(name: str, args: Any) -> int:
+    """The multiplications of a product, from its operands; 0 for other operations."""
+    operands = [arg for arg in args if isinstance(arg, Tensor)]
+    if (name not in SAME and "attention" not in name) or len(operands) < 2:
+        return 0
+    if name == "convolution":
+        x, weight = operands[:2]
+        return x.numel() // max(x.shape[1], 1) * weight.numel() // (1 if args[6] else prod(args[3]))
+    one, other = operands[-2:] if name in SAME else operands[:2]
+    return one.numel() * (other.shape[-1 if name in SAME else -2] if other.ndim > 1 else 1)
 
 
 def _is_masked(places: Sequence[Tensor | None]) -> bool:

@@ -79,6 +79,11 @@ class Words:
             hint or "declare the shapes and dtypes that the module takes, or change the module",
         )  # fmt: skip
 
+    def blind(self, error: Exception) -> str:
+        """Why a module that ran on fake tensors is not probed: the operation, and the inner module that uses it."""
+        place = inner_module(error)
+        return f"it needs values ({useful_line(error)}{f' in `{place[0]}`, {place[1]}' if place else ''})"
+
     def only_size(self, index: int, dim: str, size: int, error: Exception | None) -> tuple[str, str]:
         """W205: the message and a hint. The error of a convolution already mentions channels."""
         takes = re.search(r"to have (\d+) channels", str(error)) if error is not None else None
