@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Sequence
-from operator import getitem
-from typing import Any, Final, TypeAlias
+from operator import methodcaller
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from .._flags import flags
-from ..core import BATCHED, TensorCollection, batch_shape, unravel_key_to_tuple
+from ..core import TensorCollection, batch_shape, unravel_key_to_tuple
 from ..core._base import Names
 from ..core._batch import over_events
 from ..errors import BatchIndexError, UnsupportedOperationError
@@ -22,8 +23,6 @@ from ._names import NameOps
 from ._reading import UNSET
 
 Index: TypeAlias = Any
-MANY: Final = 16
-"""From this number of rows on, `index_select` is faster than an index."""
 
 
 def normalise(index: Index, size: torch.Size) -> tuple[Any, ...]:
@@ -193,7 +192,7 @@ def lost_dims(index: Index, size: torch.Size) -> int | None:
 
 def rows(leaves: list[Tensor], index: Tensor) -> list[Tensor]:
     """Gather rows of the first dim. On the CPU, `index_select` is several times faster than advanced indexing."""
-    if index.numel() >= MANY and _in_place(leaves, (index,)) and not torch.compiler.is_compiling():
+    if _in_place(leaves, (index,)) and not torch.compiler.is_compiling():
         try:
             return [leaf.index_select(0, index) for leaf in leaves]
         except (IndexError, RuntimeError):  # negative indices, functorch wrappers: the general path handles them
@@ -263,9 +262,13 @@ class IndexOps(NameOps):
         size = self._batch_size
         leaves: list[Tensor] = []
         if type(index) is Tensor and size and index.ndim == 1 and index.dtype is torch.int64:
-            count, first = index.numel(), [*self._live().values()][:1]
-            if count < MANY and index.is_cpu and first and type(first[0]) is Tensor and first[0].is_cpu:
-                return self._each(getitem, torch.Size((count, *size[1:])), self._names, BATCHED, index)
+            first = [*self._live().values()][:1]
+            if index.is_cpu and first and type(first[0]) is Tensor and first[0].is_cpu and not is_dynamo_compiling():
+                try:
+                    pick = methodcaller("index_select", 0, index)
+                    return self._each(pick, torch.Size((index.numel(), *size[1:])), self._names)
+                except (IndexError, RuntimeError):  # as in `rows`
+                    pass
             twin = self._open(leaves)
             if leaves:
                 new = rows(leaves, index)

@@ -250,7 +250,8 @@ class InplaceOps(IndexOps):
         if pair._beside(there, leaves, sources, "index", whole) is None or not leaves:
             return False
         rows = None if kind is int else len(range(*index.indices(size[0])))
-        declared = typed and kind is int and not given and there._batch_size == size[1:] and self._is_rigid()
+        fits = typed and kind is int and not given and (size[0], *there._batch_size) == size  # faster than a slice
+        declared = fits and (self.__tensorclass__.rigid if own._plain else self._is_rigid())
         return copied_alike(leaves, sources, declared, False, index, rows, own)
 
     def _fill_at(self, index: Any, value: Any, key: str | None = None) -> bool:

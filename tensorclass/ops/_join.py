@@ -473,12 +473,12 @@ def _join_mixed(items: Sequence[Any], columns: Iterable[Any], joined: dict[str, 
     first, fn = items[0], torch.stack if new_dim else torch.cat
     for key, column in columns:
         value = column[0]
-        if type(value) is Tensor or isinstance(value, Tensor):
-            joined[key] = fn(column, at) if at else fn(column)
-        elif isinstance(value, JoinOps):
+        if type(value) is not Tensor and isinstance(value, JoinOps):
             joined[key] = inner = _join_plain(column, at, new_dim)
             if inner is None:
                 return False
+        elif isinstance(value, Tensor):  # after the other check: one that fails takes longer
+            joined[key] = fn(column, at) if at else fn(column)
         elif isinstance(value, Entry) or False in [same_atom(value, other) for other in column[1:]]:
             return False
         elif not first._keeps_objects:

@@ -307,10 +307,10 @@ class TensorDict(TensorDictBase):
                         return super()._index(index)
                     found = inner._index(index)
                     rows[key] = first = found if inner is value else value._wrap(found)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
-                elif isinstance(value, Tensor) and not has_rows(value, size):
-                    rows[key] = first = value[index]
                 elif isinstance(value, (Tensor, Node)):
-                    return super()._index(index)
+                    if isinstance(value, Node) or has_rows(value, size):
+                        return super()._index(index)
+                    rows[key] = first = value[index]
             if first is not None:
                 size = size[1:] if one else first.shape[: len(size) - lost]
                 return self._of(rows, size, self._device, None, plain)

@@ -5,6 +5,7 @@ from ._row import MIXED, SIZES, Group
 SHAPES = Group("Index, join and shape", (*SIZES, *MIXED))
 UNBIND = "[dict(zip(x, v)) for v in zip(*[v.unbind(0) for v in x.values()])]"
 STACK = "{k: torch.stack([r[k] for r in rows]) for k in x}"
+CAT = "{k: torch.cat([r[k] for r in rows]) for k in x}"
 
 SHAPES.add("x[0]", "x[0]", "{k: v[0] for k, v in x.items()}", gain=1.7)
 SHAPES.add("x[0:2]", "x[0:2]", "{k: v[0:2] for k, v in x.items()}", gain=1.7)
@@ -15,7 +16,10 @@ SHAPES.add("x[0] = first", "x[0] = first", "for k, v in x.items(): v[0] = first[
 SHAPES.add("x.unbind(0)", "x.unbind(0)", UNBIND, gain=1.7)
 SHAPES.add("x.split(1)", "x.split(1)", "[dict(zip(x, v)) for v in zip(*[v.split(1) for v in x.values()])]")
 SHAPES.add("stack of 3", "torch.stack(rows)", STACK, gain=1.7)
-SHAPES.add("cat of 3", "torch.cat(rows)", "{k: torch.cat([r[k] for r in rows]) for k in x}", gain=1.7)
+SHAPES.add("cat of 3", "torch.cat(rows)", CAT, gain=1.7)
+for _join, _raw in (("stack", STACK), ("cat", CAT)):  # torch's dispatch to a class takes a microsecond or two
+    _own = f"{_join}(rows)"
+    SHAPES.add(f"own {_join} of 3", f"torch.{_own}", _raw, our_class=_own, our_dict=_own, gain=1.7)
 SHAPES.add("reshape(12)", "x.reshape(12)", "{k: v.reshape(12, *v.shape[2:]) for k, v in x.items()}", gain=1.7)
 SHAPES.add(
     "permute(1, 0)", "x.permute(1, 0)", "{k: v.permute(1, 0, *range(2, v.ndim)) for k, v in x.items()}", gain=1.7

@@ -182,7 +182,7 @@ def _api(candidate: Candidate, sample: Sample) -> dict[str, Any]:
     if candidate in ("anchor_dict", "our_dict"):
         api["TensorDict"] = (tensordict if candidate == "anchor_dict" else tensorclass).TensorDict
     if candidate in ("our_class", "our_dict"):
-        api["equal"] = tensorclass.equal
+        api |= {"equal": tensorclass.equal, "stack": tensorclass.stack, "cat": tensorclass.cat}
     return api | _declaration(candidate, sample)
 
 
