@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Sequence
-from operator import methodcaller
+from operator import getitem, methodcaller
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,7 +14,7 @@ from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from .._flags import flags
-from ..core import TensorCollection, batch_shape, unravel_key_to_tuple
+from ..core import BATCHED, TensorCollection, batch_shape, unravel_key_to_tuple
 from ..core._base import Names
 from ..core._batch import over_events
 from ..errors import BatchIndexError, UnsupportedOperationError
@@ -261,24 +261,38 @@ class IndexOps(NameOps):
             return self._through("_index", index)  # type: ignore[no-any-return]  # a stack of this class
         size = self._batch_size
         leaves: list[Tensor] = []
-        if type(index) is Tensor and size and index.ndim == 1 and index.dtype is torch.int64:
+        mask = picked = False
+        if type(index) is Tensor and size:
+            if index.dtype is torch.bool:
+                mask = index.shape == size or self._masked_by(index)
+            else:
+                picked = index.dtype is torch.int64 and index.ndim == 1
+        if mask or picked:
             first = [*self._live().values()][:1]
             if index.is_cpu and first and type(first[0]) is Tensor and first[0].is_cpu and not is_dynamo_compiling():
-                try:
-                    pick = methodcaller("index_select", 0, index)
-                    return self._each(pick, torch.Size((index.numel(), *size[1:])), self._names)
-                except (IndexError, RuntimeError):  # as in `rows`
-                    pass
-            twin = self._open(leaves)
-            if leaves:
-                new = rows(leaves, index)
-                return twin._refill(new, index.shape + size[1:], self._names)
-        mask = type(index) is Tensor and index.dtype is torch.bool and (index.shape == size or self._masked_by(index))
+                found = self._gathered(index, mask)
+                if found is not None:
+                    return found
         parts: Any = (index,) if mask else self._normalised(index)
         twin = self._open(leaves)
         new = apply_index(leaves, parts)
         new_size = indexed_size(parts, size, leaves[0] if leaves else None, new[0] if new else None)
         return twin._refill(new, new_size, self._names and indexed_names(parts, self._names, len(new_size)))
+
+    def _gathered(self, index: Tensor, mask: bool) -> Self | None:
+        """The elements at an int64 index of one dim, or at a mask, on the CPU; None for the general path."""
+        size, at = self._batch_size, index
+        if mask:
+            if not is_plain(index) or self._names:
+                return None
+            parts = index.nonzero(as_tuple=True)  # once for all leaves
+            at, *others = parts
+            if others:
+                return self._each(getitem, torch.Size((len(at), *size[len(parts) :])), None, BATCHED, parts)
+        try:
+            return self._each(methodcaller("index_select", 0, at), torch.Size((at.numel(), *size[1:])), self._names)
+        except (IndexError, RuntimeError):  # as in `rows`
+            return None
 
     def _masked_by(self, index: Tensor) -> bool:
         return 0 < index.ndim < len(self._batch_size) and index.shape == self._batch_size[: index.ndim]

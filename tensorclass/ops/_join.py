@@ -537,7 +537,7 @@ def joined(input: Any, dim: Any, out: Any, new_dim: bool) -> Any:
     op = "stack" if new_dim else "cat"
     if not isinstance(first, JoinOps):
         _require_containers(items, op)
-    ndim = len((first._store if first.__class__._layered else first)._batch_size)
+    ndim = len((first._store if first.__class__._layered else first)._batch_size)  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
     if not (new_dim or ndim):
         raise BatchDimError("cat: the containers have no batch dim to join along; `stack` makes one")
     if type(dim) is int and 0 <= dim < ndim + new_dim:

@@ -294,7 +294,7 @@ class TensorDict(TensorDictBase):
         """Index by ints and slices, except for nodes, stacks and named dims, which use the general path."""
         size = self._batch_size
         one = type(index) is int and size and -size[0] <= index < size[0]  # without a call, for the common case
-        lost = 1 if one else lost_dims(index, size) if size else None
+        lost = 1 if one else lost_dims(index, size) if size and type(index) is not Tensor else None
         if lost is not None and self._names is None:
             rows = self._data.copy()
             plain, first = self._plain, None  # after the copy, as in `_open`
