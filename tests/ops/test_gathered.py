@@ -48,7 +48,7 @@ class Outer(TensorClass):
     name: str = "scan"
 
 
-def _made(a: Tensor, b: Tensor, names: list[str] | None = None) -> list[Any]:
+def _made(a: Tensor, b: Tensor, names: list[str | None] | None = None) -> list[Any]:
     inner = Inner(c=torch.arange(6.0).reshape(3, 2), batch_size=[3, 2])
     typed = Outer(a=a, b=b, inner=inner, batch_size=[3, 2])
     untyped = TensorDict(a=a, inner={"c": inner.c}, b=b, name="scan", batch_size=[3, 2])
@@ -65,7 +65,7 @@ def _same(found: Tensor, expected: Tensor) -> bool:
 @pytest.mark.parametrize("names", [None, ["time", "env"]], ids=["unnamed", "named"])
 @pytest.mark.parametrize("index", [*INDICES, *MASKS])
 @pytest.mark.parametrize("leaf", LEAVES)
-def test_elements(leaf: str, index: str, names: list[str] | None) -> None:
+def test_elements(leaf: str, index: str, names: list[str | None] | None) -> None:
     """As the same index of the tensor, whichever leaf comes first."""
     at = MASKS[index] if index in MASKS else torch.tensor(INDICES[index], dtype=torch.int64)
     odd, plain = LEAVES[leaf](), torch.rand(3, 2, 3)

@@ -28,7 +28,7 @@ class Typed(TensorClass):
     inner: Inner
 
 
-def _tensors(size: tuple[int, ...]) -> dict[str, Tensor]:
+def _tensors(size: tuple[int, ...]) -> dict[str, Any]:
     return {"a": torch.ones(size), "b": torch.ones(size), "n": torch.ones(size, dtype=torch.int64)}
 
 
