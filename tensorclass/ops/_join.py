@@ -279,10 +279,10 @@ class JoinOps(ShapeOps):
         store: Any = self._store if self._layered else self  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # reading its slots is faster
         if store._stacked:
             return self._through("unbind", dim)  # type: ignore[no-any-return]  # a stack of this class
-        at, sizes = store._dim(dim, "unbind"), tuple(store._batch_size)
+        at, sizes = store._dim(dim, "unbind"), [*store._batch_size]
         names = store._names and (*store._names[:at], *store._names[at + 1 :])
-        size = torch.Size(sizes[:at] + sizes[at + 1 :])
-        return self._as_pieces(store, torch.unbind, [size] * sizes[at], names, at)
+        count = sizes.pop(at)
+        return self._as_pieces(store, torch.unbind, [torch.Size(sizes)] * count, names, at)
 
 
 class Join:
