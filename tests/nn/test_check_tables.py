@@ -19,8 +19,10 @@ from tensorclass.errors import BuildError, SchemaError
 from tensorclass.nn import TensorClassSequential
 from tensorclass.nn.check._declared import Probed
 from tensorclass.nn.check._known import ByPath, FlowState, Mismatch, agree, overlap, suggest
+from tensorclass.nn.check._narrowing import narrowing, refuse
+from tensorclass.nn.parts._diagnostics import Diagnostic
 from tensorclass.nn.parts._slots import Slot
-from tensorclass.typing import Float32, Int64
+from tensorclass.typing import Float, Float32, Float64, Int64, Integer
 from tests.nn._pipelines import step
 
 DTYPES = {dtype for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)}
@@ -240,6 +242,15 @@ TEXTS: dict[str, tuple[list[Any], dict[str, Any], list[tuple[str, str]]]] = {
         [step(same, Source.x, Held.deep.inner.y), step(same, Source.x, Held.inner.x)], {"output": Held},
         [("E107", ADD.replace("Result.value", "Held.deep.inner.x"))],
     ),
+    "a whole of which there is a part": (
+        [step(same, Source.x, Held.inner.x), step(lambda inner: inner.x, Held.inner, Result.value)], {},
+        [("E101", "add a module that writes `Held.inner`, or declare `inner` in Source"),
+         ("W201", "write None instead to drop the output, or leave the module out")],
+    ),
+    "a whole that nothing reads": (
+        [step(Inner, Source.x, Held.inner, name="whole"), step(same, Source.x, Result.value)], {},
+        [("W201", "write None instead to drop the output, or leave the module out")],
+    ),
     "parts of a batch that was written whole": (
         [step(Inner, Source.x, Held.inner), step(same, Held.inner.x, Result.value)], {}, [],
     ),
@@ -273,20 +284,25 @@ def test_available_fields():
     assert missing.notes == ("available here: x, maybe, word, deep, inner.x",)
 
 
+class Open(TensorClass):
+    value: Float32[Tensor, "..."]
+    one: Shared[Float32[Tensor, "..."]]
+
+
+class Out(TensorClass):
+    y: Float32[Tensor, "any"]
+
+
 def test_narrowed_ranks_of_every_kind():
     """An open shape that the modules fix is held by each call, counted from the batch dims if there are any."""
 
-    class Open(TensorClass):
-        own: Float32[Tensor, "..."]
-        one: Shared[Float32[Tensor, "..."]]
-
     class Fixed(TensorClass):
-        own: Float32[Tensor, "3 w"]
+        value: Float32[Tensor, "3 w"]
         one: Shared[Float32[Tensor, "w 5"]]
 
-    run = build(step(lambda own, one: own[..., 0, :4], (Fixed.own, Fixed.one), Result.value), input=Open, output=Result)
+    run = build(step(lambda own, one: own[..., 0, :4], (Fixed.value, Fixed.one), Out.y), input=Open, output=Out)
     right = torch.zeros(2, 3, 6), torch.zeros(6, 5)
-    assert run(Open(*right, batch_size=[2])).value.shape == (2, 4)
+    assert run(Open(*right, batch_size=[2])).y.shape == (2, 4)
     wrong = ((2, 3), (6, 5)), ((2, 3, 6), (5,)), ((2, 3, 6), (2, 6, 5)), ((2, 3, 6), (7, 5)), ((2, 4, 6), (6, 5))
     for own, one in wrong:
         for _ in range(2):
@@ -323,3 +339,126 @@ def test_what_a_reader_probably_means(names, fits, used, expected):
         place.writer, place.used = 0, read
     near = suggest(state, Slot(Wanted.images), state.unifier.scope().terms(parse_dims("8")))
     assert (near.name if near else None) == expected
+
+
+def test_refused_inputs_say_who_needs_them():
+    """The error of a call names the field, what it became and was, and where the build said so."""
+    module = step(same, Result.value, Out.y)
+    run = build(module, input=Open, output=Out)
+    with pytest.raises(SchemaError) as caught:
+        run(Open(torch.zeros(2, 5), torch.zeros(3), batch_size=[2]))
+    (problem,) = caught.value.problems
+    assert (problem.path, problem.declared, problem.given) == (
+        "value", 'Float32["4"], narrowed from Float32["..."]', "float32 [2, 5]",
+    )  # fmt: skip
+    assert problem.hint == "the modules that read the field accept nothing else; see N301 at build"
+    one = Diagnostic("W205", "it takes 4", location="here")
+    report = replace(run.check(), diagnostics=(one, replace(one, code="W204"), replace(one, message="and 4")))
+    with pytest.raises(SchemaError) as caught:
+        refuse(report.inputs["value",], "4", report)(torch.zeros(5))
+    assert caught.value.problems[0].hint.endswith("accept nothing else; it takes 4 (here); and 4 (here)")
+
+
+def test_calls_test_only_what_is_narrowed():
+    """Fields that the modules read as they are declared cost nothing at a call."""
+
+    class Mixed(TensorClass):
+        same: Float32[Tensor, "n 4"]
+        kind: Float[Tensor, "n 4"]
+        wide: Float32[Tensor, "m 4"]
+        both: Float[Tensor, "..."]
+        unread: Float[Tensor, "..."]
+        maybe: Float32[Tensor, "k"] | None = None
+
+    class Reads(TensorClass):
+        same: Float32[Tensor, "a 4"]
+        kind: Float32[Tensor, "a 4"]
+        wide: Float32[Tensor, "6 4"]
+        both: Float32[Tensor, "6 4"]
+        maybe: Float32[Tensor, "_"]
+
+    for names in ((), ("kind",), ("wide",), ("both",), ("kind", "wide", "both")):
+        module = step(lambda *values: values[0][..., 0, :1], [getattr(Reads, n) for n in ("same", *names)], Out.y)
+        lines, known = narrowing(build(module, input=Mixed, output=Out).check())
+        assert [line.partition("batch.")[2].split(".")[0] for line in lines] == list(names)
+        for name, line in zip(names, lines, strict=True):
+            assert (".dtype not in" in line) is (name in ("kind", "both"))
+            assert (".shape[" in line) is (name in ("wide", "both"))
+            assert (".ndim" in line) is (name == "both")
+        assert [one for key, one in known.items() if key.startswith("dtypes")] == [{torch.float32}] * sum(
+            name in ("kind", "both") for name in names
+        )
+
+
+EXACT, FAMILY = Float64[Tensor, "4"], Integer[Tensor, "4"]
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_hints_about_dtypes(written):
+    """An exact dtype is made where the value comes from; a family only says what it is."""
+    for want, hint in (
+        (EXACT, f"convert in {'module 0' if written else 'the dataset'} with `.to(torch.float64)`, or declare both "
+         "fields with one dtype"),
+        (FAMILY, "declare both fields with one dtype; a family such as Integer takes several"),
+    ):  # fmt: skip
+        asks = type("Asks", (TensorClass,), {"__annotations__": {"x": want, "valu": want}})
+        modules = [step(same, Source.x, Close.valu)] if written else []
+        read = step(same, asks.valu if written else asks.x, Result.value)
+        assert found(*modules, read, input=Source, output=Result) == [("E102", hint)]
+
+
+@pytest.mark.parametrize("kind", ["own", "shared", "absent"])
+def test_first_call_binds_what_modules_read(kind):
+    """A name of a module is one size in what it reads and returns, or the first call says where it was bound."""
+    own = Float32[Tensor, "n"]
+    declared = {"own": own, "shared": Shared[own], "absent": own | None}[kind]
+    takes = type("Takes", (TensorClass,), {"__annotations__": {"first": declared, "other": Float32[Tensor, "m"]}})
+    gives = type("Gives", (TensorClass,), {"__annotations__": {"first": declared, "y": own}})
+
+    def cut(size: int) -> Any:
+        work = step(lambda first=None: torch.zeros(2, size), gives.first, gives.y)
+        return build(work, input=takes, output=type("End", (TensorClass,), {"__annotations__": {"y": own}}))
+
+    shape = (3,) if kind == "shared" else (2, 3)
+    batch = takes(None if kind == "absent" else torch.zeros(shape), torch.zeros(2, 4), batch_size=[2])
+    assert cut(3)(batch).y.shape == (2, 3)
+    if kind == "absent":
+        assert cut(5)(batch).y.shape == (2, 5)
+        return
+    with pytest.raises(SchemaError, match=r"Gives.y(?s:.*)`n` is 3 \(bound by `first`\), here 5"):
+        cut(5)(batch)
+
+
+class Leaf(TensorClass):
+    x: Float32[Tensor, "..."] | None = None
+
+
+class Branch(TensorClass):
+    leaf: Leaf | None = None
+
+
+class Root(TensorClass):
+    y: Float32[Tensor, "4"]
+    branch: Branch | None = None
+
+
+@pytest.mark.parametrize("depth", range(4))
+def test_narrowed_fields_below_what_may_be_absent(depth):
+    """A field is compared where all that holds it is there, and skipped where something above it is absent."""
+    square = type("Leaf_", (TensorClass,), {"__annotations__": {"x": Float32[Tensor, "k k"]}})
+    twig = type("Branch_", (TensorClass,), {"__annotations__": {"leaf": square}})
+    asked = type("Root_", (TensorClass,), {"__annotations__": {"branch": twig}})
+    run = build(step(lambda y, x=None: y, (Root.y, asked.branch.leaf.x), Result.value), input=Root, output=Result)
+
+    def root(x: Tensor) -> Root:
+        leaf = Leaf(x if depth > 2 else None, batch_size=[2])
+        branch = Branch(leaf if depth > 1 else None, batch_size=[2])
+        return Root(y=torch.zeros(2, 4), branch=branch if depth else None, batch_size=[2])
+
+    assert run(root(torch.zeros(2, 3, 3))).value.shape == (2, 4)
+    for wrong in (torch.zeros(2, 3), torch.zeros(2, 3, 4)):
+        if depth < 3:
+            assert run(root(wrong)).value.shape == (2, 4)
+        else:
+            with pytest.raises(SchemaError, match="narrowed"):
+                run(root(wrong))

@@ -68,6 +68,46 @@ def test_what_is_decided_is_a_solution(left, right):
         assert min(constants, default=0) >= 0
 
 
+@given(SHAPES, SHAPES, st.integers(0, 3), st.integers(0, 3))
+def test_what_is_known_already_changes_nothing(left, right, sizes, rests):
+    """Two shapes with names of their own meet as they would without all that was learned before."""
+    fresh, used = Unifier(), Unifier()
+    for left_, right_, times in (
+        ("a*b a+b", "6 c", sizes),
+        ("n-1", "m", sizes),
+        ("...", "1 2", rests),
+        ("k", "3", sizes),
+    ):
+        for _ in range(times):
+            used.unify(used.scope().terms(parse_dims(left_)), used.scope().terms(parse_dims(right_)))
+    results = []
+    for unifier in (fresh, used):
+        scopes = unifier.scope(), unifier.scope()
+        terms = [scope.terms(parse_dims(text)) for scope, text in zip(scopes, (left, right), strict=True)]
+        waiting = len(unifier.waiting)
+        try:
+            unifier.unify(*terms)
+        except Clash as clash:
+            results.append(str(clash))
+        else:
+            results.append(f"{[unifier.text(one) for one in terms]} {len(unifier.waiting) - waiting}")
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [("h//2 h", "3 8"), ("n-5 n", "k 3"), ("a*b a b", "6 2 4"), ("a*b a", "6 2")]
+)
+@pytest.mark.parametrize("before", [(), ("...", "1 2"), ("a*b", "6"), ("n-1 n", "m 4"), ("n", "3")])
+def test_contradictions_are_found_after_anything(left, right, before):
+    """An equation that waits is settled by the sizes of the same shapes, whatever was learned before them."""
+    unifier = Unifier()
+    for _ in range(3 if before else 0):
+        unifier.unify(*(unifier.scope().terms(parse_dims(text)) for text in before))
+    terms = [unifier.scope().terms(parse_dims(text)) for text in (left, right)]
+    with pytest.raises(Clash):
+        unifier.unify(*terms)
+
+
 PATTERNS = ["", "...", "1", "a", "1 ...", "... 2", "a ... a", "a b", "a ... b", "... a a", "*s a", "_ *s", "2 ... b 1",
             "a a+1", "... 2*a a", "1 2 ...", "... 1 2 1", "0", "2*a", "a-1 ...", "a 1 ... a", "_ _"]  # fmt: skip
 
