@@ -462,3 +462,17 @@ def test_narrowed_fields_below_what_may_be_absent(depth):
         else:
             with pytest.raises(SchemaError, match="narrowed"):
                 run(root(wrong))
+
+
+def test_shapes_that_stay_open_take_any_rank():
+    """Where the modules leave the number of dims open, a call does too."""
+    asks = type("Asks", (TensorClass,), {"__annotations__": {"value": Float32[Tensor, "3 *rest"]}})
+    module = step(lambda value: value.flatten(1), asks.value, Out.y)
+    source = type("Has", (TensorClass,), {"__annotations__": {"value": Float[Tensor, "..."]}})
+    run = build(module, input=source, output=Out)
+    for shape in ((), (5,), (2, 2)):
+        batch = source(torch.zeros(2, 3, *shape), batch_size=[2])
+        for _ in range(2):
+            assert run(batch).y.shape == (2, batch.value[0].numel())
+        with pytest.raises(SchemaError, match="narrowed"):
+            run(source(torch.zeros(2, 3, *shape).double(), batch_size=[2]))

@@ -94,9 +94,7 @@ def test_what_is_known_already_changes_nothing(left, right, sizes, rests):
     assert results[0] == results[1]
 
 
-@pytest.mark.parametrize(
-    ("left", "right"), [("h//2 h", "3 8"), ("n-5 n", "k 3"), ("a*b a b", "6 2 4"), ("a*b a", "6 2")]
-)
+@pytest.mark.parametrize(("left", "right"), [("h//2 h", "3 8"), ("n-5 n", "k 3"), ("a*b a b", "6 2 4")])
 @pytest.mark.parametrize("before", [(), ("...", "1 2"), ("a*b", "6"), ("n-1 n", "m 4"), ("n", "3")])
 def test_contradictions_are_found_after_anything(left, right, before):
     """An equation that waits is settled by the sizes of the same shapes, whatever was learned before them."""
@@ -124,6 +122,23 @@ def shapes_of(terms: Terms) -> set[tuple[int, ...]]:
         if {size for size in fixed if size is not None} <= {0, 1, 2}:
             found |= {sum(parts, ()) for parts in product(*(rests if size is None else [(size,)] for size in fixed))}
     return found
+
+
+def test_equations_that_wait_together():
+    """One size settles all equations in which it is; those of other names wait on."""
+    unifier = Unifier()
+    scope = unifier.scope()
+    unifier.unify(scope.terms(parse_dims("a*b a*c+a a*d*e n-a")), unifier.scope().terms(parse_dims("6 8 4 k")))
+    assert len(unifier.waiting) == 3
+    unifier.unify(scope.terms(parse_dims("a")), unifier.scope().terms(parse_dims("2")))
+    assert unifier.text(scope.terms(parse_dims("a b c"))) == "2 3 3"
+    assert len(unifier.waiting) == 1
+    with pytest.raises(Clash):
+        unifier.unify(scope.terms(parse_dims("d e")), unifier.scope().terms(parse_dims("2 2")))
+    with pytest.raises(Clash, match="would be -1"):
+        unifier.unify(scope.terms(parse_dims("n")), unifier.scope().terms(parse_dims("1")))
+    unifier.unify(scope.terms(parse_dims("d n")), unifier.scope().terms(parse_dims("2 2")))
+    assert (unifier.waiting, unifier.text(scope.terms(parse_dims("e")))) == ([], "1")
 
 
 @pytest.mark.parametrize("left", PATTERNS)

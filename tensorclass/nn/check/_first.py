@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..._schema import Bindings, Dim, Dims, FieldSpec, Variadic
+from ..._schema import Bindings, Dim, Dims, DTypeFamily, FieldSpec, Variadic
 from ...errors import Problem, SchemaError
 from ..parts._results import TENSORS, describe
 from ..parts._stage import Stage
@@ -59,7 +59,7 @@ class FirstCall:
             return Problem(label, str(spec), describe(value), "return a tensor, or a mapping with the field's name")
         given = describe(value)
         if use.place.dtype is not None and not use.place.dtype.accepts(value.dtype):
-            return Problem(label, str(spec), given, _dtype_hint(use, spec))
+            return Problem(label, str(spec), given, _dtype_hint(use.place.dtype, spec))
         if spec.kind == "tensor" and value.shape[: len(self.size)] != self.size:
             hint = f"keep the batch dims {list(self.size)} first; a mean, flatten or squeeze may have taken them"
             return Problem(label, str(spec), given, hint)
@@ -72,12 +72,14 @@ class FirstCall:
         return self.bindings.bind(place.name, dims, tuple(value.shape[batch:]), batch_dims=batch)
 
 
-def _dtype_hint(use: Use, spec: FieldSpec) -> str:
-    dtype = use.place.dtype
+def _dtype_hint(dtype: DTypeFamily, spec: FieldSpec) -> str:
     if dtype != spec.dtype:
         return f"a module after it reads the field as {dtype}; convert with `.to(...)` in the module that writes it"
-    exact = None if dtype is None else dtype.exact
-    return f"convert with `.to({exact})` in the module" if exact else "convert it there, or declare what it returns"
+    return (
+        f"convert with `.to({dtype.exact})` in the module"
+        if dtype.exact
+        else "convert it there, or declare what it returns"
+    )
 
 
 def runtime_dims(unifier: Unifier, place: Place, names: dict[str, str]) -> Dims:

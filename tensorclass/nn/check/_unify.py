@@ -232,7 +232,7 @@ class Unifier:
                 return
             again = [one for one in self._waiting if not bound.isdisjoint(one[1].names)]
             self._waiting = tuple(one for one in self._waiting if bound.isdisjoint(one[1].names))
-            for name, size in sorted(again, key=lambda one: one[0]):  # equations first
+            for name, size in again:
                 size = self._size(size)
                 if not name and not self._solve(size):
                     raise Clash("the sizes that its expressions need contradict each other")
