@@ -44,8 +44,9 @@ class DTypeFamily:
 
     def admits_cast(self, dtype: torch.dtype) -> bool:
         """Whether the declaration still holds after `.to(dtype)`, which converts only floating and complex tensors."""
-        floats = self.dtypes is None or any(member.is_floating_point or member.is_complex for member in self.dtypes)
-        return not floats or self.accepts(dtype)
+        return self.accepts(dtype) or not any(
+            [member.is_floating_point or member.is_complex for member in self.dtypes or ()]
+        )
 
     def __getitem__(self, item: Any) -> Any:
         """The annotation of a tensor: `Float32[Tensor, "3 h w"]`.

@@ -44,7 +44,7 @@ from ._init import ABSENT, DEFAULT, InitBuilder
 from ._reference import FieldRef
 from ._validators import attach, run_checks
 
-_NEW = Facts(pending=True)
+_NEW, _OURS = Facts(pending=True), f"{__name__.partition('.')[0]}."
 RESERVED = frozenset({"batch_size", "device", "names", "shape", "ndim", "is_locked"})
 
 
@@ -126,7 +126,8 @@ def _defining_locals(cls: type) -> dict[str, Any]:
     if frame is None or not frame.f_code.co_flags & inspect.CO_OPTIMIZED:  # a module, or a class body
         return {} if frame is None or frame.f_locals is frame.f_globals else dict(frame.f_locals)
     code = frame.f_code
-    found = [note for base in cls.__mro__ for note in vars(base).get("__annotations__", {}).values()]
+    bases = [base for base in cls.__mro__ if not base.__module__.startswith(_OURS)]
+    found = [note for base in bases for note in vars(base).get("__annotations__", {}).values()]
     words = re.findall(
         r"\w+", " ".join(note if isinstance(note, str) else repr(note) for note in found if is_open(note))
     )

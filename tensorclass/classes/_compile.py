@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import linecache
 from collections.abc import Callable, Mapping
-from textwrap import indent
 from typing import Any
 from weakref import finalize
 
@@ -26,7 +25,8 @@ def compile_function(
         space: The globals of the function: those of the module that writes the source.
     """
     filename = f"<{name} of {owner.__module__}.{owner.__qualname__} #{next(_counter)}>"
-    text = f"def make({', '.join(names)}):\n{indent(source, '    ')}    return {name}\n"
+    lines = source.replace("\n", "\n    ")  # faster than `textwrap.indent`
+    text = f"def make({', '.join(names)}):\n    {lines}return {name}\n"
     made: dict[str, Any] = {}
     exec(compile(text, filename, "exec"), space, made)
     function: Callable[..., Any] = made["make"](*names.values())  # keywords would be looked up one by one

@@ -81,9 +81,9 @@ def facts_of(cls: Any, schema: Schema, options: Options, checks: tuple[str, ...]
     validated = options.validate != "off"
     tensors = [spec for spec in schema if spec.kind not in ("value", "nested")]
     dtypes = [None if spec.dtype is None else spec.dtype.exact for spec in tensors]
-    families = {spec.dtype.name: spec.dtype for spec in schema if spec.dtype is not None}.values()
+    families = {spec.dtype for spec in schema if spec.dtype is not None}
     root = next(base for base in cls.__mro__ if "__tensorclass_root__" in vars(base))
-    own = [_set_by(base) for base in cls.__mro__ if base not in root.__mro__]
+    own = [_set_by(base) for base in {*cls.__mro__}.difference(root.__mro__)]
     direct = not hasattr(cls, "__post_init__") and all(spec.init for spec in schema)
     spread = tuple(spec for spec in schema if _may_spread(spec))
     rigid = validated and None not in dtypes and all(map(_has_shape, tensors))
@@ -97,7 +97,7 @@ def facts_of(cls: Any, schema: Schema, options: Options, checks: tuple[str, ...]
         direct=direct,
         post_init=hasattr(cls, "__post_init__") and not schema.init_vars,
         spread=spread,
-        casts=frozenset(dtype for dtype in CAST_TARGETS if all(family.admits_cast(dtype) for family in families)),
+        casts=frozenset(dtype for dtype in CAST_TARGETS if all([family.admits_cast(dtype) for family in families])),
         rigid=rigid,
         floats=rigid and all(dtype.is_floating_point for dtype in dtypes if dtype is not None),
         lengths=validated and shares_lengths(schema),

@@ -29,7 +29,7 @@ class DimTable:
 
     def _read(self, spec: FieldSpec) -> None:
         dims = spec.dims
-        if dims is None:
+        if dims is None or dims.literal is not None:
             return
         for position, token in enumerate(map(str, dims.tokens)):
             if spec.kind == "tensor" and dims.rank is not None and token.isidentifier():
@@ -40,6 +40,8 @@ class DimTable:
     def rules(self, spec: FieldSpec) -> tuple[Rule, ...] | None:
         """The rules for the event dims of a field; None if only the full check can decide."""
         dims, found = spec.dims, []
+        if dims is not None and dims.literal is not None:
+            return tuple([(position, length, ()) for position, length in enumerate(dims.literal)])
         for position, token in enumerate(map(str, dims.tokens) if dims is not None else ()):
             if token == "_":
                 continue

@@ -241,7 +241,7 @@ class InitBuilder:
         """
         for check, names in self.alike.items():
             if len(names) < WIDE:
-                self.lines += [f"if {check.format(name)}: break" for name in names]
+                self.lines.append(f"if {' or '.join([check.format(name) for name in names])}: break")
             else:
                 values = "_data.values()" if len(names) == len(self.fields) else f"({', '.join(names)})"
                 self.lines += ["_alike = False", f"for _v in {values}:", f"    if {check.format('_v')}: break"]
