@@ -148,9 +148,8 @@ class Sizes:
         bounds: dict[str, tuple[int, int | None]] = {}
         tests: list[tuple[Polynomial, int, int | None]] = []
         for size, least, most in _named(schema):
-            if size.names[0] == str(size):
-                old = bounds.get(str(size), (0, None))
-                bounds[str(size)] = max(old[0], least), min([n for n in (old[1], most) if n is not None], default=None)
+            old = bounds.get(str(size), (0, None))
+            bounds[str(size)] = max(old[0], least), min([n for n in (old[1], most) if n is not None], default=None)
             tests.append((size, least, most))
         open_ = [name for name in dict.fromkeys(n for size, _, _ in tests for n in size.names) if name not in fixed]
         involved = {n for size, _, _ in tests if str(size) not in size.names for n in size.names}
@@ -235,8 +234,8 @@ class Sizes:
 
 
 def first_name(spec: FieldSpec) -> str:
-    """The name of the first dim of a field; "" without one."""
-    first = spec.dims.tokens[0] if spec.dims is not None and spec.dims.tokens else None
+    """The name of the first dim of a ragged field; "" without one."""
+    first = spec.dims.tokens[0] if spec.dims is not None else None
     return first.text if isinstance(first, Dim) else ""
 
 

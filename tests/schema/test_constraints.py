@@ -15,6 +15,7 @@ from tensorclass._schema._constraints import broken
 from tensorclass._schema._domain import _bound
 from tensorclass.errors import SchemaError
 from tensorclass.typing import Float32, Int64, Shaped, UInt64
+from tests.schema._helpers import field_of, only, refused
 
 NAN = float("nan")
 
@@ -97,6 +98,21 @@ def test_lengths():
     assert hints(MaxLen(1), value, 1) == ["the first event dim has at most 1 entries, here 2"]
     assert hints(MinLen(3), value, 1) == ["the first event dim has at least 3 entries, here 2"]
     assert hints(MinLen(1), value, 2) == ["the first event dim has at least 1 entries; every element is a scalar"]
+
+
+@pytest.mark.parametrize("size", [0, 2, 3, 4])
+@pytest.mark.parametrize("mark", [MinLen, MaxLen])
+@pytest.mark.parametrize("dims", ["3", "3 n", "n 3", "_", "... 3"])
+def test_lengths_of_declared_dims(dims, mark, size):
+    """A length is refused if the first dim is a number outside of it; other dims are checked with the values."""
+    kind = Annotated[Float32[Tensor, dims], mark(size)]
+    fits = dims[0] != "3" or (size <= 3 if mark is MinLen else size >= 3)
+    if fits:
+        assert field_of(kind).metadata == (mark(size),)
+    else:
+        problem = only(refused(type("Wrong", (), {"__annotations__": {"x": kind}})))
+        assert problem.given == f'{mark(size)} on the shape "{dims}"'
+        assert problem.hint == "its first event dim is always 3"
 
 
 class Checked(TensorClass, validate="values"):

@@ -13,7 +13,7 @@ from annotated_types import Ge
 from torch import Tensor
 
 from tensorclass import Ragged, RaggedTensor, Schema, Shared, TensorClass, TensorDict, field_validator, schema
-from tensorclass._schema import check_fields, dims_problems, infer_batch_size, substitute
+from tensorclass._schema import check_field, check_fields, dims_problems, infer_batch_size, substitute
 from tensorclass._schema._check import Options
 from tensorclass.errors import ArgumentError, SchemaError
 from tensorclass.typing import Complex64, Float32, Int64, UInt64
@@ -193,6 +193,9 @@ def test_when_validators_run():
     with pytest.raises(SchemaError, match="convert with"):
         Noted(x=torch.ones(2))
     assert seen[2:] == [("before", Tensor)]
+    value, fields = np.array([1, 2]), schema(Noted)
+    assert check_fields(fields, {"x": value}, options=Options(validate="off"))[0]["x"].tolist() == [1, 2]
+    assert len(seen) == 3
     with pytest.raises(SchemaError, match="the validator `forgetful` returned None: return the value"):
         Noted(x=torch.ones(2, dtype=torch.int64), y=3)
 
@@ -212,6 +215,23 @@ def test_members_that_would_hide_an_inherited_field():
         (problem,) = caught.value.problems
         hint = "it would hide the inherited field; take another name, or annotate it: `y: ... = ...`"
         assert problem == ("y", 'Float32[""], a field of a base', what, hint)
+
+
+def test_one_problem_of_one_value():
+    """A value that can't be converted is not checked any further."""
+    with pytest.raises(SchemaError) as caught:
+        check_field(schema_for(x=Int64[Tensor, ""]), "x", np.array([1.5]), batch_size=[1], others={})
+    assert [problem.hint[:13] for problem in caught.value.problems] == ["converting it"]
+
+
+def test_a_wrong_part_of_a_saved_schema():
+    """A wrong field is told by name, as in a class; what is no schema at all as such."""
+    entries = schema_for(x=Float32[Tensor, "n"]).to_dict()
+    entries["fields"][0]["dims"] = "n,m"
+    with pytest.raises(SchemaError, match=r'^field `x`: dim 1 of "n,m" is `n,m`: write spaces'):
+        Schema.from_dict(entries)
+    with pytest.raises(SchemaError, match=r"^this dict is not a schema: KeyError: 'fields'; see Schema.to_dict\(\)$"):
+        Schema.from_dict({"name": "x"})
 
 
 def test_names_that_no_field_can_have():

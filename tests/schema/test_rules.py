@@ -103,11 +103,15 @@ def test_lengths_of_ragged_fields():
         table: Float32[Tensor, "d"]
 
     class Limited(TensorClass):
+        free: Annotated[RaggedTensor, MinLen(6)]
         other: Annotated[Ragged[Tensor, "u"], MinLen(9)]
         words: Annotated[Ragged[Tensor, "t d"], MinLen(3)]
         marks: Annotated[Ragged[Tensor, "t"], MaxLen(4)]
 
-    for high, lengths in ((False, {"words": [3, 3], "marks": [3, 3], "other": [9, 9]}), (True, {"marks": [4, 4]})):
+    for high, lengths in (
+        (False, {"words": [3, 3], "marks": [3, 3], "other": [9, 9], "free": [6, 6]}),
+        (True, {"marks": [4, 4]}),
+    ):
         drawn = sizes(Limited, high)
         assert {name: drawn.lengths_of(schema(Limited)[name], 2) for name in lengths} == lengths
 
