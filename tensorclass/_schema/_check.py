@@ -424,11 +424,11 @@ def bind_lengths(bindings: Bindings, spec: FieldSpec, value: Any) -> None:
     def read() -> list[int] | None:
         eager_only(f"`{spec.name}`: its lengths are compared")
         lengths = value.lengths
-        if type(lengths) is not Tensor or lengths.is_meta:  # the values of a fake tensor are unknown
+        if type(lengths) is not Tensor:  # the values of a fake tensor are unknown
             return None
         try:
             found: list[int] = lengths.flatten().tolist()
-        except RuntimeError:  # under vmap
+        except RuntimeError:  # under vmap, or on the meta device
             return None
         return found
 

@@ -112,6 +112,12 @@ def test_texts_of_constraints():
     """The change says what was there and what is."""
     (change,) = make(real(Ge(0), Lt(5)), VALUES).diff(make(real(Gt(0)), VALUES)).changed
     assert str(change) == "~ x (constraints): Ge(ge=0), Lt(lt=5) -> Gt(gt=0)"
+    (change,) = make(x=field(since="1.0")).diff(make(x=field(since="1.1"))).changed
+    assert str(change) == "~ x (since): 1.0 -> 1.1"
+    (change,) = make().diff(make(x=field(since="1.1"))).changed
+    assert str(change) == "~ x (since): none -> 1.1"
+    (change,) = make(x=field(coerce="cast")).diff(make()).changed
+    assert str(change) == "~ x (coerce): cast -> none"
     (change,) = make(int).diff(make(Annotated[int, Predicate(small)])).changed
     assert (change.old, change.new) == ("none", "Predicate(small)")
 
@@ -178,6 +184,17 @@ def test_nested_and_recursive_classes():
     old, new = recursive(Ge(0)), recursive(Ge(1))
     assert [(change.field, change.effect) for change in old.diff(new).changed] == [("x (constraints)", "breaking")]
     assert not Schema.from_dict(old.to_dict()).diff(old)
+
+    class Leaf(TensorClass):
+        y: REAL
+
+    class Flat(TensorClass, validate="values"):
+        x: Annotated[REAL, Ge(0)]
+        child: Leaf | None = None
+
+    there, back = old.diff(schema(Flat)), schema(Flat).diff(old)  # only one of the two holds itself
+    assert {change.field for change in there.changed} >= {"child.x", "child.y", "child.child"}
+    assert {change.field for change in back.changed} >= {"child.x", "child.y", "child.child"}
 
 
 def recursive(mark: Any) -> Schema:

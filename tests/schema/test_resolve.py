@@ -145,6 +145,8 @@ def test_a_child_of_a_child_narrows():
         (Literal["a", "b"], Literal["a"]),
         (dict, dict[str, int]),
         (PerElement[str | int], PerElement[str]),
+        (PerElement[Any], PerElement[str]),
+        (PerElement[object], PerElement[str | None]),
         (Collection, Collection),
     ],
     ids=stable,

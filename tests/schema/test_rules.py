@@ -64,6 +64,7 @@ def test_drawn_sizes_keep_lengths(high):
     found, spec = sizes(Lengths, high), schema(Lengths)
     assert {n: found.sizes[n] for n in "snb"} == ({"s": 1, "n": 7, "b": 4} if high else {"s": 1, "n": 7, "b": 3})
     assert found.sizes["d"] == (5 if high else 2)
+    assert sizes(Lengths, high, 0, 0).sizes == {"s": 0, "n": 7, "b": 3, "d": 0}
     assert found.event(spec["loose"].dims, spec["loose"]) == ((1, 5) if high else (1, 2))
     flat = found.event(spec["flat"].dims, spec["flat"])
     assert flat == ((6, 5) if high else (6,))  # one dim at least, which has the length

@@ -323,6 +323,8 @@ def test_json_schema():
     assert found["properties"]["split"] == {"enum": ["train", "test"], "type": "string"}
     assert found["properties"]["inner"] == {"anyOf": [{"$ref": "#/$defs/Inner"}, {"type": "null"}]}
     assert found["$defs"]["Inner"]["required"] == ["x"]
+    assert found["properties"]["batch_size"] == {"type": "array", "items": {"type": "integer", "minimum": 0}}
+    assert found["properties"]["names"] == {"type": "array", "items": {"type": ["string", "null"]}}
     assert "hidden" in found["properties"]  # a batch on its way through a pipeline may carry it
     recursive = schema(Node).json_schema()
     assert recursive["$defs"].keys() == {"Node", "Inner"}
