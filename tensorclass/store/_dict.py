@@ -293,9 +293,8 @@ class TensorDict(TensorDictBase):
     def _index(self, index: Index) -> Self:
         """Index by ints and slices, except for nodes, stacks and named dims, which use the general path."""
         size = self._batch_size
-        one = type(index) is int and size and -size[0] <= index < size[0]  # without a call, for the common case
-        lost = 1 if one else lost_dims(index, size) if size and type(index) is not Tensor else None
-        if lost is not None and self._names is None:
+        lost = lost_dims(index, size) if self._names is None and size and type(index) is not Tensor else None
+        if lost is not None:
             rows = self._data.copy()
             plain, first = self._plain, None  # after the copy, as in `_open`
             for key, value in rows.items():
@@ -312,7 +311,7 @@ class TensorDict(TensorDictBase):
                         return super()._index(index)
                     rows[key] = first = value[index]
             if first is not None:
-                size = size[1:] if one else first.shape[: len(size) - lost]
+                size = size[1:] if type(index) is int else first.shape[: len(size) - lost]
                 return self._of(rows, size, self._device, None, plain)
         return super()._index(index)
 
