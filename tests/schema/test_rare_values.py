@@ -13,7 +13,7 @@ from annotated_types import Ge
 from torch import Tensor
 
 from tensorclass import Ragged, RaggedTensor, Schema, Shared, TensorClass, TensorDict, field_validator, schema
-from tensorclass._schema import check_field, check_fields, dims_problems, infer_batch_size, substitute
+from tensorclass._schema import check_field, check_fields, dims_problems, family_of, infer_batch_size, substitute
 from tensorclass._schema._check import Options
 from tensorclass.errors import ArgumentError, SchemaError
 from tensorclass.typing import Complex64, Float32, Int64, UInt64
@@ -87,6 +87,13 @@ def test_arrays_that_are_no_tensors(array, options):
     """Strings, objects and dtypes that torch lacks."""
     hint = "pass a tensor, or declare `ndarray` for a Python value"
     assert only(misfits(schema_for(x=Float32[Tensor, "2"]), {"x": array}, options=options)).hint == hint
+
+
+def test_numbers_of_families_with_booleans():
+    """A number gets the dtype of its kind, where the family has it."""
+    kind = Annotated[Tensor, family_of(torch.bool, torch.int64, torch.float32)]
+    found = [checked(kind, value)[0].dtype for value in (True, 3, 1.5)]
+    assert found == [torch.bool, torch.int64, torch.float32]
 
 
 def test_lists_that_are_no_tensors():
