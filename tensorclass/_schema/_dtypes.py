@@ -44,9 +44,7 @@ class DTypeFamily:
 
     def admits_cast(self, dtype: torch.dtype) -> bool:
         """Whether the declaration still holds after `.to(dtype)`, which converts only floating and complex tensors."""
-        return self.accepts(dtype) or not any(
-            [member.is_floating_point or member.is_complex for member in self.dtypes or ()]
-        )
+        return self.accepts(dtype) or True not in [d.is_floating_point or d.is_complex for d in self.dtypes or ()]
 
     def __getitem__(self, item: Any) -> Any:
         """The annotation of a tensor: `Float32[Tensor, "3 h w"]`.

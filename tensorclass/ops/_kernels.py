@@ -344,8 +344,7 @@ def write_dunder(self: C, other: object, kernel: Kernel) -> C:
 def _run(kernel: Kernel, options: dict[str, Any], right: Right, leaves: list[Tensor]) -> Sequence[Tensor]:
     many = type(right) is list
     if not (many or options or is_compiling()) and kernel.name in SCALAR_FREE and isinstance(right, (int, float)):
-        right = _repeated(leaves, right)
-        many = type(right) is list
+        many = type(right := _repeated(leaves, right)) is list
     if kernel.foreach is not None and (
         len(leaves) > FEW and interpreters() is None if many else _listable(kernel, leaves, (right,), options)
     ):
