@@ -167,7 +167,7 @@ class Prober(Searcher):
             return [self._sweep(number, tensors, isolator) for number in range(len(BATCHES))]
         except Stopped:
             self.faults, self.found, self.answered = before
-            self.stopped = tensors.stopped
+            self.stopped = tensors.watch.stopped
             return []
 
     def _sweep(self, number: int, tensors: Tensors | None = None, isolator: Isolator | None = None) -> Sweep:
@@ -182,7 +182,7 @@ class Prober(Searcher):
         for index in range(len(self.stages)):
             self._step(sweep, index)
             passes = sweep.is_clean(index) and index not in self.faults
-            if isinstance(tensors, Watched) and (tensors.stopped or not passes):
+            if isinstance(tensors, Watched) and (tensors.watch.stopped or not passes):
                 raise Stopped
         return sweep
 

@@ -68,10 +68,9 @@ class Watch(Seeded):
         name = func.overloadpacket.__name__
         given = (*args, *(kwargs or {}).values())
         constant = name == "lift_fresh" or (self.is_constant(given) and _DRAWS not in func.tags)
-        if not constant and not _TAGS.isdisjoint(func.tags) and (name != "index" or _is_masked(args[1])):
-            self.stop()
+        masked = name != "index" or any(place is not None and place.dtype in _MASKS for place in args[1])
         self.work += _work(name, args) - _STEP
-        if self.work > _LIGHT:
+        if self.work > _LIGHT or (masked and not constant and not _TAGS.isdisjoint(func.tags)):
             self.stop()
         made = super().__torch_dispatch__(func, types, args, kwargs)
         self.work += made.numel() if isinstance(made, Tensor) else 0
@@ -96,17 +95,12 @@ def _storages(values: Sequence[Any]) -> Iterator[tuple[int, Any]]:
 def _work(name: str, args: Any) -> int:
     """The multiplications of a product, from its operands; 0 for other operations."""
     operands = [arg for arg in args if isinstance(arg, Tensor)]
-    if (name not in SAME and "attention" not in name) or len(operands) < 2:
-        return 0
     if name == "convolution":
         x, weight = operands[:2]
         return x.numel() // max(x.shape[1], 1) * weight.numel() // (1 if args[6] else prod(args[3]))
-    one, other = operands[-2:] if name in SAME else operands[:2]
-    return one.numel() * (other.shape[-1 if name in SAME else -2] if other.ndim > 1 else 1)
-
-
-def _is_masked(places: Sequence[Tensor | None]) -> bool:
-    return any(place is not None and place.dtype in _MASKS for place in places)
+    if name not in SAME or operands[-1].ndim < 2:
+        return 0
+    return operands[-2].numel() * operands[-1].shape[-1]
 
 
 class Watched(RealTensors):
@@ -114,16 +108,11 @@ class Watched(RealTensors):
 
     def __init__(self, device: torch.device) -> None:
         super().__init__(device)
-        self._drawing = self._watch = Watch(self._drawing.generator)
-        self._assuming = _Functions(self._watch)
-
-    @property
-    def stopped(self) -> bool:
-        """Whether only fake tensors can judge one of the runs."""
-        return self._watch.stopped
+        self._drawing = self.watch = Watch(self._drawing.generator)
+        self._assuming = _Functions(self.watch)
 
     def tensor(self, shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
         """A real tensor of a shape."""
         if prod(shape) > _MOST:
-            self._watch.stop()
+            self.watch.stop()
         return super().tensor(shape, dtype, device)
