@@ -248,13 +248,13 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
         return _checks.check_many(self, values)
 
     def _accept(self, old: Sequence[Tensor], new: Sequence[Tensor], op: str, other: object = ...) -> None:
-        alike = (other is None or type(other) in (type(self), int, float, bool)) and self._is_rigid()
-        if alike and (self._is_rigid(True) or _checks.dtypes(old) == _checks.dtypes(new)):
-            return
-        before, after = [v.numel() for v in old], [v.numel() for v in new]
-        alike = before == after and 0 not in before and _checks.dtypes(old) == _checks.dtypes(new)
-        if not alike:  # the ranks agree, so equal counts mean equal shapes
-            _checks.accept(self, new, op)
+        if _checks.dtypes(old) == _checks.dtypes(new):
+            if (other is None or type(other) in (type(self), int, float, bool)) and self._is_rigid():
+                return
+            before, after = [v.numel() for v in old], [v.numel() for v in new]
+            if before == after and 0 not in before:  # the ranks agree, so equal counts mean equal shapes
+                return
+        _checks.accept(self, new, op)
 
     def _castable(self, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[bool]:
         return _checks.castable(self, leaves, dtype)

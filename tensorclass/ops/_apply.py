@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import BuiltinFunctionType
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from .._flags import flag, flags
@@ -20,6 +22,8 @@ from ..core._batch import jagged
 from ..core._device import Device, as_device
 from ..core._views import LeafTest
 from ..errors import ArgumentError, BatchSizeError, KeySetError
+from ._at_once import at_once
+from ._kernels import KERNELS
 from ._keys import KeyOps
 from ._mapping import UNSET, MappingOps
 
@@ -95,6 +99,13 @@ def _batched(new: list[Any], size: torch.Size) -> bool:
     return True
 
 
+def _known(self: Any, fn: Callable[..., Any]) -> Any:
+    """The result for a function of torch that is an operation, such as `torch.neg`; None for any other."""
+    kernel = None if type(fn) is not BuiltinFunctionType or is_dynamo_compiling() else KERNELS.get(fn.__name__)
+    known = kernel is not None and kernel.function is fn and kernel.checked
+    return at_once(self, kernel.lists) if known else None  # type: ignore[union-attr]  # known says that it is there
+
+
 def _leaf(value: Any) -> Any:
     """A result of the function; a number becomes a 0-d tensor, as in the constructor."""
     return torch.tensor(value) if isinstance(value, (bool, int, float, complex)) else value
@@ -151,6 +162,9 @@ class ApplyOps(KeyOps):
             and filter_empty is None
         ):
             plain = not (others or inplace or propagate_lock or constructor_kwargs)
+            found: Self | None = _known(self, fn) if plain and not call_on_nested else None
+            if found is not None:
+                return found
             leaves: list[Tensor] = []
             twin = self._beside(self, leaves, []) if plain else None  # a copy: other threads may write to it
             if twin is not None and twin._plain:

@@ -16,19 +16,28 @@ FEW_PAIRS: Final = 7
 """The same for functions of two lists."""
 
 
-def at_once(self: Any, run: Callable[..., Any], other: Any = None, declared: bool = False) -> Any:
-    """The hook `_combine`; on the store of a typed instance, if its declaration covers every result.
+def at_once(self: Any, run: Callable[..., Any], other: Any = None, declared: bool = False, alike: bool = False) -> Any:
+    """The method `_combine` of a store, for a typed instance that of its own; None for the general path.
 
-    With `declared`, the containers are in such an instance, so they must have a declaration too.
+    Args:
+        self: the container.
+        run: see `TensorCollection._combine`.
+        other: another container; None for a function of one list.
+        declared: the container is in a typed instance, so it must have a declaration too.
+        alike: results have the dtypes and shapes of the tensors, so every declaration covers them.
     """
     cls: Any = type(self)  # a fact that is read from the class is one guard of compiled code, not one for each base
-    if not cls._layered:
-        return None if declared else self._combine(run, other)
-    own, there = self._store, None if other is None else other._store
-    if not cls.__tensorclass__.floats or (there is not None and type(there) is not type(own)):
+    typed = cls._layered
+    if declared > typed or (typed and not (alike or cls.__tensorclass__.floats)):
         return None
-    store = own._combine(run, there, True)
-    return None if store is None else cls._wrap(store)
+    own, there = (self._store, None if other is None else other._store) if typed else (self, other)
+    if there is not None and type(there) is not type(own):
+        return None
+    try:
+        store = own._combine(run, there, typed)
+    except (RuntimeError, TypeError):  # NotImplementedError if the store has no such method; torch may refuse a tensor
+        return None
+    return cls._wrap(store) if typed and store is not None else store
 
 
 def over_lists(function: Callable[..., Any], foreach: Callable[..., Any] | None, few: int) -> Callable[..., Any]:

@@ -138,13 +138,10 @@ def _quick(self: C, kernel: Kernel, other: Any = _ALONE, options: dict[str, Any]
     if type(other) is type(self) and not options:
         partner = other
     elif type(other) in (int, float, bool):
-        run = partial_of(_run, kernel, options or {}, other)
+        run = partial_of(_run, kernel, options or {}, (other,))
     elif other is not _ALONE:
         return None
-    try:
-        result = at_once(self, run, partner)
-    except RuntimeError:  # also NotImplementedError, of stores without this path
-        return None
+    result = at_once(self, run, partner)
     if result is None:
         return None
     if kernel.equality is not None and partner is not None and not result._plain:
@@ -159,17 +156,9 @@ def unary(self: C, kernel: Kernel) -> C:
     result = _quick(self, kernel)
     if result is not None:
         return result
-    locked = self._owners() is not None
     leaves: list[Tensor] = []
-    twin = self._open(leaves, VALUES)
-    try:
-        new = _loop_if_refused(kernel, leaves)
-    except RuntimeError as error:
-        raise _explained(twin, kernel, leaves, (), {}, error) from error
-    if kernel.checked:
-        twin._accept(leaves, new, kernel.name, None)
-    result = twin._refill(new, twin._batch_size, twin._names, VALUES)
-    return _locked(result) if locked else result
+    result = _combined(self._open(leaves, VALUES), leaves, (), None, kernel, {})
+    return _locked(result) if self._owners() is not None else result
 
 
 def binary(self: C, other: Any, kernel: Kernel, alpha: complex | None = None, default: Default = None) -> C:
@@ -187,7 +176,7 @@ def _thorough(self: C, other: Any, kernel: Kernel, options: dict[str, Any], defa
     right: Right
     twin = paired(self, other, leaves, theirs) if type(other) is type(self) else None
     if twin is not None:
-        result = _combined(twin, leaves, theirs, other, kernel, options)
+        result = _combined(twin, leaves, (theirs,), other, kernel, options)
         if kernel.equality is not None and not result._plain:
             answer(result, kernel.equality)
         return _locked(result) if locked else result
@@ -198,20 +187,20 @@ def _thorough(self: C, other: Any, kernel: Kernel, options: dict[str, Any], defa
     else:
         template = large._open(leaves := [], VALUES)
         right = operand(template, leaves, other, kernel.name)
-    result = _combined(template, leaves, right, other, kernel, options)  # type: ignore[assignment]  # a twin of self
+    result = _combined(template, leaves, (right,), other, kernel, options)  # type: ignore[assignment]  # a twin of self
     if met and kernel.meets:
         meet_objects(large, result, other, kernel.name, default is not None)
     return _locked(result) if locked else result
 
 
 def _combined(
-    twin: C, leaves: list[Tensor], right: Right, other: Any, kernel: Kernel, options: dict[str, Any]
+    twin: C, leaves: list[Tensor], rights: tuple[Right, ...], other: Any, kernel: Kernel, options: dict[str, Any]
 ) -> C:  # fmt: skip
-    """A twin refilled with the results of an operation on its leaves and an operand."""
+    """A twin refilled with the results of an operation on its leaves and operands."""
     try:
-        new = _run(kernel, options, right, leaves)
+        new = _run(kernel, options, rights, leaves)
     except RuntimeError as error:
-        raise _explained(twin, kernel, leaves, (right,), options, error) from error
+        raise _explained(twin, kernel, leaves, rights, options, error) from error
     if kernel.checked:
         twin._accept(leaves, new, kernel.name, other)
     return twin._refill(new, twin._batch_size, twin._names, VALUES)
@@ -249,22 +238,11 @@ def _of_owners() -> bool:
 
 def ternary(self: C, first: Any, second: Any, kernel: Kernel, value: complex | None = None) -> C:
     """Combine every leaf with two operands."""
-    locked = self._owners() is not None
     leaves: list[Tensor] = []
     twin = self._open(leaves, VALUES)
     rights = operand(twin, leaves, first, kernel.name), operand(twin, leaves, second, kernel.name)
-    options = {} if value is None else {"value": value}
-    try:
-        if _listable(kernel, leaves, rights, options) and not _tracks_integers(leaves):
-            new: Sequence[Tensor] = kernel.foreach(leaves, *rights, **options)  # type: ignore[misc]  # listable: not None
-        else:
-            columns = _columns(kernel, leaves, rights)
-            new = [kernel.function(*row, **options) for row in zip(leaves, *columns, strict=True)]
-    except RuntimeError as error:
-        raise _explained(twin, kernel, leaves, rights, options, error) from error
-    twin._accept(leaves, new, kernel.name)
-    result = twin._refill(new, twin._batch_size, twin._names, VALUES)
-    return _locked(result) if locked else result
+    result = _combined(twin, leaves, rights, ..., kernel, {} if value is None else {"value": value})
+    return _locked(result) if self._owners() is not None else result
 
 
 def clamp(self: C, low: Any, high: Any, out: Any, in_place: bool = False) -> C:
@@ -341,24 +319,19 @@ def write_dunder(self: C, other: object, kernel: Kernel) -> C:
     return write(self, kernel, other)
 
 
-def _run(kernel: Kernel, options: dict[str, Any], right: Right, leaves: list[Tensor]) -> Sequence[Tensor]:
-    many = type(right) is list
-    if not (many or options or is_compiling()) and kernel.name in SCALAR_FREE and isinstance(right, (int, float)):
-        many = type(right := _repeated(leaves, right)) is list
-    if kernel.foreach is not None and (
-        len(leaves) > FEW and interpreters() is None if many else _listable(kernel, leaves, (right,), options)
-    ):
+def _run(
+    kernel: Kernel, options: dict[str, Any], rights: tuple[Right, ...], leaves: list[Tensor]
+) -> Sequence[Tensor]:  # fmt: skip
+    single = len(rights) == 1 and not (options or is_compiling()) and kernel.name in SCALAR_FREE
+    if single and isinstance(rights[0], (int, float)):
+        rights = (_repeated(leaves, rights[0]),)
+    if len(leaves) > FEW and _listable(kernel, leaves, rights, options):
         try:
-            first, second = (right, leaves) if kernel.swap else (leaves, right)
-            return kernel.foreach(first, second, **options) if options else kernel.foreach(first, second)  # type: ignore[no-any-return]  # torch's
+            return kernel.foreach(*((*rights, leaves) if kernel.swap else (leaves, *rights)), **options)  # type: ignore[misc,no-any-return]  # listable: not None
         except RuntimeError:  # its autograd refuses integers mixed with tracked leaves; the loop finds other errors
             pass
-    function = kernel.function
-    if many:
-        return [*map(partial_of(function, **options) if options else function, leaves, right)]  # type: ignore[arg-type]  # a list
-    if kernel.numbers == "yes" or isinstance(right, Tensor):
-        return [function(leaf, right, **options) for leaf in leaves]
-    return [function(leaf, _scalar(leaf, right), **options) for leaf in leaves]
+    function = partial_of(kernel.function, **options) if options else kernel.function
+    return [*map(function, leaves, *_columns(kernel, leaves, rights))]
 
 
 SCALAR_FREE: Final = frozenset({"add", "sub", "mul", "div"})
@@ -368,20 +341,12 @@ SCALAR_FREE: Final = frozenset({"add", "sub", "mul", "div"})
 def _repeated(leaves: list[Tensor], number: float) -> Right:
     """A number as one 0-d tensor for all leaves, which makes foreach twice as fast; else the number itself."""
     first = leaves[0] if leaves else None
-    if first is None or first.dtype not in PLAIN_FLOATS or interpreters() is not None:
+    if first is None or not first.is_cpu or interpreters() is not None:
         return number
     dtype = first.dtype
-    if not all([leaf.dtype is dtype and leaf.is_cpu and leaf.dim() > 0 for leaf in leaves]):
+    if dtype not in PLAIN_FLOATS or False in [leaf.dtype is dtype and leaf.dim() > 0 for leaf in leaves]:
         return number
     return [torch.scalar_tensor(number, dtype=dtype)] * len(leaves)
-
-
-def _loop_if_refused(kernel: Kernel, leaves: list[Tensor]) -> list[Tensor]:
-    """The results for each leaf; by a loop if foreach's autograd refuses integers mixed with tracked leaves."""
-    try:
-        return [*kernel.lists(leaves)]
-    except RuntimeError:
-        return [kernel.function(leaf) for leaf in leaves]
 
 
 def _tracks_integers(leaves: list[Tensor]) -> bool:

@@ -41,6 +41,7 @@ from ..errors import (
     UnsupportedOperationError,
     did_you_mean,
 )
+from ._at_once import at_once
 from ._levels import by_level, concerns
 from ._reading import UNSET as UNSET
 from ._reading import BatchIndex as BatchIndex
@@ -421,10 +422,9 @@ class MappingOps(ReadingOps):
         """
         if recurse is not True and flag(recurse=recurse) and not recurse:
             return self._twin()
-        if self._layered and not self._stacked:
-            return self._wrap(MappingOps.clone(self._store, **kwargs))  # type: ignore[attr-defined,no-any-return]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
-        if self._plain and not kwargs and len(self._live()) < 4:  # one foreach call takes longer
-            return self._each(lambda leaf: leaf.clone(), self._batch_size, self._names, STORAGE)
+        twin: Self | None = None if kwargs else at_once(self, _clone_leaves, alike=True)
+        if twin is not None:
+            return twin
         leaves: list[Tensor] = []
         new = self._open(leaves, STORAGE)
         return new._refill(_clone_leaves(leaves, kwargs), self._batch_size, self._names, STORAGE)
@@ -577,12 +577,11 @@ def _cloned(value: Any) -> Any:
     return MappingOps.clone(value) if isinstance(value, MappingOps) else value
 
 
-def _clone_leaves(leaves: list[Tensor], kwargs: dict[str, Any]) -> Sequence[Tensor]:
-    unknown = sorted(kwargs.keys() - {"memory_format"}) if kwargs else None
-    if unknown:
+def _clone_leaves(leaves: list[Tensor], kwargs: Mapping[str, Any] = {}) -> Sequence[Tensor]:  # not written to
+    if unknown := sorted(kwargs.keys() - {"memory_format"}) if kwargs else None:
         raise ArgumentError(f"clone() has no argument {unknown[0]!r:.200}; it takes `recurse` and `memory_format`")
-    tracked = torch.is_grad_enabled() and any_tracked(leaves)
-    if not kwargs and len(leaves) > 3 and not tracked and foreach_is_safe():  # its autograd refuses integers
+    many = not kwargs and len(leaves) > 3 and foreach_is_safe()
+    if many and not (torch.is_grad_enabled() and any_tracked(leaves)):  # the autograd of foreach refuses integers
         try:
             return clone_all(leaves)
         except NotImplementedError:  # of nested tensors

@@ -130,4 +130,6 @@ def _device(container: Any) -> torch.device:
     """The device for bools of a container: its device, else that of its first tensor."""
     if container._device is not None:
         return container._device  # type: ignore[no-any-return]  # a device
-    return next((leaf.device for leaf in container._leaves(VALUES)), torch.device("cpu"))
+    first = next(iter(container._live().values()), None)  # the common case; a list of all leaves takes long
+    leaves = [first] if type(first) is Tensor else container._leaves(VALUES)
+    return leaves[0].device if leaves else torch.device("cpu")

@@ -183,18 +183,20 @@ def _delivered(result: Any, out: Any) -> Any:
 
 def _quick(self: Any, reducer: Reducer, dim: int, declared: bool, stays: bool = False) -> Any:
     """Reduce one batch dim of plain tensors, keeping declared dtypes; None for the general path."""
-    store = self._store if self._layered else self  # reading its slots is faster
-    size, function = tuple(store._batch_size), reducer.function
+    store: Any = self._store if self._layered else self  # reading its slots is faster
+    facts: Any = self.__tensorclass__ if self._layered else None
+    size, function = store._batch_size, reducer.function
     if store._stacked or store._names is not None or not -len(size) <= dim < len(size):
         return None
     at = dim % len(size)
-    left = store._batch_size if stays else torch.Size(size[:at] + size[at + 1 :])
-    typed = declared and store is not self
-    rigid = typed and self._is_rigid(True)
+    left = size if stays else torch.Size([*size[:at], *size[at + 1 :]])
+    typed = declared and facts is not None
     leaves: list[Tensor] = []
     try:
-        if rigid:
-            return self._wrap(store._solid()._each(function, left, None, VALUES, at))
+        if typed and facts.floats and (not facts.nested or self._is_rigid(True)):
+            return self._wrap((store._solid() if facts.nested else store)._each(function, left, None, VALUES, at))
+        if facts is not None and facts.rigid and not (declared or facts.nested) and type(store) is self._dense:
+            return store._each(function, left, None, VALUES, at)  # only tensors with batch dims, and objects
         twin = store._beside(store, leaves, [])
         if twin is None:
             return None

@@ -52,7 +52,8 @@ def _cast_first(function: Function) -> Function:
 
 def _reducer(row: Reduction) -> Reducer:
     norm, nanmean = _cast_first(torch.linalg.vector_norm), _cast_first(torch.nanmean)
-    special: dict[str, Function] = {"quantile": _quantile, "norm": norm, "nanmean": nanmean, "softmax": Tensor.softmax}
+    special: dict[str, Function] = {"quantile": _quantile, "norm": norm, "nanmean": nanmean}
+    special |= {"all": Tensor.all, "any": Tensor.any}  # faster than the functions of torch, unlike the others
     return Reducer(row.name, special.get(row.name) or getattr(torch, row.name), row.many, row.staged)
 
 

@@ -29,10 +29,10 @@ def combine(self: Any, run: Handler, other: Any = None, declared: bool = False) 
         del leaves[key]
         there = None if found is None else found.pop(key, _ABSENT)
         if isinstance(value, TensorCollection):
-            twin = at_once(value, run, there, declared) if found is None or type(there) is type(value) else None
+            pairs = found is None or type(there) is type(value)
+            data[key] = twin = at_once(value, run, there, declared) if pairs else None
             if twin is None:
                 return None
-            data[key] = twin
         elif not same_atom(value, value if found is None else there):
             return None
     mine = [*leaves.values()]
@@ -45,10 +45,10 @@ def combine(self: Any, run: Handler, other: Any = None, declared: bool = False) 
         new = run(mine, theirs)
     for key, leaf in zip(leaves, new):  # noqa: B905  # as many as there are keys; a keyword takes time
         data[key] = leaf
-    twin = blank(type(self))
-    twin._data, twin._batch_size, twin._device, twin._names = data, size, self._device, self._names
-    twin._plain, twin._lock = plain, None
-    return twin
+    result = blank(type(self))  # as `_of`, without its frame
+    result._data, result._batch_size, result._device, result._names = data, size, self._device, self._names
+    result._plain, result._lock = plain, None
+    return result
 
 
 def _fit(mine: list[Tensor], theirs: list[Any]) -> bool:
