@@ -26,6 +26,7 @@ from ._at_once import at_once
 from ._kernels import KERNELS
 from ._keys import KeyOps
 from ._mapping import UNSET, MappingOps
+from ._steps import all_begin_with
 
 
 class Mapper:
@@ -80,22 +81,6 @@ def _alike(old: list[Tensor], new: list[Any], device: bool) -> bool:
     for a, b in zip(old, new, strict=True):
         if type(b) is not Tensor or b.dtype is not a.dtype or b.shape != a.shape or (device and b.device != a.device):
             return False
-    return True
-
-
-def _batched(new: list[Any], size: torch.Size) -> bool:
-    """Whether results are tensors with the batch dims."""
-    last, dims = size, len(size)
-    for value in new:
-        if type(value) is not Tensor:
-            return False
-        try:
-            shape = value.shape
-        except RuntimeError:  # a strided nested tensor
-            return False
-        if shape != last and shape[:dims] != size:
-            return False
-        last = shape
     return True
 
 
@@ -256,10 +241,9 @@ class ApplyOps(KeyOps):
     def _map_plain(self, leaves: list[Tensor], fn: Callable[[Tensor], Any]) -> Any:
         """The common call, on a container that holds only tensors."""
         new = [fn(leaf) for leaf in leaves]
-        imposed = self._device is not None
-        if _alike(leaves, new, imposed) if self._layered else not imposed and _batched(new, self._batch_size):
+        imposed, entries = self._device is not None, dict(zip(self._live(), new, strict=True))
+        if _alike(leaves, new, imposed) if self._layered else not imposed and all_begin_with(self._batch_size, entries):
             return self._refill(new, self._batch_size, self._names, VALUES)
-        entries = dict(zip(self._live(), new, strict=True))
         if not all([isinstance(value, Tensor) for value in entries.values()]):
             entries = {key: _leaf(value) for key, value in entries.items() if value is not None}
             if not entries:

@@ -12,8 +12,8 @@ from ..core._html import represent_html
 from ..core._repr import represent
 from ._autograd import AutogradOps
 from ._by_row import RowOps
-from ._kernels import pair
 from ._new import NewOps
+from ._operands import pair
 from ._pointwise import PointwiseOps
 from ._reductions import ReductionOps
 from ._state import StateOps

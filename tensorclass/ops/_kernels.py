@@ -19,7 +19,7 @@ from ..core._batch import broadcasts_to
 from ..errors import ArgumentError, StructureError, UnsupportedOperationError
 from ._at_once import FEW, FEW_PAIRS, at_once, interpreters, over_lists
 from ._lengths import lent, take_back
-from ._lerp import lerp, lerp_, lerp_lists, lerp_lists_
+from ._lerp import lerp, lerp_, lerp_lists_
 from ._objects import answer, meet_objects
 from ._operands import (
     OPERANDS,
@@ -35,7 +35,6 @@ from ._operands import (
     partial,
     show,
 )  # fmt: skip
-from ._operands import pair as pair
 from ._steps import apart
 from ._table import BITWISE, COMPARISONS, ROWS, UNSUPPORTED, Numbers, Row
 from ._writable import rank, unwritable
@@ -122,9 +121,10 @@ def _reflected(row: Row) -> Kernel:
 
 
 _ALONE: Final = object()
+_LERP: Final = torch._foreach_lerp  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
 EQUALITY: Final = {"eq": True, "ne": False}
 KERNELS: Final[Mapping[str, Kernel]] = {row.name: _kernel(row) for row in ROWS} | {
-    "lerp": Kernel("lerp", lerp, lerp_lists, lerp_lists, lerp_, lerp_lists_, numbers="last")
+    "lerp": Kernel("lerp", lerp, over_lists(lerp, None, FEW), _LERP, lerp_, lerp_lists_, numbers="last")
 }
 REFLECTED: Final[Mapping[str, Kernel]] = {row.name: _reflected(row) for row in ROWS if row.swapped}
 
@@ -138,7 +138,7 @@ def _quick(self: C, kernel: Kernel, other: Any = _ALONE, options: dict[str, Any]
     if type(other) is type(self) and not options:
         partner = other
     elif type(other) in (int, float, bool):
-        run = partial_of(_run, kernel, options or {}, (other,))
+        run = partial_of(_run, kernel, options or {}, (other,))  # pyright: ignore[reportArgumentType]  # a number
     elif other is not _ALONE:
         return None
     result = at_once(self, run, partner)
@@ -190,7 +190,7 @@ def _thorough(self: C, other: Any, kernel: Kernel, options: dict[str, Any], defa
     result = _combined(template, leaves, (right,), other, kernel, options)  # type: ignore[assignment]  # a twin of self
     if met and kernel.meets:
         meet_objects(large, result, other, kernel.name, default is not None)
-    return _locked(result) if locked else result
+    return _locked(result) if locked else result  # pyright: ignore[reportReturnType]  # a twin of self
 
 
 def _combined(

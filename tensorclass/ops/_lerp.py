@@ -6,7 +6,6 @@ to their dtype, as in `torch.optim.swa_utils.AveragedModel`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -33,22 +32,11 @@ def lerp_(leaf: Tensor, end: Any, weight: Any) -> Tensor:
     return leaf.copy_(lerp(leaf, end, weight))
 
 
-def lerp_lists(leaves: list[Tensor], ends: Any, weight: Any) -> Sequence[Tensor]:
-    """Interpolate many leaves at once, if all are floating."""
-    if all([leaf.is_floating_point() or leaf.is_complex() for leaf in leaves]):
-        return torch._foreach_lerp(leaves, ends, weight)  # pyright: ignore[reportPrivateImportUsage]  # as in the kernels
-    return [lerp(*row) for row in _rows(leaves, ends, weight)]
-
-
 def lerp_lists_(leaves: list[Tensor], ends: Any, weight: Any) -> None:
-    """As `lerp_lists`, in place."""
+    """Interpolate many leaves in place, at once if all are floating."""
     if all([leaf.is_floating_point() or leaf.is_complex() for leaf in leaves]):
-        torch._foreach_lerp_(leaves, ends, weight)  # pyright: ignore[reportPrivateImportUsage]  # as above
+        torch._foreach_lerp_(leaves, ends, weight)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
         return
-    for row in _rows(leaves, ends, weight):
-        lerp_(*row)
-
-
-def _rows(leaves: list[Tensor], ends: Any, weight: Any) -> Any:
     columns = [given if isinstance(given, list) else [given] * len(leaves) for given in (ends, weight)]
-    return zip(leaves, *columns, strict=True)
+    for row in zip(leaves, *columns, strict=True):
+        lerp_(*row)

@@ -586,7 +586,7 @@ def _clone_leaves(leaves: list[Tensor], kwargs: Mapping[str, Any] = {}) -> Seque
             return clone_all(leaves)
         except NotImplementedError:  # of nested tensors
             pass
-    return [leaf.clone(**kwargs) for leaf in leaves]
+    return [leaf.clone(**kwargs) if kwargs else leaf.clone() for leaf in leaves]
 
 
 def foreach_is_safe() -> bool:

@@ -193,8 +193,9 @@ def _quick(self: Any, reducer: Reducer, dim: int, declared: bool, stays: bool = 
     typed = declared and facts is not None
     leaves: list[Tensor] = []
     try:
-        if typed and facts.floats and (not facts.nested or self._is_rigid(True)):
-            return self._wrap((store._solid() if facts.nested else store)._each(function, left, None, VALUES, at))
+        if typed and facts.floats and (not facts.nested or self._is_rigid(True)):  # pyright: ignore[reportOptionalMemberAccess]  # typed
+            dense = store._solid() if facts.nested else store  # pyright: ignore[reportOptionalMemberAccess]  # typed
+            return self._wrap(dense._each(function, left, None, VALUES, at))
         if facts is not None and facts.rigid and not (declared or facts.nested) and type(store) is self._dense:
             return store._each(function, left, None, VALUES, at)  # only tensors with batch dims, and objects
         twin = store._beside(store, leaves, [])

@@ -1,0 +1,147 @@
+"""The short path of arithmetic, copies and `apply`: its results are those of the general path, leaf by leaf."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tensorclass import TensorClass, TensorDict
+from tensorclass.errors import SchemaError, StructureError
+from tensorclass.typing import Float32, Int64
+
+
+class Inner(TensorClass):
+    a: Float32[Tensor, "2"]
+
+
+class Counted(TensorClass):
+    n: Int64[Tensor, ""]
+
+
+class Plain(TensorClass):
+    a: Float32[Tensor, ""]
+    b: Float32[Tensor, "2"]
+
+
+class Mixed(TensorClass):
+    a: Float32[Tensor, ""]
+    inner: Inner
+    name: str
+    extra: Float32[Tensor, ""] | None = None
+
+
+class Whole(TensorClass):
+    a: Float32[Tensor, ""]
+    counted: Counted
+
+
+def inner() -> Inner:
+    """A nested batch of random values."""
+    return Inner(torch.rand(3, 2), batch_size=[3])
+
+
+BATCHES = {
+    "plain": lambda: Plain(torch.rand(3), torch.rand(3, 2), batch_size=[3]),
+    "named": lambda: Plain(torch.rand(3), torch.rand(3, 2), batch_size=[3], names=["time"]),
+    "device": lambda: Plain(torch.rand(3), torch.rand(3, 2), batch_size=[3], device="cpu"),
+    "mixed": lambda: Mixed(torch.rand(3), inner(), "scan", batch_size=[3]),
+    "optional": lambda: Mixed(torch.rand(3), inner(), "scan", torch.rand(3), batch_size=[3]),
+    "whole": lambda: Whole(torch.rand(3), Counted(torch.arange(3), batch_size=[3]), batch_size=[3]),
+    "tracked": lambda: Plain(torch.rand(3).requires_grad_(), torch.rand(3, 2), batch_size=[3]),
+    "adopted": lambda: Mixed.from_tensordict(
+        TensorDict(name="scan", inner=TensorDict(a=torch.rand(3, 2), batch_size=[3]), a=torch.rand(3), batch_size=[3])
+    ),
+    "untyped": lambda: TensorDict(a=torch.rand(3), n={"b": torch.rand(3), "s": "text"}, batch_size=[3]),
+}
+PAIRS = {"add": operator.add, "mul": operator.mul, "eq": operator.eq, "lt": operator.lt}
+SINGLES = {
+    "neg": lambda x: x.neg(),
+    "isnan": lambda x: x.isnan(),
+    "clone": lambda x: x.clone(),
+    "detach": lambda x: x.detach(),
+    "x + 1": lambda x: x + 1,
+    "apply": lambda x: x.apply(torch.neg),
+}
+
+
+def leaves(batch: Any) -> dict[Any, Tensor]:
+    """Its tensors by path."""
+    return {key: value for key, value in batch.items(True, True) if isinstance(value, Tensor)}
+
+
+@pytest.mark.parametrize("kind", BATCHES)
+@pytest.mark.parametrize("op", PAIRS)
+def test_pairs(kind: str, op: str):
+    """Two batches of a class."""
+    left, right = BATCHES[kind](), BATCHES[kind]()
+    found = PAIRS[op](left, right)
+    mine, theirs, got = leaves(left), leaves(right), leaves(found)
+    assert {key: torch.equal(got[key], PAIRS[op](mine[key], theirs[key])) for key in mine} == dict.fromkeys(mine, True)
+    assert type(found) is type(left)
+    assert list(found.keys()) == list(left.keys())
+    assert (found.batch_size, found.names, found.device) == (left.batch_size, left.names, left.device)
+    assert [value.requires_grad for value in got.values()] == [
+        op in ("add", "mul") and value.requires_grad for value in mine.values()
+    ] + [False] * (len(got) - len(mine))
+    if op == "eq":
+        assert not found
+        assert left == left.clone()
+
+
+@pytest.mark.parametrize("kind", BATCHES)
+@pytest.mark.parametrize("op", SINGLES)
+def test_singles(kind: str, op: str):
+    """One batch, alone or with a number."""
+    batch = BATCHES[kind]()
+    before, found = leaves(batch), SINGLES[op](batch)
+    got = leaves(found)
+    assert {key: torch.equal(got[key], SINGLES[op](before[key]) if op != "apply" else -before[key]) for key in got} == (
+        dict.fromkeys(before, True)
+    )
+    assert type(found) is type(batch)
+    assert list(found.keys()) == list(batch.keys())
+    assert (found.batch_size, found.names, found.device) == (batch.batch_size, batch.names, batch.device)
+
+
+def test_other_order_of_keys():
+    """Tensors are paired by key, also if the stores hold them in another order."""
+    left = Plain.from_tensordict(TensorDict(b=torch.ones(3, 2), a=torch.zeros(3), batch_size=[3]))
+    right = Plain(torch.ones(3), torch.full((3, 2), 5.0), batch_size=[3])
+    assert torch.equal((left + right).b, torch.full((3, 2), 6.0))
+    assert torch.equal((right + left).a, torch.ones(3))
+
+
+def test_an_entry_of_another_kind():
+    """A container, a tensor and None under one key are not combined."""
+    kinds = [{"k": torch.zeros(3)}, {"k": {"a": torch.zeros(3)}}, {}]
+    made = [TensorDict(entries, batch_size=[3]) for entries in kinds]
+    made[2].set_non_tensor("k", None)
+    for left in made:
+        for right in made:
+            if left is not right:
+                with pytest.raises(StructureError, match=r"`k[.`]"):
+                    left + right
+
+
+def test_apply_of_an_operation():
+    """As any other function: the result is not locked, and a function of two tensors is refused by torch."""
+    batch = BATCHES["plain"]().lock_()
+    assert batch.neg().is_locked
+    assert not batch.apply(torch.neg).is_locked
+    assert batch.apply(torch.neg, propagate_lock=True).is_locked
+    with pytest.raises(TypeError, match="sub"):
+        batch.apply(torch.sub)
+    with pytest.raises(SchemaError, match="bool"):
+        batch.apply(torch.isnan)
+
+
+def test_results_share_no_structure():
+    """A key that is added to a result is not in its source, at any depth."""
+    source = BATCHES["untyped"]()
+    for made in (source + source, source.neg(), source.clone(), source.detach(), source == source):
+        made["n", "new"] = torch.zeros(3)
+        assert "new" not in set(source["n"].keys())
