@@ -139,17 +139,11 @@ class ApplyOps(KeyOps):
         if not (inplace is propagate_lock is call_on_nested is False):
             flag(inplace=inplace, propagate_lock=propagate_lock, call_on_nested=call_on_nested)
         own = self
-        if (
-            batch_size is None
-            and device is names is default is UNSET
-            and out is None
-            and is_leaf is None
-            and filter_empty is None
-        ):
+        unset = device is names is default is UNSET
+        if unset and batch_size is None and out is None and is_leaf is None and filter_empty is None:
             plain = not (others or inplace or propagate_lock or constructor_kwargs)
-            found: Self | None = _known(self, fn) if plain and not call_on_nested else None
-            if found is not None:
-                return found
+            if plain and not call_on_nested and (found := _known(self, fn)) is not None:
+                return found  # type: ignore[no-any-return]  # of the class of self
             leaves: list[Tensor] = []
             twin = self._beside(self, leaves, []) if plain else None  # a copy: other threads may write to it
             if twin is not None and twin._plain:
