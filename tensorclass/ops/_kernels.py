@@ -141,7 +141,7 @@ def _quick(self: C, kernel: Kernel, other: Any = _ALONE, options: dict[str, Any]
         run = partial_of(_run, kernel, options or {}, (other,))  # pyright: ignore[reportArgumentType]  # a number
     elif other is not _ALONE:
         return None
-    result = at_once(self, run, partner)
+    result = at_once(self, run, partner, False, False)  # compiled code asks whether defaults are the same
     if result is None:
         return None
     if kernel.equality is not None and partner is not None and not result._plain:
@@ -372,10 +372,11 @@ def _columns(kernel: Kernel, leaves: list[Tensor], rights: tuple[Right, ...]) ->
     plain = [not isinstance(right, (list, Tensor)) for right in rights]
     columns: list[list[Any]] = []
     for i, right in enumerate(rights):
-        kept = kernel.numbers == "yes" or (kernel.numbers == "together" and all(plain))
         if isinstance(right, list):
             columns.append(right)
-        elif not plain[i] or kept or (kernel.numbers == "last" and i == len(rights) - 1):
+            continue
+        kept = kernel.numbers == "yes" or (kernel.numbers == "together" and all(plain))
+        if not plain[i] or kept or (kernel.numbers == "last" and i == len(rights) - 1):
             columns.append([right] * len(leaves))
         else:
             columns.append([_scalar(leaf, right) for leaf in leaves])
