@@ -35,10 +35,8 @@ def as_batch_size(size: Sequence[int] | int | None) -> torch.Size:
             if type(n) is not int or n < 0:
                 break
         else:
-            try:
+            if not _too_large(max(size, default=0)):  # torch itself notices only when the size is read
                 return torch.Size(size)
-            except ValueError:  # too large; comparing would add a guard on a dynamic size in traced code
-                pass
     result = torch.Size(as_ints(size, "batch_size"))
     if any(n < 0 for n in result):
         raise BatchSizeError(f"batch_size has no negative entries, got {list(result)}")
