@@ -171,7 +171,7 @@ class Prober(Searcher):
             return []
 
     def _sweep(self, number: int, tensors: Tensors | None = None, isolator: Isolator | None = None) -> Sweep:
-        tensors = tensors or self.tensors
+        tensors = self.tensors if tensors is None else tensors
         sizes = SweepSizes(self.unifier, self.plan, number, small=tensors.real)
         sweep = Sweep(number, sizes, isolator or self.isolator(tensors), tensors)
         if number == 0:

@@ -157,9 +157,10 @@ class Run:
 
     def _compare(self, use: Use, value: Any, position: int, sizes: SweepSizes) -> Symptom | None:
         spec = use.slot.spec
-        if value is None and spec.optional:
+        if spec.optional and value is None:
             return None
-        uneven = spec.kind == "ragged" and isinstance(value, RaggedTensor)
+        ragged = value if spec.kind == "ragged" and isinstance(value, RaggedTensor) else None
+        uneven = ragged is not None
         if spec.kind not in TENSORS and not uneven:
             if spec.nested is None:
                 return None
@@ -169,7 +170,7 @@ class Run:
             return None if size == (self.batch,) else Symptom("E112", position, given=size)
         if not uneven and not isinstance(value, Tensor):
             return Symptom("E111", position, given=describe(value))
-        rows = value.values if uneven else value
+        rows = value if ragged is None else ragged.values
         if use.place.dtype is not None and not use.place.dtype.accepts(rows.dtype):
             return Symptom("E111", position, given=str(rows.dtype).removeprefix("torch."))
         shape, batched = tuple(value.shape), spec.kind == "tensor"
