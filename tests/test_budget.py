@@ -27,7 +27,7 @@ ROOM_LINES = {
     "core": 1_885, "_schema": 3_665, "ops": 7_270, "store": 5_875, "classes": 3_220, "nn": 8_410, "typecheck": 3_790,
     "io": 7_155, "parallel": 2_260, "cli": 1_150, "testing": 300, "the root": 750,
 }  # fmt: skip
-WHOLE_LINES = 45_690
+WHOLE_LINES = 45_695
 MEDIAN_LINES = 200
 
 LAYOUT = (

@@ -171,9 +171,9 @@ class Prober(Searcher):
             return []
 
     def _sweep(self, number: int, tensors: Tensors | None = None, isolator: Isolator | None = None) -> Sweep:
-        tensors = self.tensors if tensors is None else tensors
-        sizes = SweepSizes(self.unifier, self.plan, number, small=tensors.real)
-        sweep = Sweep(number, sizes, isolator or self.isolator(tensors), tensors)
+        used: Tensors = self.tensors if tensors is None else tensors
+        sizes = SweepSizes(self.unifier, self.plan, number, small=used.real)
+        sweep = Sweep(number, sizes, isolator or self.isolator(used), used)
         if number == 0:
             self.first = sizes
         for place in self.report.inputs.values():
@@ -182,7 +182,7 @@ class Prober(Searcher):
         for index in range(len(self.stages)):
             self._step(sweep, index)
             passes = sweep.is_clean(index) and index not in self.faults
-            if isinstance(tensors, Watched) and (tensors.watch.stopped or not passes):
+            if isinstance(used, Watched) and (used.watch.stopped or not passes):
                 raise Stopped
         return sweep
 
