@@ -24,10 +24,10 @@ FUNCTION_LINES = 60
 # `parallel` from end to end has taken what was written twice since then.
 # The design asks for 37,000 in all. Little is left that is written twice: to save more, the library has to do less.
 ROOM_LINES = {
-    "core": 1_885, "_schema": 3_665, "ops": 7_270, "store": 5_875, "classes": 3_220, "nn": 8_410, "typecheck": 3_790,
+    "core": 1_885, "_schema": 3_665, "ops": 7_270, "store": 5_885, "classes": 3_220, "nn": 8_410, "typecheck": 3_790,
     "io": 7_155, "parallel": 2_260, "cli": 1_150, "testing": 300, "the root": 750,
 }  # fmt: skip
-WHOLE_LINES = 45_695
+WHOLE_LINES = 45_705
 MEDIAN_LINES = 200
 
 LAYOUT = (

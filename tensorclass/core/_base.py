@@ -133,8 +133,8 @@ class TensorCollection(Items):
         """
         return None
 
-    def _combine(self, run: Handler, other: Any = None, declared: bool = False) -> Any:
-        """A twin around the results of one call for all tensors of each level, and for those under the same keys.
+    def _combine(self, run: Handler, other: Any = None, declared: bool = False, above: Any = None) -> Any:
+        """A twin around the results of one call for all tensors, and for those under the same keys.
 
         None if there are entries besides tensors, containers and equal Python objects, or if keys, batch sizes or ranks
         differ. Only dense stores have this short path.
@@ -143,6 +143,8 @@ class TensorCollection(Items):
             run: called with a list of tensors, or with two lists; returns as many tensors.
             other: a container of the same class.
             declared: a declaration fixes the ranks of all tensors; that of each nested class is asked too.
+            above: lists that receive the tensors of both sides, and dicts with the keys to fill, for the container
+                above, which makes the call.
         """
         raise NotImplementedError
 

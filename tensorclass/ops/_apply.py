@@ -235,8 +235,9 @@ class ApplyOps(KeyOps):
     def _map_plain(self, leaves: list[Tensor], fn: Callable[[Tensor], Any]) -> Any:
         """The common call, on a container that holds only tensors."""
         new = [fn(leaf) for leaf in leaves]
-        imposed, entries = self._device is not None, dict(zip(self._live(), new, strict=True))
-        if _alike(leaves, new, imposed) if self._layered else not imposed and all_begin_with(self._batch_size, entries):
+        imposed, typed = self._device is not None, self._layered
+        entries = {} if typed and _alike(leaves, new, imposed) else dict(zip(self._live(), new, strict=True))
+        if not entries or (not (typed or imposed) and all_begin_with(self._batch_size, entries)):
             return self._refill(new, self._batch_size, self._names, VALUES)
         if not all([isinstance(value, Tensor) for value in entries.values()]):
             entries = {key: _leaf(value) for key, value in entries.items() if value is not None}

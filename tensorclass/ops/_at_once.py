@@ -1,4 +1,4 @@
-"""The short path of operations that treat all tensors alike: one call for the tensors of each level."""
+"""The short path of operations that treat all tensors alike: one call for the tensors of all levels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FEW_PAIRS: Final = 7
 """The same for functions of two lists."""
 
 
-def at_once(self: Any, run: Callable[..., Any], other: Any = None, declared: bool = False, alike: bool = False) -> Any:
+def at_once(self: Any, run: Callable[..., Any], other: Any = None, declared: bool = False, above: Any = None) -> Any:
     """The method `_combine` of a store, for a typed instance that of its own; None for the general path.
 
     Args:
@@ -24,17 +24,17 @@ def at_once(self: Any, run: Callable[..., Any], other: Any = None, declared: boo
         run: see `TensorCollection._combine`.
         other: another container; None for a function of one list.
         declared: the container is in a typed instance, so it must have a declaration too.
-        alike: results have the dtypes and shapes of the tensors, so every declaration covers them.
+        above: see `TensorCollection._combine`.
     """
     cls: Any = type(self)  # a fact that is read from the class is one guard of compiled code, not one for each base
     typed = cls._layered
-    if declared > typed or (typed and not (alike or cls.__tensorclass__.floats)):
+    if declared > typed or (typed and not cls.__tensorclass__.floats):
         return None
     own, there = (self._store, None if other is None else other._store) if typed else (self, other)
     if there is not None and type(there) is not type(own):
         return None
     try:
-        store = own._combine(run, there, typed)
+        store = own._combine(run, there, typed, above)
     except (RuntimeError, TypeError):  # NotImplementedError if the store has no such method; torch may refuse a tensor
         return None
     return cls._wrap(store) if typed and store is not None else store

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,7 +20,6 @@ from ..errors import (
     did_you_mean,
 )
 from ._apply import ApplyOps
-from ._at_once import at_once
 from ._lengths import holders, in_memory, lent
 from ._operands import Pointwise, arranged, show
 
@@ -113,12 +111,12 @@ class AutogradOps(Pointwise, ApplyOps):
         return self._with_each(Tensor.detach)
 
     def _with_each(self, fn: Callable[[Tensor], Tensor]) -> Self:
-        twin: Self | None = at_once(self, partial(map, fn), alike=True)
-        if twin is None:
-            leaves: list[Tensor] = []
-            twin = self._open(leaves, VALUES)
-            new = [fn(leaf) for leaf in in_memory(twin, leaves)]
-            twin = twin._refill(new, self._batch_size, self._names, VIEWS)
+        if store_of(self)._plain:
+            return self._lock_alike(self._each(fn, self._batch_size, self._names, VALUES))  # type: ignore[no-any-return]  # a twin
+        leaves: list[Tensor] = []
+        twin = self._open(leaves, VALUES)
+        new = [fn(leaf) for leaf in in_memory(twin, leaves)]
+        twin = twin._refill(new, self._batch_size, self._names, VIEWS)
         return self._lock_alike(twin)  # type: ignore[no-any-return]  # the twin
 
     def detach_(self) -> Self:

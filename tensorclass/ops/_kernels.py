@@ -133,7 +133,7 @@ REFLECTED: Final[Mapping[str, Kernel]] = {row.name: _reflected(row) for row in R
 
 
 def _quick(self: C, kernel: Kernel, other: Any = _ALONE, options: dict[str, Any] | None = None) -> C | None:
-    """Compute on all leaves of a level at once; None for the general path, which also explains errors of torch."""
+    """Compute on all leaves at once; None for the general path, which also explains errors of torch."""
     run, partner = kernel.lists, None
     if type(other) is type(self) and not options:
         partner = other
@@ -141,7 +141,7 @@ def _quick(self: C, kernel: Kernel, other: Any = _ALONE, options: dict[str, Any]
         run = partial_of(_run, kernel, options or {}, (other,))  # pyright: ignore[reportArgumentType]  # a number
     elif other is not _ALONE:
         return None
-    result = at_once(self, run, partner, False, False)  # compiled code asks whether defaults are the same
+    result = at_once(self, run, partner, False, None)  # compiled code asks whether defaults are the same
     if result is None:
         return None
     if kernel.equality is not None and partner is not None and not result._plain:

@@ -1,4 +1,4 @@
-"""The hook `_combine` of a dense store: one copy of the dict, one call for its tensors, one new store."""
+"""The hook `_combine` of a dense store: one copy of each dict, one call for all tensors, then a store for each dict."""
 
 from __future__ import annotations
 
@@ -15,42 +15,53 @@ from ..ops._compare import same_atom
 _ABSENT: Final = object()
 
 
-def combine(self: Any, run: Handler, other: Any = None, declared: bool = False) -> Any:
+def combine(self: Any, run: Handler, other: Any = None, declared: bool = False, above: Any = None) -> Any:
     """See `TensorCollection._combine`."""
     data, size = self._data.copy(), self._batch_size
     found = None if other is None else other._data.copy()
     plain = self._plain and (other is None or other._plain)  # after the copies, as in `_open`
     if other is not None and size != other._batch_size:
         return None
-    leaves = data if plain else data.copy()
-    for key, value in () if plain else data.items():
-        if type(value) is Tensor:
-            continue
-        del leaves[key]
-        there = None if found is None else found.pop(key, _ABSENT)
-        if isinstance(value, TensorCollection):
-            pairs = found is None or type(there) is type(value)
-            data[key] = twin = at_once(value, run, there, declared) if pairs else None
-            if twin is None:
+    leaves = data
+    levels: tuple[list[Tensor], list[Tensor], list[Any]] = above or ([], [], [])
+    mine, theirs, rows = levels
+    if not plain:
+        leaves = data.copy()
+        for key, value in data.items():
+            if type(value) is Tensor:
+                continue
+            del leaves[key]
+            there = None if found is None else found.pop(key, _ABSENT)
+            if isinstance(value, TensorCollection):
+                pairs = found is None or type(there) is type(value)
+                data[key] = twin = at_once(value, run, there, declared, levels) if pairs else None
+                if twin is None:
+                    return None
+            elif not same_atom(value, value if found is None else there):
                 return None
-        elif not same_atom(value, value if found is None else there):
+    mine += leaves.values()
+    if found is not None:
+        if [*found] != [*leaves] or not (declared or _fit(leaves, found, plain)):
             return None
-    mine = [*leaves.values()]
-    if found is None:
-        new = run(mine)
-    else:
-        theirs = [*found.values()]
-        if [*found] != [*leaves] or not (declared or _fit(mine, theirs)):
-            return None
-        new = run(mine, theirs)
-    for key, leaf in zip(leaves, new):  # noqa: B905  # as many as there are keys; a keyword takes time
-        data[key] = leaf
+        theirs += found.values()
     result = blank(type(self))  # as `_of`, without its frame
     result._data, result._batch_size, result._device, result._names = data, size, self._device, self._names
     result._plain, result._lock = plain, None
+    if above is not None:  # the container above makes the call
+        rows.append((data, leaves))
+        return result
+    new = run(mine) if found is None else run(mine, theirs)
+    if rows:  # nested containers come first, since their tensors do
+        new = iter(new)
+        for row, keys in rows:
+            row.update(zip(keys, new))  # noqa: B905  # takes as many as there are keys
+    for key, leaf in zip(leaves, new):  # noqa: B905  # as many as there are keys; a keyword takes time
+        data[key] = leaf
     return result
 
 
-def _fit(mine: list[Tensor], theirs: list[Any]) -> bool:
+def _fit(mine: dict[str, Tensor], theirs: dict[str, Any], plain: bool) -> bool:
     """Whether there are tensors of the same ranks, so that none is broadcast over event dims."""
-    return False not in [isinstance(b, Tensor) and a.ndim == b.ndim for a, b in zip(mine, theirs, strict=True)]
+    if not (plain or all([isinstance(value, Tensor) for value in theirs.values()])):
+        return False
+    return [value.ndim for value in mine.values()] == [value.ndim for value in theirs.values()]

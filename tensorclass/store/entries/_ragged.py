@@ -392,7 +392,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         if kind != BATCHED and leaves and leaves[0] is (self._copy or self._parts)[0]:  # the values did not move
             return self._at_rows(self._rows, self._at, None)
         if kind == STORAGE:
-            rows = Rows((leaves[0], leaves[1], True))
+            rows = self._rows.twin((leaves[0], leaves[1], True), None)
             return self._at_rows(rows, rows.numbers, None)
         if kind == BATCHED:
             at = leaves[0]
@@ -408,7 +408,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         alike = not spans.is_meta and is_plain(new) and is_plain(table) and same_storage(new, table)
         base = (self._rows, self._seen or self._rows.held) if alike else None
         if base and not packed and len(new) == len(table):  # the whole table: the spans did not change
-            rows = Rows((new, base[1][1], base[1][2]), base)
+            rows = self._rows.twin((new, base[1][1], base[1][2]), base)
             return self._at_rows(rows, rows.numbers if self._at is self._rows.numbers else self._at, None)
         count = len(table) if packed or spans.is_meta else int(spans[..., 1].sum())
         if new.shape[:1] != (count,):
@@ -416,7 +416,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
                 f"this operation makes {list(new.shape)} of the values {[count, *table.shape[1:]]} of a ragged "
                 "field, whose lengths it must keep; leave the field out, or work on `field.pad()`"
             )
-        rows = Rows((new, spans if packed else spans_of(spans[..., 1]), True), base)
+        rows = self._rows.twin((new, spans if packed else spans_of(spans[..., 1]), True), base)
         return self._at_rows(rows, rows.numbers, None)
 
     def _describe(self, outer: torch.Size) -> str:

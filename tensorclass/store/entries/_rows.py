@@ -39,6 +39,10 @@ class Rows:
         size = held[1].shape[:-1]
         self.numbers = torch.arange(size.numel(), device=held[1].device).reshape(size)
 
+    def twin(self, held: Held, base: tuple[Rows, Held] | None) -> Rows:
+        """Rows of this kind for the same number of elements."""
+        return Rows(held, base)
+
     def put(self, at: Tensor, new: Tensor, spans: Tensor) -> None:
         """Replace the values of the elements with these numbers; in place if the lengths don't change."""
         with _PUTS:  # read and replace the table under a lock: else one of two concurrent writes would be lost
