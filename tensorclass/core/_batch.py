@@ -35,7 +35,7 @@ def as_batch_size(size: Sequence[int] | int | None) -> torch.Size:
             if type(n) is not int or n < 0:
                 break
         else:
-            if not _too_large(max(size, default=0)):  # torch itself notices only when the size is read
+            if not size or not _too_large(max(size)):  # torch itself notices only when the size is read
                 return torch.Size(size)
     result = torch.Size(as_ints(size, "batch_size"))
     if any(n < 0 for n in result):
