@@ -9,6 +9,7 @@ from typing import Any, SupportsIndex, TypeAlias
 import numpy as np
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 
 from ..errors import ArgumentError, BatchDimError, BatchSizeError, UnsupportedOperationError
 
@@ -35,7 +36,7 @@ def as_batch_size(size: Sequence[int] | int | None) -> torch.Size:
             if type(n) is not int or n < 0:
                 break
         else:
-            if not size or not _too_large(max(size)):  # torch itself notices only when the size is read
+            if is_dynamo_compiling() or not size or max(size) <= LARGEST:  # torch notices only when the size is read
                 return torch.Size(size)
     result = torch.Size(as_ints(size, "batch_size"))
     if any(n < 0 for n in result):
