@@ -196,7 +196,7 @@ def test_annotations_say_what_is_kept():
 
 
 def test_produced_fields_of_partial_classes():
-    """What a module produces is no argument, and stays required of that module; all others may be None."""
+    """A produced field is not an argument, and its module must write it. All other fields may be None."""
     for cls in (Digits, Early):
         whole, maybe = schema(cls), schema(partial(cls))
         assert maybe.names == whole.names
@@ -451,7 +451,7 @@ def test_a_wanted_class_checks_what_the_batch_did_not(wanted, after, shape, give
 @pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize("fields", [("surely",), ("maybe",), ("maybe.a", "surely.b"), ("x", "maybe.b")])
 def test_absent_fields_are_absent_in_what_is_picked(fields, lazy):
-    """A nested batch of which a part is picked, and any other optional field, may be missing."""
+    """An optional field may be absent, also a nested batch from which some fields are picked."""
     later = Later(torch.zeros(2), torch.ones(2))
     for maybe in (None, later):
         whole = Early(torch.zeros(2, 3), maybe, later)

@@ -339,6 +339,7 @@ def test_runs(tmp_path):
 def test_rows_that_are_there_in_part(tmp_path, monkeypatch):
     """Where a look finds a row that is not in memory, the next rows are asked for without one."""
     data: Any = written(tmp_path, digits(64), 16)
+    monkeypatch.setattr(_columns, "is_here", lambda _: True)  # the system may drop pages at any time
     data[:]
     looked: list[bool] = []
     fetched: list[int] = []

@@ -242,7 +242,7 @@ TEXTS: dict[str, tuple[list[Any], dict[str, Any], list[tuple[str, str]]]] = {
         [step(same, Source.x, Held.deep.inner.y), step(same, Source.x, Held.inner.x)], {"output": Held},
         [("E107", ADD.replace("Result.value", "Held.deep.inner.x"))],
     ),
-    "a whole of which there is a part": (
+    "a whole value, a part of which exists": (
         [step(same, Source.x, Held.inner.x), step(lambda inner: inner.x, Held.inner, Result.value)], {},
         [("E101", "add a module that writes `Held.inner`, or declare `inner` in Source"),
          ("W201", "write None instead to drop the output, or leave the module out")],

@@ -37,7 +37,7 @@ SLOTS = [Slot(ref) for ref in (Fields.a, Fields.b, Fields.inner, Fields.inner.x,
 
 
 def graphs(count: int) -> Iterator[list[Listed]]:
-    """Modules with a few random fields, some of which overwrite."""
+    """Modules with a few random fields. Some modules overwrite a field."""
     draw = random.Random(5)
     for _ in range(count):
         size = draw.randint(1, 5)
@@ -69,7 +69,7 @@ def rules(nodes: list[Listed]) -> dict[tuple[int, int], set[str]]:
 
 
 def test_order_against_every_permutation():
-    """Makers come first, whoever overwrites keeps its place among the users, all others stay as near as they can."""
+    """Writers come first. A module that overwrites keeps its place among the readers, and the others move little."""
     sorted_, cyclic = 0, 0
     for nodes in graphs(400):
         pairs = rules(nodes)

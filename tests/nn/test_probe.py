@@ -627,7 +627,7 @@ class Deep(nn.Module):
 
 
 def test_the_note_names_the_module_that_needs_values():
-    """A module that can't be probed says which operation of which inner module is the reason, and what to do."""
+    """The note about a module that can't be probed names the inner module, its operation, and what to do."""
     (note,) = pipeline(Deep(), ("f 4000",), ("f 4000",)).diagnostics
     assert "is not probed: it needs values (aten.nonzero.default in `layers.0`, Deep)" in note.message
     assert 'probe="run"' in note.hint

@@ -106,7 +106,7 @@ def test_a_run_that_reads_values_is_not_believed(name: str, monkeypatch: pytest.
 @pytest.mark.parametrize("read", [lambda m: m.sum().item(), lambda m: m.tolist(), lambda m: m.numpy()], ids=range(3))
 @pytest.mark.parametrize("name", MADE)
 def test_constants_may_be_read(name: str, read: Callable[[Tensor], Any]) -> None:
-    """What is computed from numbers in the code is the same for each batch; inputs, weights and draws are not."""
+    """Values computed from numbers in the code are constants; inputs, weights and random numbers are not."""
     make, wanted = MADE[name]
 
     def call(x: Tensor) -> Tensor:

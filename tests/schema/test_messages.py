@@ -408,7 +408,7 @@ CASES: list[tuple[Any, Any, Any, dict[str, Any], list[str]]] = [
 
 @pytest.mark.parametrize(("annotation", "value", "batch", "options", "expected"), CASES, ids=stable)
 def test_what_a_rule_says(annotation, value, batch, options, expected):
-    """Every problem of a wrong value and none besides, with the declaration as it is printed."""
+    """A wrong value gets exactly its problems, with the declaration as it is printed."""
     own = schema_for(x=annotation)
     found = misfits(own, {"x": value}, batch_size=batch, options=Options(**options))
     assert [f"{problem.path}: {problem.given}: {problem.hint}" for problem in found] == expected

@@ -73,7 +73,7 @@ def test_fields_fit_where_some_sizes_make_them_fit(fields):
     possible = any(all(fits(words, shape, sizes) for words, shape in fields) for sizes in choices)
     if possible:
         assert problems == []
-    elif not problems:  # what is left open is a size with an unknown name
+    elif not problems:  # then a named size is unknown
         assert not set(names) <= found.sizes.keys()
     if not problems and set(names) <= found.sizes.keys():
         assert all(

@@ -232,7 +232,7 @@ def test_one_problem_of_one_value():
 
 
 def test_a_wrong_part_of_a_saved_schema():
-    """A wrong field is told by name, as in a class; what is no schema at all as such."""
+    """The error names the wrong field, as for a class. Data of another kind is refused as a whole."""
     entries = schema_for(x=Float32[Tensor, "n"]).to_dict()
     entries["fields"][0]["dims"] = "n,m"
     with pytest.raises(SchemaError, match=r'^field `x`: dim 1 of "n,m" is `n,m`: write spaces'):

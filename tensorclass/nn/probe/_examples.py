@@ -32,7 +32,7 @@ class Unknown(Exception):
 def no_example(names: Sequence[str]) -> str:
     """Why a module is not probed."""
     fields = ", ".join(f"`{name}`" for name in names)
-    return f"it uses the value of {fields}, for which there is no example: give the field a default"
+    return f"it uses the value of {fields}, and the check can't make up one: give the field a default"
 
 
 class NoExample:
@@ -46,7 +46,7 @@ class NoExample:
 
     @classmethod
     def __torch_function__(cls, *_: object) -> NoReturn:
-        raise Unknown("it uses a value for which there is no example")
+        raise Unknown("it uses a value of a kind that the check can't make up")
 
     __getattr__ = __setattr__ = __getitem__ = __call__ = __iter__ = __len__ = __bool__ = __contains__ = _used
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = _used
