@@ -13,7 +13,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .NOTPARALLEL:
-.PHONY: help demo test lint types generated unit slow bench typing-report matrix docs format clean
+.PHONY: help demo test lint types generated unit slow bench typing-report matrix size docs format clean
 
 help:
 	@echo "demo    run examples/digits.py"
@@ -22,6 +22,7 @@ help:
 	@echo "bench   speed against the anchor and raw torch"
 	@echo "typing-report  what each type checker sees of the programs of the tests and of the pages"
 	@echo "matrix  the tests with the oldest and newest versions of what the package needs"
+	@echo "size    lines of code of each room, as the formatter writes them"
 	@echo "docs    build the site in build/docs"
 	@echo "format  rewrite sources as ruff wants them"
 	@echo "clean   remove caches and build products (not $(VENV))"
@@ -79,6 +80,9 @@ typing-report: $(VENV)/.stamp-test
 
 matrix: $(VENV)/.stamp-test
 	$(BIN)/python -m tests.matrix $(ARGS)
+
+size: $(VENV)/.stamp-test
+	$(BIN)/python -m tests.size
 
 docs: $(VENV)/.stamp-docs
 	$(MKDOCS) build --strict --config-file docs/site/mkdocs.yml

@@ -5,51 +5,21 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-import io
 import re
 import statistics
-import tokenize
-from collections import Counter
 
 import pytest
 
 from tests._sources import PACKAGE, Source, handwritten, sources, text_files
+from tests.size import as_formatted, code_lines
 
 FILE_LINES = 600
 FUNCTION_LINES = 60
-# Lines of code by room, a few above what each has: growth is a decision that is written here, not an accident.
-# Docstrings with their examples are asked for, and are no burden to carry.
-# Raised last for instances of nested classes in probes (`nn`), for what ranks compare before a collective
-# (`parallel`) and for data with nulls and notebooks in the commands (`cli`). A reading of `io`, `typecheck`, `cli` and
-# `parallel` from end to end has taken what was written twice since then.
-# The design asks for 37,000 in all. Little is left that is written twice: to save more, the library has to do less.
-ROOM_LINES = {
-    "core": 1_885, "_schema": 3_665, "ops": 7_270, "store": 5_885, "classes": 3_220, "nn": 8_410, "typecheck": 3_790,
-    "io": 7_155, "parallel": 2_260, "cli": 1_150, "testing": 300, "the root": 750,
-}  # fmt: skip
-WHOLE_LINES = 45_705
 MEDIAN_LINES = 200
-
-LAYOUT = (
-    tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER,
-)  # fmt: skip
 
 BARE_IGNORE = re.compile(r"#\s*(type|pyright):\s*ignore(?!\[)")
 # Absolute paths that exist on one machine only; tests use tmp_path, documents use relative paths.
 MACHINE_PATH = re.compile(r"(?:^|[^\w.~])/(?:tmp|work|root|farm|opt|home|Users)/\w")
-
-
-def code_lines(source: Source) -> int:
-    """How many lines hold code, docstrings left out."""
-    documented: set[int] = set()
-    for node in ast.walk(source.tree):  # a text that stands alone is the docstring of what comes before or around it
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            documented.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    held: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(source.text).readline):
-        if token.type not in LAYOUT:
-            held.update(range(token.start[0], token.end[0] + 1))
-    return len(held - documented)
 
 
 def long_files(source: Source) -> list[str]:
@@ -132,20 +102,8 @@ def test_package_habits(check):
     assert not problems, "\n".join(problems)
 
 
-def lines_by_room() -> Counter[str]:
-    """The lines of hand-written code of every room; files beside the rooms count as one."""
-    found: Counter[str] = Counter()
-    for source in handwritten():
-        room, _, file = source.name.partition("/")
-        found[{"_dims": "_schema"}.get(room, room) if file else "the root"] += code_lines(source)
-    return found
-
-
-def test_rooms_are_small():
-    """Every room stays one that a person can read; the median says whether its files do."""
-    found = lines_by_room()
-    assert {room: n for room, n in found.items() if n > ROOM_LINES[room]} == {}
-    assert sum(found.values()) <= WHOLE_LINES
+def test_files_are_short():
+    """Half of the files have at most 200 lines; `make size` prints the lines of each room."""
     assert statistics.median([source.lines for source in handwritten()]) <= MEDIAN_LINES
 
 
@@ -155,6 +113,13 @@ def test_code_lines():
         '"""Doc."""\n\n# why\nx = """a\nb"""\n\n\ndef f():\n    """Doc\n\n    of f.\n    """\n    return x  # because\n'
     )
     assert code_lines(Source("core/_a.py", text)) == 4
+
+
+def test_packed_lines_count_as_formatted():
+    """`fmt: skip` and `fmt: off` hide nothing from the count."""
+    packed = "x = {\n    1: 2, 3: 4,\n    5: 6,\n}  # fmt: skip\n# fmt: off\ny = [1,\n     2]\n"
+    (source,) = as_formatted([Source("core/_a.py", packed)])
+    assert source.text == "x = {\n    1: 2,\n    3: 4,\n    5: 6,\n}\ny = [1, 2]\n"
 
 
 def test_no_machine_paths():

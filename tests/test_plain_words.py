@@ -91,6 +91,7 @@ def pages() -> list[Path]:
     """What is read beside the package."""
     return [
         *sorted((ROOT / "docs").glob("*.md")),
+        *sorted((ROOT / "changelog.d").glob("*.md")),
         *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")),
     ]
 

@@ -21,7 +21,7 @@ from packaging.utils import canonicalize_name
 
 from tests._sources import PACKAGE, ROOT, sources, text_files, tracked_files
 
-FOLDERS = {".ci", ".github", "docs", "examples", "stubs", "tensorclass", "tests"}
+FOLDERS = {".ci", ".github", "changelog.d", "docs", "examples", "stubs", "tensorclass", "tests"}
 FILES = {
     ".gitignore",
     ".pre-commit-config.yaml",
@@ -35,7 +35,7 @@ FILES = {
     "constraints.txt",
     "pyproject.toml",
 }
-TARGETS = ["demo", "test", "lint", "types", "generated", "unit", "slow", "bench", "docs", "format", "clean"]
+TARGETS = ["demo", "test", "lint", "types", "generated", "unit", "slow", "bench", "size", "docs", "format", "clean"]
 # Written in pieces, or this file would name them.
 REGISTRIES = ["pypi" + ".org", "python" + "hosted", "npmjs" + ".org", "download.pytorch" + ".org"]
 FOREIGN_TOOLS = {"uv.lock", "poetry.lock", "setup.py", "setup.cfg", "requirements.txt"}
@@ -204,7 +204,7 @@ def test_templates_of_issues():
     assert all(head.keys() == {"name", "about", "labels"} for head in heads)
     assert len({head["name"] for head in heads}) == len(forms)
     assert all("```" in form.read_text("utf-8") for form in forms)
-    assert "CHANGELOG.md" in _read(".github/PULL_REQUEST_TEMPLATE.md")
+    assert "changelog.d/" in _read(".github/PULL_REQUEST_TEMPLATE.md")
 
 
 def test_one_set_of_tools():
