@@ -46,7 +46,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
     """Rows of a typed class, stored as shards in a folder; a map-style dataset of torch.
 
     Opening a dataset reads only the manifest. A shard is mapped when one of its rows is read. Results are copies. A
-    dataset is a snapshot: to see rows that a writer has added since, open it again.
+    dataset is a snapshot: to see rows that a writer has added since, open it again. Threads may share a dataset.
 
     Args:
         path: the folder; or a list of folders, which are read one after the other.

@@ -33,7 +33,7 @@ from ._write import write
 
 
 class TensorDictFuture:
-    """The future result of a save that runs in a thread.
+    """The future result of a save that runs in a thread. Threads may share it.
 
     Args:
         work: the function that the thread runs; it returns the container.

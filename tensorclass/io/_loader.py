@@ -34,7 +34,8 @@ def _as_it_is(batch: T) -> T:
 class BatchLoader(Resumable[T], DataLoader[T]):
     """A `DataLoader` that loads whole batches of a dataset at once; `TensorClassDataset.loader` returns one.
 
-    Each `iter()` begins the next epoch. The state doesn't count batches that workers have read ahead.
+    Each `iter()` begins the next epoch. The state doesn't count batches that workers have read ahead. Threads may share
+    an iterator: each batch goes to one of them.
 
     Args:
         dataset: returns a batch for an int64 tensor of row numbers.

@@ -7,6 +7,7 @@ import os
 from contextlib import suppress
 from weakref import WeakSet
 
+from ..core._forks import Turn, in_turn
 from ._atomic import naming
 from ._memory import flock
 
@@ -15,6 +16,8 @@ _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_
 
 class FileLock:
     """An exclusive or shared lock on a file, which is created. It also excludes other locks of this process.
+
+    Threads may share it: the first call of `release` releases it, others do nothing.
 
     Args:
         path: the file.
@@ -27,7 +30,7 @@ class FileLock:
     """
 
     def __init__(self, path: str, shared: bool = False, wait: bool = False) -> None:
-        self._fd = -1
+        self._fd, self._turn = -1, Turn()
         with naming(path):
             self._fd = os.open(path, _FLAGS, 0o666)
             try:
@@ -39,6 +42,7 @@ class FileLock:
                 raise
         _HELD.add(self)
 
+    @in_turn
     def release(self) -> None:
         """Release the lock; a second call does nothing."""
         if self._fd >= 0:  # a child that was just forked may not have closed its own yet
@@ -46,6 +50,7 @@ class FileLock:
                 flock(self._fd, "LOCK_UN")
         self.forget()
 
+    @in_turn
     def forget(self) -> None:
         """Close the descriptor without a release; another process holds the lock."""
         fd, self._fd = self._fd, -1

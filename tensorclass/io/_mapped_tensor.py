@@ -45,6 +45,7 @@ class MemoryMappedTensor(Tensor):
     Operations treat it as a plain tensor, and return plain tensors. Indexing with a view, `unbind`, `split` and `chunk`
     return mapped tensors over the same memory. Pickles, and tensors that are sent to another process, hold only a
     handle (path, offset, dtype, shape and strides); the receiver maps the file itself. Deep copies are plain tensors.
+    Threads may share one, as they may share any tensor: writes to one element from two threads come in any order.
 
     Args:
         source: a tensor, which is copied if `filename` is given and otherwise shares its memory; the path of a file

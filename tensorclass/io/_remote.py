@@ -104,7 +104,7 @@ def _retried(url: str, doing: str, call: Callable[[], T]) -> T:
 
 
 class Remote:
-    """One version of a remote file, and its local part.
+    """One version of a remote file, and its local part. Threads may share it: a block is requested once.
 
     Args:
         url: of the file.

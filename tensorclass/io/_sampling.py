@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 import torch
@@ -12,6 +12,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from .._flags import flags
+from ..core._forks import InTurn, Turn, in_turn
 from ..errors import ArgumentError
 
 T = TypeVar("T")
@@ -83,6 +84,7 @@ class Order:
         self.step = 0
         """Batches of this rank that were delivered since then."""
         self._begun = False
+        self.turn = Turn()
 
     def count(self, base: int = 0) -> int:
         """The number of batches of this rank in an epoch, after the first `base` batches of all ranks."""
@@ -164,8 +166,15 @@ class Resumable(Generic[T]):
 
     _order: Order
 
+    @property
+    def _turn(self) -> Turn:
+        return self._order.turn
+
     def _delivered(self, batches: Iterable[T]) -> Iterator[T]:
-        """Batches of the next epoch, counted when they are requested."""
+        """Batches of the next epoch, counted when they are requested. Threads may share the iterator."""
+        return InTurn(self._counted(batches), self._turn)
+
+    def _counted(self, batches: Iterable[T]) -> Generator[T, None, None]:
         order = self._order
         order.begin()
         epoch = order.epoch
@@ -176,14 +185,17 @@ class Resumable(Generic[T]):
             yield batch
 
     @property
+    @in_turn
     def epoch(self) -> int:
         """The current epoch, from 0."""
         return self._order.epoch
 
+    @in_turn
     def state_dict(self) -> dict[str, Any]:
         """The position in the epoch, in JSON types. Only delivered batches count."""
         return self._order.state()
 
+    @in_turn
     def load_state_dict(self, state: Mapping[str, Any], reshard: bool = False) -> None:
         """Make the next `iter()` continue where a state was taken.
 
@@ -203,7 +215,8 @@ class Batches(Resumable[T]):
 
     Each `iter()` begins the next epoch. `state_dict()` records which batches were delivered; after `load_state_dict`,
     the next `iter()` continues after them. Over all ranks, every row comes once per epoch, and ranks differ by at most
-    one batch, unless `drop_last` leaves rows out or `pad_last` repeats some.
+    one batch, unless `drop_last` leaves rows out or `pad_last` repeats some. Threads may share an iterator: each batch
+    goes to one of them. Any new `iter()` ends the iterators before.
 
     Args:
         data: the dataset.

@@ -19,6 +19,7 @@ from .._flags import flags
 from .._schema import Schema, schema_of
 from ..core import STORAGE
 from ..core._base import tensors_alone
+from ..core._forks import Turn, in_turn
 from ..errors import ArgumentError, BatchDimError, SchemaError, StructureError
 from ..ops import cat
 from ._atomic import Target, make_folder
@@ -49,6 +50,8 @@ class DatasetWriter(Generic[T]):
     block ends with an exception, full shards are kept. Uncommitted rows are in memory: at most the rows of one shard
     and the last batch.
 
+    Threads may share a writer: each batch is appended as a whole, in the order of the calls.
+
     >>> import torch
     >>> from torch import Tensor
     >>> from tensorclass import TensorClass, TensorClassDataset
@@ -66,6 +69,7 @@ class DatasetWriter(Generic[T]):
         writer_id: str | None = None, checksums: bool = False, pbar: bool = False,
     ) -> None:  # fmt: skip
         self._check(cls, rows_per_shard, writer_id)
+        self._turn = Turn()
         self.path = os.path.abspath(text_of(path))
         self.cls: Any = cls
         self._capacity = rows_per_shard
@@ -150,6 +154,7 @@ class DatasetWriter(Generic[T]):
     # ---- rows --------------------------------------------------------------------------------------------------------
 
     @property
+    @in_turn
     def rows(self) -> int:
         """The number of rows appended so far, including earlier runs: the position at which to continue.
 
@@ -162,6 +167,7 @@ class DatasetWriter(Generic[T]):
         return self._listed() + (behind[1].rows if behind is not None else 0) + self._pending
 
     @property
+    @in_turn
     def committed(self) -> int:
         """The number of these rows that are committed to disk. Waits for a shard that is being written.
 
@@ -178,6 +184,7 @@ class DatasetWriter(Generic[T]):
     def _listed(self) -> int:
         return sum([shard.rows for shard in self._own(self._manifest)])
 
+    @in_turn
     def append(self, batch: T) -> None:
         """Append one row, or a batch of rows.
 
@@ -312,6 +319,7 @@ class DatasetWriter(Generic[T]):
         packed = pack(like)
         return packed._replace(items=[item._replace(pieces=pieces[id(item.tensor)]) for item in packed.items])
 
+    @in_turn
     def commit(self) -> None:
         """Write the held rows as a shard, even if it is not full.
 
@@ -330,6 +338,7 @@ class DatasetWriter(Generic[T]):
                 self._flush([])
             self._settle()
 
+    @in_turn
     def close(self) -> None:
         """Commit, and release the dataset for other writers; a second call does nothing.
 
@@ -345,6 +354,7 @@ class DatasetWriter(Generic[T]):
         finally:
             self._release()
 
+    @in_turn
     def _release(self) -> None:
         try:
             with suppress(Exception), _Guard(self):  # the error that led here is raised instead
@@ -373,6 +383,7 @@ class DatasetWriter(Generic[T]):
         else:
             self._release()
 
+    @in_turn
     def __repr__(self) -> str:
         state = "failed" if self._failure is not None else "open" if self._locks else "closed"
         counts = f"rows={self.rows}, committed={self.committed}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from .._flags import count
 from ..core import TensorCollection
+from ..core._forks import InTurn, Turn
 from ..errors import ArgumentError, BatchDimError, BatchSizeError
 from ..io._memmap import is_memmap
 from ..io._progress import progress
@@ -146,7 +147,7 @@ class _Plan(NamedTuple):
     job: ChunkJob
     pbar: bool
 
-    def results(self, least: int = 0) -> Iterator[Any]:
+    def results(self, least: int = 0) -> Generator[Any, None, None]:
         """The results, in the order of the chunks; an empty container has at least this many empty chunks."""
         total = max(least, self.job.cuts.number)
         with progress(self.pbar, total, "map", "chunks") as step:
@@ -192,7 +193,7 @@ def map_chunks(batch: Any, fn: Any, dim: int, num_workers: Any, *, out: Any, pba
 
 def iterate_chunks(batch: Any, fn: Any, dim: int, num_workers: Any, *, shuffle: bool, pbar: bool, **how: Any) -> Any:
     """See `TensorDictBase.map_iter`; arguments are checked before the first result is requested."""
-    return _planned(batch, fn, dim, num_workers, pbar=pbar, shuffle=shuffle, **how).results()
+    return InTurn(_planned(batch, fn, dim, num_workers, pbar=pbar, shuffle=shuffle, **how).results(), Turn())
 
 
 def _joined(results: list[Any], job: ChunkJob) -> Any:

@@ -121,6 +121,7 @@ class RayEngine:
     Otherwise one starts on this machine, and stops at the end.
 
     The job is put into Ray's object store once, and each worker reads it once. Results are sent through shared memory.
+    It runs one map at a time; a second one, also of another thread, is an error.
 
     Args:
         address: the address of a cluster, `host:port`; `"auto"` for that of this machine.
@@ -201,7 +202,8 @@ class RayEngine:
 class DaskEngine:
     """Runs tasks in Dask. A given client stays open; otherwise a cluster starts on this machine, and stops at the end.
 
-    The job itself is a Dask task, so the scheduler restores it if the only worker that holds it dies.
+    The job itself is a Dask task, so the scheduler restores it if the only worker that holds it dies. It runs
+    one map at a time; a second one, also of another thread, is an error.
 
     Args:
         client: a `distributed.Client`.

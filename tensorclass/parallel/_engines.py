@@ -24,8 +24,8 @@ GRAIN, MOST = 0.02, 32
 """Short tasks are sent in groups: at most `GRAIN` seconds of work, and at most `MOST` tasks."""
 _COPY = 1e-9
 """The estimated seconds to copy a byte."""
-_RUNNING: set[int] = set()
-"""The ids of the engines that run a map. A second map would replace the job of the first."""
+_RUNNING: dict[int, object] = {}
+"""The engines that run a map, by their ids. A second map would replace the job of the first."""
 _IMPORTED = os.getpid()
 """The id of the process that imported this module; any other process is a fork of it."""
 
@@ -35,7 +35,7 @@ class Engine(Protocol):
     """Runs tasks. If a worker dies, its task may be rerun by another worker.
 
     `map` calls `start`, then `submit` and `result` in turn, and `close` at the end, even after an error. An instance
-    runs one map at a time.
+    runs one map at a time; a second one, also of another thread, is an error.
 
     >>> from tensorclass.parallel import Engine
     >>> class Inline:
@@ -113,6 +113,8 @@ class Inline:
 class ThreadEngine:
     """Runs tasks in threads of this process. Nothing is copied or pickled; killing the process ends all tasks.
 
+    It runs one map at a time; a second one, also of another thread, is an error.
+
     Args:
         executor: a running executor, which stays up; its workers must be threads.
     """
@@ -184,9 +186,8 @@ def ordered(
     """
     grain, left, size = getattr(engine, "grain", GRAIN), iter(tasks), 1
     waiting: deque[tuple[list[Any], Any]] = deque()
-    if id(engine) in _RUNNING:
+    if _RUNNING.setdefault(id(engine), waiting) is not waiting:  # one step: other threads may start a map as well
         raise ArgumentError("this engine runs another map; make one for each")
-    _RUNNING.add(id(engine))
     try:
         room = max(1, _of_engine(engine, "start", engine.start(Group(job), workers))) * ahead
         while True:
@@ -206,7 +207,7 @@ def ordered(
             size = max(1, min(MOST, int(grain * len(group) / seconds))) if seconds else 1
             yield from zip(group, map(unwrapped, results), strict=True)
     finally:
-        _RUNNING.remove(id(engine))
+        del _RUNNING[id(engine)]
         engine.close()
 
 

@@ -63,7 +63,8 @@ class ProcessEngine:
     """Runs tasks in processes of this machine, which start for each map.
 
     The job, with the functions and data that it holds, is sent to each process once: it is inherited with "fork" and
-    pickled otherwise. If its process is killed, a task is tried up to three times.
+    pickled otherwise. If its process is killed, a task is tried up to three times. It runs one map at a time; a second
+    one, also of another thread, is an error.
 
     Args:
         start_method: "fork", "forkserver" or "spawn"; by default that of `torch.multiprocessing`.

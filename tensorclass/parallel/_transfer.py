@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import torch
 from torch import Tensor
 
-from ..core._forks import forked
+from ..core._forks import Turn, forked, in_turn
 from ..errors import ArgumentError, StructureError, WorkerError
 from ._blocks import Views, check_writable, write
 from ._links import BUCKET, bytes_on, device_of, peer_of, talking
@@ -108,6 +108,7 @@ class _Known:
 
 _KNOWN: WeakKeyDictionary[Any, _Known] = WeakKeyDictionary()
 _LAST: WeakValueDictionary[Any, Receiving] = WeakValueDictionary()
+_ENQUEUING = Turn()
 """By group, peer and tag, the last transfer that was requested; transfers end in that order."""
 
 
@@ -163,7 +164,7 @@ def problem_message(error: Exception, device: torch.device) -> MessageBlock:
 
 
 class Transfer:
-    """A started transfer; `wait()` ends it.
+    """A started transfer; `wait()` ends it. Threads may share it: all calls of `wait()` have the same outcome.
 
     Args:
         group: the process group.
@@ -171,7 +172,7 @@ class Transfer:
     """
 
     def __init__(self, group: Any, doing: str) -> None:
-        self._group, self._doing = group, doing
+        self._group, self._doing, self._turn = group, doing, Turn()
         self._ended = False
         self._error: Exception | None = None
 
@@ -193,6 +194,7 @@ class Transfer:
             raise self._error
         return True
 
+    @in_turn
     def end(self, timeout: timedelta | None) -> None:
         """End the transfer, and keep its error for `wait`."""
         if self._ended:
@@ -406,8 +408,9 @@ class Receiving(Transfer):
         super().__init__(group, f"recv from rank {peer}")
         self._batch, self._peer, self._tag = batch, peer, tag
         key = (id(group), peer, tag)
-        self._before: Receiving | None = _LAST.get(key)
-        _LAST[key] = self
+        with _ENQUEUING:
+            self._before: Receiving | None = _LAST.get(key)
+            _LAST[key] = self
 
     def end(self, timeout: timedelta | None) -> None:
         """End the transfers that were requested earlier, then this one."""

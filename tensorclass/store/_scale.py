@@ -81,7 +81,8 @@ class ScaleOps(TableOps):
         worker_threads: int = 1, index_with_generator: bool = True, pbar: bool = False,
         mp_start_method: str | None = None, engine: Any = None,
     ) -> Iterator[Any]:  # fmt: skip
-        """As `map`, but iterate over the results of the chunks, in order; a few chunks are computed ahead.
+        """As `map`, but iterate over the results of the chunks, in order; a few chunks are computed ahead. Threads may
+        share the iterator: each result goes to one of them.
 
         Args:
             shuffle: make chunks from the elements in a random order, which depends on `generator`.

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from ..._flags import flags
+from ...core._forks import Turn, in_turn
 from ...errors import ModuleError
 from ..distributions._interaction import composite_lp_aggregate, interaction_type
 from ..parts._dispatch import dispatch
@@ -36,7 +37,7 @@ class CudaGraphModule:
     its own recording: training or evaluation mode of each submodule, autocast, gradient mode, the interaction type and
     the other modes of this library. Branches on tensor values are not seen. Waiting for the device (`.item()`) is an
     error of CUDA. Create an optimizer whose step is recorded with `capturable=True`. The class does not derive from
-    `nn.Module`: pass the parameters of the wrapped module to an optimizer.
+    `nn.Module`: pass the parameters of the wrapped module to an optimizer. Threads may share it: their calls run in turns.
 
     Args:
         module: a function, a module, or a keyed or typed one. A result that requires grad is refused, since a replay
@@ -77,6 +78,7 @@ class CudaGraphModule:
         self._device = _device(device)
         self._stream: Any = None if self._device is None else torch.cuda.Stream(self._device)
         self._recordings: dict[Any, Recording | int] = {}
+        self._turn = Turn()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run, record or replay."""
@@ -101,6 +103,7 @@ class CudaGraphModule:
 
     # ---- a graph -------------------------------------------------------------------------------------------------
 
+    @in_turn
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, bool]:
         """The result, and whether it is the given container; then only its out keys are returned."""
         leaves, spec = tree_flatten((args, kwargs))
