@@ -37,7 +37,8 @@ class CudaGraphModule:
     its own recording: training or evaluation mode of each submodule, autocast, gradient mode, the interaction type and
     the other modes of this library. Branches on tensor values are not seen. Waiting for the device (`.item()`) is an
     error of CUDA. Create an optimizer whose step is recorded with `capturable=True`. The class does not derive from
-    `nn.Module`: pass the parameters of the wrapped module to an optimizer. Threads may share it: their calls run in turns.
+    `nn.Module`: pass the parameters of the wrapped module to an optimizer.
+    Threads may share it: their calls run in turns.
 
     Args:
         module: a function, a module, or a keyed or typed one. A result that requires grad is refused, since a replay
