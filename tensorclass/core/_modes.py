@@ -51,9 +51,10 @@ class Setting(Generic[T]):
 
     def begin(self, value: T) -> Entered[T]:
         """Set the value until `leave`; in compiled code only `enter` can be traced."""
-        counts = value != self.default
-        with _LOCK:
-            self.open += counts
+        counts = value is not self.default and value != self.default
+        if counts:
+            with _LOCK:
+                self.open += 1
         return self.variable.set(value), counts
 
     def leave(self, entered: Entered[T]) -> None:
@@ -62,8 +63,9 @@ class Setting(Generic[T]):
             self.traced.pop()
             return
         self.variable.reset(entered[0])
-        with _LOCK:
-            self.open -= entered[1]
+        if entered[1]:
+            with _LOCK:
+                self.open -= 1
 
 
 class Block(ContextDecorator, Generic[T]):

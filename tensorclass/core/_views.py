@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
 from torch import Tensor
 
@@ -48,33 +48,47 @@ def entry_type(value: Any) -> type:
     return type(value) if value._holds_object else type(value._shown())
 
 
+class Scope(NamedTuple):
+    """What a view shows: the arguments of `keys`, `values` and `items`."""
+
+    nested: bool = False
+    leaves_only: bool = False
+    is_leaf: Callable[[type], bool] = default_is_leaf
+    sort: bool = False
+
+    @classmethod
+    def of(cls, nested: bool, leaves_only: bool, is_leaf: LeafTest, sort: bool) -> Scope:
+        """The scope of given arguments."""
+        if nested is leaves_only is sort is False and is_leaf is None:
+            return TOP
+        flag(include_nested=nested, leaves_only=leaves_only, sort=sort)
+        return cls(nested, leaves_only, is_leaf or default_is_leaf, sort)
+
+
+TOP = Scope()
+"""The entries of the top level, in their own order."""
+
+
 class View(Generic[T]):
     """The base class of views of keys, values and items: the traversal of entries."""
 
-    __slots__ = ("_collection", "_is_leaf", "_leaves_only", "_nested", "_sort")
+    __slots__ = ("_collection", "_scope")
     object_type: ClassVar[type] = object
     """The class for Python objects, which the store assigns."""
 
-    def __init__(
-        self, collection: TensorCollection, nested: bool, leaves_only: bool, is_leaf: LeafTest, sort: bool
-    ) -> None:
-        if not (nested is leaves_only is sort is False):
-            flag(include_nested=nested, leaves_only=leaves_only, sort=sort)
+    def __init__(self, collection: TensorCollection, scope: Scope = TOP) -> None:
         self._collection = collection
-        self._nested = nested
-        self._leaves_only = leaves_only
-        self._is_leaf = is_leaf or default_is_leaf
-        self._sort = sort
+        self._scope = scope
 
     def _table(self) -> dict[str, Tensor] | None:
         """A snapshot of a container of only tensors, in its own order; None if a traversal is needed."""
-        if self._sort or self._is_leaf is not default_is_leaf:
+        if self._scope.sort or self._scope.is_leaf is not default_is_leaf:
             return None
         return self._collection._tensors_by_key()
 
     def _top(self) -> dict[str, Any] | None:
         """A snapshot of the entries for readers, if only the top level is requested; None if a traversal is needed."""
-        if self._nested or self._leaves_only or self._sort:
+        if self._scope.nested or self._scope.leaves_only or self._scope.sort:
             return self._table()
         entries = self._collection._entries()
         if type(entries) is not dict or self._collection._plain:  # not for a lazy stack, which would stack the values
@@ -87,7 +101,7 @@ class View(Generic[T]):
         values: list[Any] = []
         self._walk(self._collection, (), paths, values)
         pairs = list(zip(paths, values, strict=True))
-        if self._sort:
+        if self._scope.sort:
             pairs.sort(key=lambda pair: (pair[0],) if isinstance(pair[0], str) else pair[0])
         return pairs
 
@@ -95,8 +109,8 @@ class View(Generic[T]):
         self, collection: TensorCollection, path: tuple[str, ...], paths: list[Any] | None, values: list[Any] | None
     ) -> None:
         """Collect paths and values, as requested; without values, nothing of a stack is read."""
-        plain = self._is_leaf is default_is_leaf
-        nested, leaves_only = self._nested, self._leaves_only
+        nested, leaves_only, is_leaf, _ = self._scope
+        plain = is_leaf is default_is_leaf
         entries = collection._outline() if values is None else collection._live()
         for key, value in list(entries.items()):
             if not (plain and type(value) is Tensor):
@@ -114,11 +128,12 @@ class View(Generic[T]):
                 values.append(value)
 
     def _leaf(self, value: Any) -> bool:
-        return self._is_leaf(entry_type(value))
+        return self._scope.is_leaf(entry_type(value))
 
     def _count(self, collection: TensorCollection) -> int:
         total = 0
-        plain, nested, leaves_only = self._is_leaf is default_is_leaf, self._nested, self._leaves_only
+        nested, leaves_only, is_leaf, _ = self._scope
+        plain = is_leaf is default_is_leaf
         for value in list(collection._outline().values()):
             if plain and type(value) is Tensor:
                 total += 1
@@ -132,7 +147,7 @@ class View(Generic[T]):
 
     def __len__(self) -> int:
         """The number of items, counted without building them, since `list(view)` calls it first."""
-        if self._nested or self._leaves_only:
+        if self._scope.nested or self._scope.leaves_only:
             table = self._table()
             return self._count(self._collection) if table is None else len(table)
         return len(self._collection._outline())
@@ -151,7 +166,7 @@ class KeysView(View[T]):
 
     def __iter__(self) -> Iterator[T]:
         """Iterate over a snapshot of the keys; no value of a stack is read."""
-        if not (self._nested or self._leaves_only or self._sort):
+        if not (self._scope.nested or self._scope.leaves_only or self._scope.sort):
             names: Any = self._collection._outline()
             return iter(list(names))
         return iter(self._paths())
@@ -162,17 +177,17 @@ class KeysView(View[T]):
             return list(table)
         paths: list[Any] = []
         self._walk(self._collection, (), paths, None)
-        if self._sort:
+        if self._scope.sort:
             paths.sort(key=lambda path: (path,) if isinstance(path, str) else path)
         return paths
 
     def __contains__(self, key: object) -> bool:
-        if type(key) is str and not self._leaves_only:
+        if type(key) is str and not self._scope.leaves_only:
             return key in self._collection._outline()
         if not is_key(key):
             return False
         path = unravel_key_to_tuple(key)
-        if len(path) > 1 and not self._nested:
+        if len(path) > 1 and not self._scope.nested:
             return False
         node: Any = self._collection
         for part in path:
@@ -181,7 +196,7 @@ class KeysView(View[T]):
             node = node._outline().get(part, _ABSENT)
             if node is _ABSENT:
                 return False
-        return not self._leaves_only or self._leaf(node)
+        return not self._scope.leaves_only or self._leaf(node)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, (KeysView, set, frozenset, type({}.keys()))):
@@ -221,7 +236,7 @@ class ValuesView(View[Any]):
         table = self._top()
         if table is not None:
             return iter(table.values())
-        if self._sort:
+        if self._scope.sort:
             return iter([value for _, value in self._pairs()])
         values: list[Any] = []
         self._walk(self._collection, (), None, values)
@@ -234,6 +249,10 @@ class ItemsView(View[tuple[T, Any]]):
     __slots__ = ()
 
     def __iter__(self) -> Iterator[tuple[T, Any]]:
+        if self._scope is TOP:
+            entries: Any = self._collection._entries()
+            if self._collection._plain:  # after the copy: a write of anything but a tensor clears the flag first
+                return iter(entries.items())
         table: Any = self._top()
         return iter(self._pairs() if table is None else table.items())
 

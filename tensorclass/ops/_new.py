@@ -214,6 +214,8 @@ def like(fn: Callable[..., Tensor]) -> Callable[..., Any]:
     """Map a torch function such as `zeros_like` over the leaves; a given device becomes that of the container."""
 
     def handler(input: NewOps, *args: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> Any:
+        if dtype is None and not args and not kwargs and input._plain:
+            return input._lock_alike(input._each(fn, input._batch_size, input._names, VALUES))
         device = as_device(kwargs.get("device"))
         if device is not None:
             kwargs["device"] = device

@@ -105,6 +105,8 @@ class ShapeOps(InplaceOps):
             new = [leaf.view(shape[0]) for leaf in in_memory(twin, leaves)]
             twin._accept(leaves, new, "view")
             return twin._refill(new, self._batch_size, self._names, VIEWS)
+        if shape == (-1,) and len(self._batch_size) == 1 and size is batch_size is None:
+            return self._twin()
         target = infer_shape(given_sizes(shape) if size is None else size, self._batch_size.numel(), op="view")
         if batch_size is not None and as_batch_size(batch_size) != target:
             raise BatchSizeError(f"view: batch_size {list(batch_size)} is not the shape {list(target)}")

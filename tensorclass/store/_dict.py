@@ -384,6 +384,8 @@ class TensorDict(TensorDictBase):
             value = self._data[key]
         except KeyError:
             raise missing(self, key) from None
+        if type(value) is Tensor:
+            return value
         return value._item() if isinstance(value, Node) else value
 
     def get(self, key: Key, default: Any = UNSET, **options: Any) -> Any:

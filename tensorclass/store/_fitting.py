@@ -79,6 +79,8 @@ def mismatch(key: str, shape: Sequence[int], size: torch.Size) -> BatchSizeError
 def within(holder: TensorCollection, value: Any) -> bool:
     """Whether a container is identical to another, or nested in it."""
     store = store_of(value)
+    if store._plain:
+        return store is holder
     parts = store._parts()
     below = children(store) if len(parts) == 1 and parts[0] is store else parts
     return store is holder or any(within(holder, part) for part in below)

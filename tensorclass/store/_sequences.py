@@ -7,11 +7,12 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence as pad_tensors
 
 from ..core import Key, Path, TensorCollection, is_typed, join_path, unravel_key_to_tuple
 from ..errors import ArgumentError, BatchIndexError, MissingKeyError, StructureError, did_you_mean
 from ..ops import stack
-from ..ops._writable import scalar_like
+from ..ops._writable import scalar_like, takes
 from ._dict import TensorDict
 from ._pad import Fill, pad_leaf
 from ._pad import padded as pad_batch
@@ -53,29 +54,71 @@ def pad_sequence(
         raise StructureError("pad_sequence takes at least one container, got an empty list")
     if return_mask is not False and is_typed(items[0]):
         raise StructureError("pad_sequence: a typed class has no field for masks; pass `to_tensordict()` of each")
-    tables = [_tensors(item, ()) for item in items]
-    _require_same_keys(tables)
-    values = _values(padding_value, tables[0])
-    longest = {path: max(_length(table[path], pad_dim, path) for table in tables) for path in tables[0]}
-    at = _batch_dim(items[0], tables[0], pad_dim)
-    if at is not None:
-        total = max([item._batch_size[at] for item in items])
-        amounts = [total - item._batch_size[at] for item in items]
-        fill: Fill = lambda path, leaf: values.get(path, 0.0)  # noqa: E731  # shorter than a function
-        rows = [
-            pad_batch(x, [0] * (2 * at) + _sided(n, padding_side), fill, ())
-            for x, n in zip(items, amounts, strict=True)
-        ]
-    else:
-        rows = [_padded_events(item, pad_dim, longest, values, padding_side, ()) for item in items]
-    result: Any = stack(rows)
+    values = _values(padding_value, _tensors(items[0], ()))
+    result: Any = _stacked_by_column(items, values, padding_side, ()) if pad_dim == 0 and items[0].ndim else None
+    if result is None:
+        result = _stacked_one_by_one(items, pad_dim, values, padding_side)
     if return_mask is not False:
         key = "masks" if return_mask is True else return_mask
-        masks = _masks(tables, result, pad_dim, at, longest, padding_side)
-        result.set(key, masks)
+        result.set(key, _masks(items, result, pad_dim, padding_side))
     if out is None:
         return result  # type: ignore[no-any-return]  # same class as the inputs
     return out.update(result)  # type: ignore[attr-defined,no-any-return]  # all containers have it
+
+
+def _stacked_one_by_one(items: list[Any], dim: int, values: dict[Path, Any], side: str) -> Any:
+    """Samples of any containers, padded one after the other."""
+    tables = [_tensors(item, ()) for item in items]
+    _require_same_keys(tables)
+    lengths = _lengths(tables, dim)
+    at = _batch_dim(items[0], tables[0], dim)
+    if at is None:
+        longest = {path: max(counts) for path, counts in lengths.items()}
+        return stack([_padded_events(item, dim, longest, values, side, ()) for item in items])
+    total = max([item._batch_size[at] for item in items])
+    fill: Fill = lambda path, leaf: values.get(path, 0.0)  # noqa: E731  # shorter than a function
+    return stack(
+        [pad_batch(item, [0] * (2 * at) + _sided(total - item._batch_size[at], side), fill, ()) for item in items]
+    )
+
+
+def _stacked_by_column(items: list[Any], values: Mapping[Path, Any], side: str, path: Path) -> Any:
+    """Samples of only tensors, padded along their first batch dim: one call for each entry; None for other samples."""
+    first = items[0]
+    if any([type(item) is not type(first) or item._device != first._device for item in items]):
+        return None
+    if first._layered:
+        padded = _stacked_by_column([item._store for item in items], values, side, path)
+        return None if padded is None else first._wrap(padded)
+    if type(first) is not TensorDict or any([item._names is not None for item in items]):
+        return None
+    tables = [item._data for item in items]
+    if any([table.keys() != tables[0].keys() for table in tables]):
+        return None
+    size = torch.Size((len(items), max([item._batch_size[0] for item in items]), *first._batch_size[1:]))
+    entries: dict[str, Any] = {}
+    for key, value in first._data.items():
+        column = [table[key] for table in tables]
+        inner = isinstance(value, TensorCollection)
+        padded = (_stacked_by_column if inner else _padded_column)(column, values, side, (*path, key))
+        if padded is None or padded.shape[: len(size)] != size:
+            return None
+        entries[key] = padded
+    return TensorDict._of(entries, size, first._device, None, first._plain)
+
+
+def _padded_column(column: list[Any], values: Mapping[Path, Any], side: str, path: Path) -> Tensor | None:
+    """One entry of all samples `[samples, longest, ...]`; None if torch can't pad it in one call."""
+    first = column[0]
+    if type(first) is not Tensor or first.is_nested or first.is_complex() or first.dtype is torch.uint64:
+        return None
+    dtype, device, rest = first.dtype, first.device, first.shape[1:]
+    for leaf in column:
+        if type(leaf) is not Tensor or leaf.dtype is not dtype or leaf.device != device or leaf.shape[1:] != rest:
+            return None
+    number = values.get(path, 0.0)
+    number = number if takes(first, number) else scalar_like(number, first, path).item()
+    return pad_tensors(column, batch_first=True, padding_value=number, padding_side=side)
 
 
 def _sided(count: int, side: str) -> list[int]:
@@ -95,8 +138,8 @@ def _tensors(collection: TensorCollection, prefix: Path) -> dict[Path, Tensor]:
 
 def _require_same_keys(tables: list[dict[Path, Tensor]]) -> None:
     for position, table in enumerate(tables):
-        odd = sorted(join_path(path) for path in table.keys() ^ tables[0].keys())
-        if odd:
+        if table.keys() != tables[0].keys():
+            odd = sorted(join_path(path) for path in table.keys() ^ tables[0].keys())
             raise StructureError(
                 f"pad_sequence: `{odd[0]}` is in one of the containers at positions 0 and {position} only"
             )
@@ -113,10 +156,12 @@ def _values(padding_value: Any, table: Mapping[Path, Tensor]) -> dict[Path, Any]
     return values
 
 
-def _length(leaf: Tensor, dim: int, path: Path) -> int:
-    if not -leaf.ndim <= dim < leaf.ndim:
-        raise BatchIndexError(f"pad_sequence: `{join_path(path)}` of shape {list(leaf.shape)} has no dim {dim}")
-    return leaf.shape[dim]
+def _lengths(tables: list[dict[Path, Tensor]], dim: int) -> dict[Path, list[int]]:
+    """The lengths of each entry in all samples."""
+    for path, leaf in ((path, leaf) for table in tables for path, leaf in table.items()):
+        if not -leaf.ndim <= dim < leaf.ndim:
+            raise BatchIndexError(f"pad_sequence: `{join_path(path)}` of shape {list(leaf.shape)} has no dim {dim}")
+    return {path: [table[path].shape[dim] for table in tables] for path in tables[0]}
 
 
 def _batch_dim(item: Any, table: Mapping[Path, Tensor], dim: int) -> int | None:
@@ -145,23 +190,27 @@ def _padded_events(
     return type(item)._from_entries(entries, item._batch_size, item._device, item._names)
 
 
-def _masks(
-    tables: list[dict[Path, Tensor]], result: Any, dim: int, at: int | None, longest: dict[Path, int], side: str
-) -> TensorDict:
+def _masks(items: list[Any], result: Any, dim: int, side: str) -> TensorDict:
     """For each entry, a mask of its valid values: over the batch, followed by the padded dim if it is an event dim."""
+    tables = [_tensors(item, ()) for item in items]
+    at, table = _batch_dim(items[0], tables[0], dim), tables[0]
     masks = TensorDict(batch_size=result.batch_size)
-    for path, total in longest.items():
-        counts = torch.tensor([table[path].shape[dim] for table in tables])
-        places = torch.arange(total)
-        valid = places < counts[:, None] if side == "right" else places >= total - counts[:, None]
-        size = result.batch_size
-        if at is None:
-            shape, full = (len(tables), *[1] * (len(size) - 1), total), (*size, total)
-        else:
-            shape, full = (len(tables), *[1] * at, total, *[1] * (len(size) - at - 2)), tuple(size)
-        device = result.device or tables[0][path].device
-        masks.set(path, valid.reshape(shape).expand(full).clone().to(device))
+    made: dict[tuple[int, ...], Tensor] = {}
+    for path, counts in _lengths(tables, dim).items():
+        mask = made.get(tuple(counts))
+        if mask is None:
+            mask = made[tuple(counts)] = _mask(counts, result.batch_size, at, side)
+        masks.set(path, mask.clone().to(result.device or table[path].device))
     return masks
+
+
+def _mask(counts: list[int], size: torch.Size, at: int | None, side: str) -> Tensor:
+    total, ends = max(counts), torch.tensor(counts)[:, None]
+    places = torch.arange(total)
+    valid = places < ends if side == "right" else places >= total - ends
+    if at is None:
+        return valid.reshape(len(counts), *[1] * (len(size) - 1), total).expand(*size, total)
+    return valid.reshape(len(counts), *[1] * at, total, *[1] * (len(size) - at - 2)).expand(size)
 
 
 def unpad_sequence(padded: Any, mask: Any = None, *, pad_dim: int = 0) -> Any:

@@ -12,12 +12,13 @@ from ._rows_functional import FUNCTIONAL
 from ._rows_json import JSON
 from ._rows_modules import MODULES
 from ._rows_modules_compiled import COMPILED_MODULES
+from ._rows_program_calls import PROGRAM_CALLS
 from ._rows_startup import STARTUP
 from ._rows_store import REDUCTIONS, STORE
 
 GROUPS = (
-    FIELDS, SHAPES, VALUES, WRITES, REDUCTIONS, DICTIONARY, STORE, MODULES, BUILD, FUNCTIONAL, JSON, STARTUP,
-    COMPILED_MODULES, COMPILED,
+    FIELDS, SHAPES, VALUES, WRITES, REDUCTIONS, DICTIONARY, STORE, PROGRAM_CALLS, MODULES, BUILD, FUNCTIONAL, JSON,
+    STARTUP, COMPILED_MODULES, COMPILED,
 )  # fmt: skip
 
 

@@ -10,10 +10,13 @@ from functools import cache
 from typing import Any
 
 import tensordict
+import tensordict.nn
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 import tensorclass
+import tensorclass.nn
 import tensorclass.typing
 
 from . import _trees
@@ -126,7 +129,7 @@ def names(candidate: Candidate, sample: Sample) -> dict[str, Any]:
     """What a statement may mention; built anew for each cell, because statements write.
 
     x, y, z: three batches; first: y[0]; twin: equal to x in other storage; w: x declared by dtype family;
-    json: x for pydantic;
+    json: x for pydantic; pair: the first two rows of y; samples: 32 batches of one to three rows;
     rows: x, y, z, or the rows of x where it has many; mask, index: tensor indices; t0, t1, ...: tensors of one field;
     lazy, others, stacked, plain, state, states: see `_store`.
     """
@@ -136,6 +139,9 @@ def names(candidate: Candidate, sample: Sample) -> dict[str, Any]:
     made["w"] = container(candidate, sample, x, family=True)
     if sample.batch:
         made["first"] = container(candidate, sample, _trees.row(y, 0), batch=sample.batch[1:])
+        made["pair"] = _first_rows(candidate, sample, y, 2)
+    if sample == SAMPLES["8"]:
+        made["samples"] = [_first_rows(candidate, sample, y, 1 + i % 3) for i in range(32)]
     if candidate == "raw" and sample.depth == 1:
         levels = {f"{k}_outer": _trees.outer(v) for k, v in made.items()}
         made |= levels | {f"{k}_inner": v[NESTED] for k, v in made.items()}
@@ -148,14 +154,19 @@ def names(candidate: Candidate, sample: Sample) -> dict[str, Any]:
     return made | _store(candidate, made, x)
 
 
+def _first_rows(candidate: Candidate, sample: Sample, data: dict[str, Any], count: int) -> Any:
+    return container(candidate, sample, _trees.row(data, slice(count)), batch=(count, *sample.batch[1:]))
+
+
 def _store(candidate: Candidate, made: dict[str, Any], x: dict[str, Any]) -> dict[str, Any]:
     """Lazy stacks of the rows and of copies of y, an entry of the first stacked, a plain dict like x, and states."""
-    found: dict[str, Any] = {"plain": x}
+    found: dict[str, Any] = {"plain": x, "pad_tensors": pad_sequence}
     if "rows" in made and "f0" in x:
         found["stacked"] = torch.stack([row["f0"] if candidate == "raw" else row.get("f0") for row in made["rows"]])
     if candidate in ("anchor_dict", "our_dict"):
         stack = (tensordict if candidate == "anchor_dict" else tensorclass).lazy_stack
         found |= {"lazy_stack": stack, "lazy": stack(made["rows"]), "state": made["y"].state_dict()}
+        found["pad_sequence"] = (tensordict if candidate == "anchor_dict" else tensorclass).pad_sequence
         found["others"] = stack([made["y"].clone() for _ in made["rows"]])
         found["states"] = found["others"].state_dict()
     return found
@@ -180,7 +191,8 @@ def _api(candidate: Candidate, sample: Sample) -> dict[str, Any]:
         classes = anchor_classes(sample) if candidate == "anchor_class" else our_classes(sample)
         api |= zip(("Batch", "Inner"), classes, strict=False)
     if candidate in ("anchor_dict", "our_dict"):
-        api["TensorDict"] = (tensordict if candidate == "anchor_dict" else tensorclass).TensorDict
+        library = tensordict if candidate == "anchor_dict" else tensorclass
+        api |= {"TensorDict": library.TensorDict, "kind": library.nn.set_interaction_type}
     if candidate in ("our_class", "our_dict"):
         api |= {"equal": tensorclass.equal, "stack": tensorclass.stack, "cat": tensorclass.cat}
     return api | _declaration(candidate, sample)

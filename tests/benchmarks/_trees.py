@@ -24,7 +24,7 @@ def outer(tree: Tree) -> Tree:
     return {k: v for k, v in tree.items() if not isinstance(v, dict)}
 
 
-def row(tree: Tree, i: int) -> Tree:
+def row(tree: Tree, i: int | slice) -> Tree:
     """One row of every tensor that has rows."""
     return {k: row(v, i) if isinstance(v, dict) else v[i] if isinstance(v, Tensor) else v for k, v in tree.items()}
 
@@ -81,3 +81,13 @@ def update_(tree: Tree, other: Tree) -> None:
             update_(tree[k], v)
         else:
             tree[k].copy_(v)
+
+
+def merge(tree: Tree, other: Tree) -> Tree:
+    """Put the leaves of another tree into this one."""
+    for k, v in other.items():
+        if isinstance(v, dict):
+            merge(tree[k], v)
+        else:
+            tree[k] = v
+    return tree

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -27,7 +28,8 @@ from tensorclass import (
     unpad_sequence,
 )
 from tensorclass.errors import BatchDimError, BatchSizeError, MissingKeyError, StructureError
-from tensorclass.typing import Float32
+from tensorclass.store import _sequences
+from tensorclass.typing import Float32, Int64
 
 
 class Scan(TensorClass):
@@ -129,6 +131,62 @@ def test_typed_sequences_keep_their_class() -> None:
     assert padded.obs.sum((1, 2)).tolist() == [3.0, 6.0]
     mask = torch.tensor([[True, False], [True, True]])
     assert [row.batch_size[0] for row in unpad_sequence(padded, mask).unbind(0)] == [1, 2]
+
+
+class Limb(TensorClass):
+    """A nested sample with further batch dims."""
+
+    angle: Float32[torch.Tensor, ""]
+
+
+class Turn(TensorClass):
+    """A typed sample."""
+
+    obs: Float32[torch.Tensor, "d"]
+    limbs: Limb
+    when: Int64[torch.Tensor, ""] | None = None
+
+
+def typed_samples(*lengths: int) -> list[Turn]:
+    """Samples that differ in length, with an optional field that is there or not."""
+    return [
+        Turn(torch.rand(n, 3), Limb(torch.rand(n, 2)), torch.arange(n) if len(lengths) % 2 else None) for n in lengths
+    ]
+
+
+@given(
+    st.lists(st.integers(0, 4), min_size=1, max_size=4),
+    st.sampled_from(["left", "right"]),
+    st.sampled_from([0, 2, -1.5, {"n": 1}, {("n", "b"): 3.0, "a": 7}]),
+    st.sampled_from(["objects", "tensors", "typed"]),
+)
+def test_columns_are_padded_as_samples_are(lengths: list[int], side: str, value: Any, kind: str) -> None:
+    """One call for each entry gives what padding and stacking the samples gives, and the same errors."""
+    items: list[Any] = [item if kind == "objects" else item.exclude("who") for item in episodes(*lengths)]
+    if kind == "typed":
+        items, value = typed_samples(*lengths), 0
+    found: list[Any] = []
+    with patch.object(_sequences, "_stacked_by_column", lambda *_: None):
+        found.append(outcome(pad_sequence, items, padding_value=value, padding_side=side))
+    found.append(outcome(pad_sequence, items, padding_value=value, padding_side=side))
+    apart, whole = found
+    assert type(whole) is type(apart)
+    if isinstance(whole, Exception):
+        assert str(whole) == str(apart)
+        return
+    assert_close(whole, apart)
+    assert whole.batch_size == apart.batch_size
+    assert {key: leaf.dtype for key, leaf in whole.items(True, True)} == {
+        key: leaf.dtype for key, leaf in apart.items(True, True)
+    }
+
+
+def outcome(function: Any, *args: Any, **options: Any) -> Any:
+    """The result of a call, or its error."""
+    try:
+        return function(*args, **options)
+    except (StructureError, MissingKeyError) as error:
+        return error
 
 
 A3 = TensorDict(a=torch.ones(3), batch_size=[3])

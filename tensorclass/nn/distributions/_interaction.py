@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from enum import Enum
+from typing import Any
 
-from ..._flags import flags
+from ..._flags import flag, flags
 from ...core._modes import Block, Mode, Setting
 from ...errors import ArgumentError, did_you_mean
 
@@ -37,7 +38,8 @@ class InteractionType(str, Enum):
         Raises:
             ValueError: for an unknown name.
         """
-        return cls(type_str)
+        known: Any = cls._value2member_map_.get(type_str) if isinstance(type_str, str) else None
+        return cls(type_str) if known is None else known
 
     @classmethod
     def _missing_(cls, value: object) -> InteractionType:
@@ -73,7 +75,10 @@ class set_interaction_type(Block["InteractionType | None"]):  # lower case: used
     def __init__(
         self, type: InteractionType | str | None = InteractionType.DETERMINISTIC, *, thread_local: bool = False
     ) -> None:
-        super().__init__(None if type is None else InteractionType(type))
+        if thread_local is not False:
+            flag(thread_local=thread_local)
+        self.mode = type if type is None or isinstance(type, InteractionType) else InteractionType.from_str(type)
+        self._entered = []
         self.thread_local = thread_local
 
 
