@@ -48,7 +48,7 @@ def entry_type(value: Any) -> type:
     return type(value) if value._holds_object else type(value._shown())
 
 
-class Scope(NamedTuple):
+class ViewScope(NamedTuple):
     """What a view shows: the arguments of `keys`, `values` and `items`."""
 
     nested: bool = False
@@ -57,7 +57,7 @@ class Scope(NamedTuple):
     sort: bool = False
 
     @classmethod
-    def of(cls, nested: bool, leaves_only: bool, is_leaf: LeafTest, sort: bool) -> Scope:
+    def of(cls, nested: bool, leaves_only: bool, is_leaf: LeafTest, sort: bool) -> ViewScope:
         """The scope of given arguments."""
         if nested is leaves_only is sort is False and is_leaf is None:
             return TOP
@@ -65,7 +65,7 @@ class Scope(NamedTuple):
         return cls(nested, leaves_only, is_leaf or default_is_leaf, sort)
 
 
-TOP = Scope()
+TOP = ViewScope()
 """The entries of the top level, in their own order."""
 
 
@@ -76,7 +76,7 @@ class View(Generic[T]):
     object_type: ClassVar[type] = object
     """The class for Python objects, which the store assigns."""
 
-    def __init__(self, collection: TensorCollection, scope: Scope = TOP) -> None:
+    def __init__(self, collection: TensorCollection, scope: ViewScope = TOP) -> None:
         self._collection = collection
         self._scope = scope
 

@@ -29,7 +29,7 @@ from ..core import (
 from ..core._base import check_names
 from ..core._device import Device, as_device
 from ..core._keys import Subscript
-from ..core._views import KeysView, Scope, View
+from ..core._views import KeysView, ViewScope, View
 from ..errors import (
     ArgumentError,
     BatchSizeError,
@@ -149,7 +149,7 @@ class MappingOps(ReadingOps):
         path = unravel_key_to_tuple(key)
         if inplace and type(key) is str and self._copied_alike({key: item}, False, non_blocking):
             return self
-        if inplace and path in KeysView(self, Scope(nested=True)):
+        if inplace and path in KeysView(self, ViewScope(nested=True)):
             return self._update_in_place({path: item}, non_blocking)
         self._set_path(path, item)
         return self

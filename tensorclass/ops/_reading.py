@@ -15,7 +15,7 @@ from typing_extensions import Self
 from .._flags import flag
 from ..core import Key, Path, TensorCollection, is_key, join_path, unravel_key_to_tuple
 from ..core._keys import Subscript
-from ..core._views import ItemsView, KeysView, LeafTest, Scope, ValuesView, entry_type
+from ..core._views import ItemsView, KeysView, LeafTest, ViewScope, ValuesView, entry_type
 from ..errors import (
     ArgumentError,
     FieldNotProducedError,
@@ -175,7 +175,7 @@ class ReadingOps(TensorCollection):
                 f"`in` looks up keys (strings, tuples of strings, field references), got a {type(key).__name__}; "
                 "compare values with `(batch == value).any()`"
             )
-        return key in KeysView(self, Scope(nested=True))
+        return key in KeysView(self, ViewScope(nested=True))
 
     if TYPE_CHECKING:  # stores define it; typed batches are iterated by index, see `TypedContainer`
 
@@ -225,7 +225,7 @@ class ReadingOps(TensorCollection):
         >>> list(TensorDict({"a": 1, "b": {"c": 2}}).keys(include_nested=True, leaves_only=True))
         ['a', ('b', 'c')]
         """
-        return KeysView(self, Scope.of(include_nested, leaves_only, is_leaf, sort))
+        return KeysView(self, ViewScope.of(include_nested, leaves_only, is_leaf, sort))
 
     def values(
         self, include_nested: bool = False, leaves_only: bool = False, is_leaf: LeafTest = None, *, sort: bool = False
@@ -238,7 +238,7 @@ class ReadingOps(TensorCollection):
         >>> [tuple(value.shape) for value in data.values(include_nested=True, leaves_only=True)]
         [(3,), (3, 4)]
         """
-        return ValuesView(self, Scope.of(include_nested, leaves_only, is_leaf, sort))
+        return ValuesView(self, ViewScope.of(include_nested, leaves_only, is_leaf, sort))
 
     @overload
     def items(
@@ -262,7 +262,7 @@ class ReadingOps(TensorCollection):
         """
         if include_nested is leaves_only is sort is False and is_leaf is None:
             return ItemsView(self)
-        return ItemsView(self, Scope.of(include_nested, leaves_only, is_leaf, sort))
+        return ItemsView(self, ViewScope.of(include_nested, leaves_only, is_leaf, sort))
 
     @property
     def sorted_keys(self) -> list[Any]:
