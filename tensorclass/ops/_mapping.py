@@ -29,7 +29,7 @@ from ..core import (
 from ..core._base import check_names
 from ..core._device import Device, as_device
 from ..core._keys import Subscript
-from ..core._views import KeysView, ViewScope, View
+from ..core._views import KeysView, View, ViewScope
 from ..errors import (
     ArgumentError,
     BatchSizeError,

@@ -15,7 +15,7 @@ from typing_extensions import Self
 from .._flags import flag
 from ..core import Key, Path, TensorCollection, is_key, join_path, unravel_key_to_tuple
 from ..core._keys import Subscript
-from ..core._views import ItemsView, KeysView, LeafTest, ViewScope, ValuesView, entry_type
+from ..core._views import ItemsView, KeysView, LeafTest, ValuesView, ViewScope, entry_type
 from ..errors import (
     ArgumentError,
     FieldNotProducedError,
