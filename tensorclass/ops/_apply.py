@@ -117,13 +117,15 @@ class ApplyOps(KeyOps):
             batch_size: the batch size of the result, if the function changes it.
             device: the device of the result.
             names: the dim names of the result.
-            inplace: write the results into this container.
+            inplace: copy each result into the memory of its leaf, and return this container. A result of another shape
+                replaces its entry instead.
             default: the value for keys that one of `others` lacks.
             filter_empty: True drops containers without leaves, and returns None if nothing is left.
             propagate_lock: lock the result if this container is locked.
             call_on_nested: call the function on nested containers instead of their leaves.
             is_leaf: a function of a class that decides whether containers of this class are leaves.
-            out: a container that receives the results.
+            out: a container whose entries are set to the results, and which is returned. The tensors that it held are
+                not written.
             **constructor_kwargs: `num_threads` is accepted for compatibility; leaves are processed one after the other.
                 No other option is accepted.
 
@@ -229,7 +231,7 @@ class ApplyOps(KeyOps):
         if device is not UNSET:
             result = result._on(as_device(device))
         if out is not None:
-            return MappingOps.update(out, result, inplace=True)
+            return MappingOps.update(out, result)
         return self._lock_alike(result) if propagate_lock else result
 
     def _map_plain(self, leaves: list[Tensor], fn: Callable[[Tensor], Any]) -> Any:

@@ -43,7 +43,7 @@ from ._levels import by_level
 from ._mapping import MappingOps, foreach_is_safe, require_once, wanted_paths
 from ._steps import Copy as Copy
 from ._steps import apart, carry_out, copied, copied_alike
-from ._writable import NUMBERS, as_source, filled, rank, require_writable, scalar_like, takes
+from ._writable import NUMBERS, as_source, filled, require_writable, scalar_like, takes
 
 
 @flags
@@ -362,18 +362,9 @@ class InplaceOps(IndexOps):
         if isinstance(entry, Tensor) and rows is None:
             event = entry.shape[len(self._batch_size) :]
             source = as_source(value, entry, path)
-            self._check_write(path, entry, source, value)
+            require_writable(entry, path)
             return [(entry, spread(source, size, event, source_dims, path), path)]
         return self._plan_object(entry if rows is None else rows, value, path, parts, size)
-
-    def _check_write(self, path: Path, entry: Tensor, source: Tensor, value: Any) -> None:
-        """Refuse a value whose dtype the entry can't hold; a typed class also checks its declaration."""
-        if source.dtype is not entry.dtype and rank(source) > rank(entry):
-            raise StructureError(
-                f"in-place write: `{join_path(path)}` holds {entry.dtype}, got {source.dtype}, which it can't hold "
-                f"without loss; convert the value with `.to({entry.dtype})`"
-            )
-        require_writable(entry, path)
 
     def _plan_object(
         self, entry: Any, value: Any, path: Path, parts: tuple[Any, ...] | None, size: torch.Size
@@ -496,7 +487,8 @@ class InplaceOps(IndexOps):
         Args:
             condition: bool tensor that broadcasts to the batch size, aligned with its leading dims.
             other: a container with the same keys, a number or a tensor.
-            out: a container that receives the values.
+            out: a container whose entries are set to the result, and which is returned. The tensors that it held are
+                not written, so other references to them keep their values.
             pad: the value for tensors that one side lacks; an object that one side lacks is kept.
             update_batch_size: set the batch size of `out` to that of the result.
 
@@ -525,12 +517,7 @@ class InplaceOps(IndexOps):
         result: Any = frame._refill(new, self._batch_size, self._names, VALUES)
         if isinstance(other, TensorCollection):
             choose_entries(result, other, wide, pad is not None, ())
-        if out is None:
-            return result  # type: ignore[no-any-return]  # a twin
-        if update_batch_size:
-            out._resize(result._batch_size, ())
-        MappingOps.update(out, result, inplace=True)
-        return out  # type: ignore[no-any-return]  # the container of the caller
+        return result if out is None else MappingOps.update(out, result, update_batch_size=update_batch_size)  # type: ignore[no-any-return]  # a container
 
     def _pair(self, other: Any, op: str, default: Any) -> tuple[tuple[Any, list[Tensor]], list[Any]]:
         """A container and the aligned leaves of both operands, as in the pointwise kernels."""

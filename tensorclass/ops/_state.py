@@ -31,6 +31,7 @@ from ._apply import ApplyOps
 from ._lengths import Ragged, has_lengths
 from ._mapping import MappingOps
 from ._steps import copied_alike
+from ._writable import require_fit, require_writable
 
 _LEGACY = ("__batch_size", "__device")
 _SIZED = {"batch_size", "device"}
@@ -399,7 +400,8 @@ def _copies(holder: Any, entry: Any, value: Tensor, path: Path) -> list[tuple[An
         return [(entry._shown(), planned, path) if is_shared(entry) else (entry, planned, path)]
     if holder._layered:
         holder._refuse_frozen("write in place", join_path(path))
-    holder._check_write(path, entry, value, value)
+    require_fit(value, entry.dtype, path)
+    require_writable(entry, path)
     return [(entry, value, path)]
 
 

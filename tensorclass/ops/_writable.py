@@ -12,6 +12,8 @@ from ..core import Path, join_path
 from ..errors import StructureError, UnsupportedOperationError
 
 NUMBERS: Final = (int, float, bool)
+MOST_CHECKED: Final = 2**16
+"""The most elements of a tensor whose values a write in place looks at; see `require_fit`."""
 _WIDE: Final = (torch.float32, torch.float64, torch.int64, torch.int32)
 _EXACT: Final = 2**24
 
@@ -47,9 +49,13 @@ def same_storage(a: Tensor, b: Tensor) -> bool:
 
 
 def rank(value: object) -> int:
-    """The rank of a dtype or number in the type promotion of torch: bool, integer, floating, complex."""
-    if isinstance(value, Tensor):
-        return 3 if value.is_complex() else 2 if value.is_floating_point() else int(value.dtype is not torch.bool)
+    """The rank of a dtype, of that of a tensor, or of a number in the type promotion of torch.
+
+    The ranks are 0 for bool, 1 for integers, 2 for floating and 3 for complex numbers.
+    """
+    dtype = value.dtype if isinstance(value, Tensor) else value
+    if isinstance(dtype, torch.dtype):
+        return 3 if dtype.is_complex else 2 if dtype.is_floating_point else int(dtype is not torch.bool)
     return 3 if isinstance(value, complex) else 2 if isinstance(value, float) else int(not isinstance(value, bool))
 
 
@@ -100,27 +106,96 @@ def require_writable(leaf: Tensor, path: Path) -> None:
     """Refuse a tensor that torch can't write in place, before any other leaf is written."""
     problem = unwritable(leaf, torch.is_grad_enabled())
     if problem:
-        where = f"`{join_path(path)}`" if path else "a leaf"
-        raise UnsupportedOperationError(f"in-place write: {where} {problem}; nothing was written")
+        raise UnsupportedOperationError(f"in-place write: {_place(path)} {problem}; nothing was written")
 
 
 def as_source(value: Any, entry: Tensor, path: Path) -> Tensor:
+    """A value that is written to a tensor, as a tensor with values that the entry can hold."""
     if isinstance(value, Tensor):
+        require_fit(value, entry.dtype, path)
         return value
     if isinstance(value, (bool, int, float, complex)):
         return scalar_like(value, entry, path)
     try:
-        source = torch.as_tensor(value, device=entry.device)
-        if isinstance(value, (list, tuple)) and overflows(value, entry.dtype):
-            raise StructureError(
-                f"in-place write: `{join_path(path)}` holds {entry.dtype}, which can't hold {value!r:.80} without loss"
-            )
-        return source
-    except (TypeError, ValueError, RuntimeError) as error:
+        source = torch.as_tensor(value, dtype=_widest(value, entry), device=entry.device)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise StructureError(
             f"in-place write: `{join_path(path)}` is a tensor of {entry.dtype}, got a {type(value).__name__}: "
             f"{value!r:.60}"
         ) from error
+    require_fit(source, entry.dtype, path, most=source.numel())
+    return source
+
+
+def _widest(value: object, entry: Tensor) -> torch.dtype | None:
+    """The dtype in which Python numbers are read, so that none is rounded before it is compared with the entry."""
+    if not isinstance(value, (list, tuple)) or rank(entry) < 2:
+        return None
+    return torch.complex128 if entry.is_complex() else torch.float64
+
+
+def require_fit(source: Tensor, dtype: torch.dtype, path: Path = (), most: int = MOST_CHECKED) -> None:
+    """Refuse a tensor that can't be written in place to a tensor of a dtype. All writes in place follow this rule.
+
+    The source must be of the same kind or a lower one: bool, integer, floating, complex. If the range of its dtype is
+    wider, its values are compared with the range of the dtype: for sources on the CPU with at most `most` elements.
+    Larger ones, and those on other devices, would take time; they are converted as torch does. Floating values may be
+    rounded.
+    """
+    if source.dtype is dtype:
+        return
+    if rank(source) > rank(dtype):
+        raise StructureError(
+            f"in-place write: {_place(path)} holds {dtype}, got {source.dtype}, which it can't hold without loss; "
+            f"convert the value with `.to({dtype})`"
+        )
+    low, high = _range(dtype)
+    least, greatest = _range(source.dtype)
+    if (low <= least and greatest <= high) or not (source.numel() <= most and _is_readable(source)):
+        return
+    outside = [value for value in _extremes(source) if not low <= value <= high]
+    if outside:
+        raise StructureError(
+            f"in-place write: {_place(path)} holds {dtype}, from {low} to {high}, got {outside[0]} in a tensor of "
+            f"{source.dtype}; limit the values with `.clamp({low}, {high})`, or set a tensor of a wider dtype"
+        )
+
+
+def _place(path: Path) -> str:
+    return f"`{join_path(path)}`" if path else "a leaf"
+
+
+def _range(dtype: torch.dtype) -> tuple[float, float]:
+    """The least and the greatest finite value of a dtype; any value for dtypes that torch gives no range."""
+    if dtype is torch.bool:
+        return 0, 1
+    try:
+        info = torch.finfo(dtype) if dtype.is_floating_point or dtype.is_complex else torch.iinfo(dtype)
+    except TypeError:
+        return -_INFINITE, _INFINITE
+    return info.min, info.max
+
+
+def _is_readable(source: Tensor) -> bool:
+    """Whether the values of a tensor can be read at once: on the CPU, neither traced nor fake nor inside vmap."""
+    if is_dynamo_compiling() or not source.is_cpu or type(source).__torch_dispatch__ is not Tensor.__torch_dispatch__:
+        return False
+    modes: int = torch._C._len_torch_dispatch_stack()
+    plain = source.layout is torch.strided and not source.is_nested
+    return plain and not modes and torch._C._functorch.peek_interpreter_stack() is None  # pyright: ignore[reportAttributeAccessIssue]  # missing in torch's stubs
+
+
+def _extremes(source: Tensor) -> list[float]:
+    """The least and the greatest finite value of a tensor, exactly; of a complex one, of both parts."""
+    if not source.numel():
+        return []
+    if rank(source) < 2:
+        values = source.numpy(force=True)
+        return [int(values.min()), int(values.max())]
+    parts = torch.view_as_real(source.detach().resolve_conj()) if source.is_complex() else source.detach()
+    wide = parts.to(torch.float64)
+    finite = wide[wide.isfinite()]
+    return [finite.min().item(), finite.max().item()] if finite.numel() else []
 
 
 def scalar_like(value: Any, leaf: Tensor, path: Path = ()) -> Tensor:
@@ -132,6 +207,7 @@ def scalar_like(value: Any, leaf: Tensor, path: Path = ()) -> Tensor:
         number = None
     lossy = number is None or ((rank(value) > rank(leaf) or rank(leaf) < 2) and number.item() != value)
     if number is None or lossy or overflows(value, leaf.dtype):
-        where = f"`{join_path(path)}`" if path else "a leaf"
-        raise StructureError(f"in-place write: {where} holds {leaf.dtype}, which can't hold {value!r} without loss")
+        raise StructureError(
+            f"in-place write: {_place(path)} holds {leaf.dtype}, which can't hold {value!r:.80} without loss"
+        )
     return number

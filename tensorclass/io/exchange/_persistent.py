@@ -22,7 +22,7 @@ from typing_extensions import Self
 
 from ..._flags import flags
 from ..._schema import FieldSpec, schema_of
-from ...core import BATCHED, TensorCollection, as_batch_size
+from ...core import BATCHED, Path, TensorCollection, as_batch_size
 from ...core._base import Kind, check_names
 from ...core._device import Device, as_device
 from ...core._locks import changed
@@ -36,6 +36,7 @@ from ...errors import (
     did_you_mean,
 )
 from ...ops import cat
+from ...ops._steps import Copy
 from ...store import NonTensorData, NonTensorStack, RaggedTensor, TensorDict, TensorDictBase, Unbatched
 from ...store.entries._non_tensor import presented
 from ...store.entries._rows import spans_of
@@ -46,7 +47,7 @@ from .._manifest import class_part
 from .._paths import StrPath
 from .._values import Unstorable, decode, encode
 from ._columns import as_json, restored, stored
-from ._stores import name_of, open_store, place_of, plain_index, runs_of
+from ._stores import WriteBack, name_of, open_store, place_of, plain_index, runs_of
 
 _ATTR = "tensorclass"
 _MODES = ("r", "r+", "w", "w-", "x", "a")
@@ -482,6 +483,22 @@ class PersistentTensorDict(TensorDictBase):
         self._node(key)
         del self._live_group()[name_of(key)]
 
+    def _copied_alike(self, source: Any, whole: bool, non_blocking: bool) -> bool:
+        return False  # the tensors that it reads are copies
+
+    def _plan_entry(self, entry: Any, value: Any, path: Path, parts: Any, *rest: Any) -> list[Copy]:
+        self._writable("write")
+        plan = super()._plan_entry(entry, value, path, parts, *rest)
+        if isinstance(entry, PersistentTensorDict):
+            return plan
+        return [(WriteBack(self, path[-1], entry, parts), plan, path)]  # type: ignore[list-item]  # commits as a node does
+
+    def _become(self, other: Any) -> Self:
+        self._writable("replace the leaves")
+        self._require_unlocked("replace the leaves")
+        self._sync(other._solid())
+        return self
+
     def _set_at(self, index: Any, value: Any, wanted: Any, non_blocking: bool) -> None:
         self._writable("write")
         plain = plain_index(index)
@@ -559,10 +576,10 @@ def _through_twin(name: str) -> Callable[..., Any]:
 
 _OF_STORES = {
     "set_at_", "update_at_", "copy_at_", "lock_", "unlock_", "memmap_", "memmap_refresh_", "share_memory_",
-    "load_memmap_", "pin_memory_",
+    "load_memmap_", "pin_memory_", "set_", "update_", "copy_", "apply_",
 }  # fmt: skip
 _IN_PLACE = [n for n in dir(TensorDict) if n.endswith("_") and n[0] != "_" and n not in _OF_STORES]
-for _name in [*_IN_PLACE, *(f"__i{n}__" for n in ("add", "sub", "mul", "truediv", "pow"))]:
+for _name in [*_IN_PLACE, "load_state_dict", *(f"__i{n}__" for n in ("add", "sub", "mul", "truediv", "pow"))]:
     setattr(PersistentTensorDict, _name, _through_twin(_name))
 
 

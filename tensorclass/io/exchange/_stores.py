@@ -1,11 +1,11 @@
-"""Opens and replaces the files and groups of live stores; converts keys to names and indices to rows."""
+"""Opens and replaces files and groups of live stores; converts keys to names, indices to rows; writes copies back."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path as FilePath
 from typing import Any
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ...errors import FileFormatError, UnsupportedOperationError
 from ...ops._index import normalise
+from ...ops._steps import Copy, carry_out
 from .._atomic import naming, refuse_special, replacing, replacing_folder
 from .._file_kinds import naming_reader
 from .._optional import optional
@@ -115,3 +116,14 @@ def place_of(path: Any, backend: str) -> Iterator[Any]:
             raise FileExistsError(errno.EEXIST, "the folder holds other files than a zarr group", name)
         with replacing_folder(name) as temporary:
             yield temporary
+
+
+class WriteBack:
+    """A planned write to an entry: the copy that was read is written first, then the entry in the file."""
+
+    def __init__(self, store: Any, key: str, entry: Any, parts: Any) -> None:
+        self.store, self.key, self.entry, self.parts = store, key, entry, parts
+
+    def _commit(self, plan: Sequence[Copy]) -> None:
+        carry_out(plan, parts=self.parts)
+        self.store._put(self.key, self.entry)

@@ -29,7 +29,7 @@ from ...errors import ArgumentError, BatchSizeError, StructureError, Unsupported
 from ...ops import Join
 from ...ops._index import is_plain
 from ...ops._operands import SCALARS
-from ...ops._writable import as_source, rank, same_storage, unwritable
+from ...ops._writable import as_source, require_fit, same_storage, unwritable
 from ._nodes import Node
 from ._ragged_ops import RaggedOps, mask_of
 from ._rows import Held, Rows, counted, holds, leaves_of, nesting, pack, padded_rows, spans_of, table_of, write_rows
@@ -463,10 +463,9 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         if isinstance(value, SCALARS) or (isinstance(value, Tensor) and not value.ndim):
             table, spans, _ = self._parts
             number = as_source(value, table, path)
-            if rank(number) <= rank(table):
-                spans = spans if parts is None else spans[parts]
-                rows = number.to(table).expand(int(spans[..., 1].sum()), *table.shape[1:])
-                value = self._of(rows, spans_of(spans[..., 1]), True)
+            spans = spans if parts is None else spans[parts]
+            rows = number.to(table).expand(int(spans[..., 1].sum()), *table.shape[1:])
+            value = self._of(rows, spans_of(spans[..., 1]), True)
         try:
             alone = isinstance(value, Tensor) and not value.is_nested
             value = self._read(value, torch.Size([]) if alone else None, self._parts[0][:0])
@@ -478,7 +477,8 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
                 f"the batch shape {list(value.shape)}"
             )
         fits = value.event_shape == self.event_shape or not value.shape.numel()
-        if not fits or (value.dtype is not self.dtype and rank(value.values) > rank(self._parts[0])):
+        require_fit(value.values, self.dtype, path)
+        if not fits:
             raise StructureError(
                 f"in-place write: `{join_path(path)}` holds {self._describe(self.shape)}, got "
                 f"{value._describe(value.shape)}; elements may differ only in length"

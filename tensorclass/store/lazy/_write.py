@@ -22,7 +22,7 @@ from ...ops._join import JoinOps
 from ...ops._lengths import Ragged, has_lengths
 from ...ops._mapping import MappingOps
 from ...ops._steps import AtMember, Copy, surely_writable
-from ...ops._writable import require_writable, scalar_like, takes
+from ...ops._writable import as_source, require_writable, scalar_like, takes
 from .._dict import TensorDict
 from .._fitting import mismatch
 from ..entries._nodes import Node, NonTensorStack, Unbatched
@@ -290,7 +290,7 @@ class LazyWrites(LazyBase):
         """The values to write to each position along one dim of the target, from a source that broadcasts to it."""
         count = size[axis]
         if isinstance(source, TensorCollection):
-            return self._spread_container(source, size, axis, path)
+            return self._spread_container(source, size + self._further_dims(path), axis, path)
         if isinstance(source, Mapping):
             shares: list[dict[Any, Any]] = [{} for _ in range(count)]
             for key, value in source.items():
@@ -300,6 +300,14 @@ class LazyWrites(LazyBase):
                         share[key] = part
             return shares
         return [source] * count
+
+    def _further_dims(self, path: Path) -> torch.Size:
+        """The batch dims of the nested container under a path behind those of the stack; its own are of no member."""
+        node: Any = self._members[0] if self._members else None
+        dims = len(node._batch_size) if path and node is not None else 0
+        for part in path:
+            node = node._outline().get(part) if isinstance(node, TensorCollection) else None
+        return node._batch_size[dims:] if path and isinstance(node, TensorCollection) else torch.Size()
 
     def _spread_container(self, source: Any, size: torch.Size, axis: int, path: Path) -> list[Any]:
         mine = source._batch_size
@@ -319,9 +327,10 @@ class LazyWrites(LazyBase):
         """As `_spread_source`, for one entry: its event dims determine which dims of the value are batch dims."""
         if isinstance(value, (TensorCollection, Mapping)):
             return self._spread_source(value, size, axis, path)
+        size = size + self._further_dims(path[:-1])
+        entry, holder = self._first(path)
         if isinstance(value, (list, tuple, np.ndarray)):
-            objects = axis and isinstance(self._first(path)[0], NonTensorStack)
-            value = NonTensorStack.of(value, size) if objects else _as_rows(value, size, axis)
+            value = _as_rows(value, entry, size, axis, path)
         if isinstance(value, ByMember):
             return value.each
         rows = Ragged.over(value)
@@ -331,7 +340,6 @@ class LazyWrites(LazyBase):
             return [value._make([i], i.shape, None, BATCHED) for i in _along(index, index.ndim, size, axis, path)]
         if not isinstance(value, Tensor):
             return [value] * size[axis]
-        entry, holder = self._first(path)
         event = entry.ndim - len(holder._batch_size) if isinstance(entry, Tensor) else 0
         return _along(value, value.ndim - event, size, axis, path)
 
@@ -353,13 +361,12 @@ class LazyWrites(LazyBase):
         plain = all([type(entry) is Tensor and takes(entry, value) for entry in found])
         if not plain and not any([isinstance(entry, TensorCollection) for entry in found]):
             return InplaceOps.set_(self, path, value)
-        leaves = found if plain else [leaf for entry in found for leaf in _leaves_of(entry)]
         self._refuse_frozen("fill")
-        for leaf in () if plain else leaves:
+        for leaf in () if plain else [leaf for entry in found for leaf in _leaves_of(entry)]:
             scalar_like(value, leaf)
             require_writable(leaf, ())
-        for leaf in leaves:
-            leaf.fill_(value)
+        for member in self._members:
+            member.fill_(path if path[1:] else key, value)
         return self
 
     def where(
@@ -377,7 +384,7 @@ class LazyWrites(LazyBase):
         )
         chosen = [InplaceOps.where(m, c, o, pad=pad) for m, c, o in zip(self._members, conditions, others, strict=True)]
         result = self._with(chosen)
-        return result if out is None else MappingOps.update(out, result, inplace=True)
+        return result if out is None else MappingOps.update(out, result, update_batch_size=update_batch_size)
 
 
 def _leaves_of(entry: Any) -> list[Tensor]:
@@ -396,11 +403,15 @@ class ByMember:
         self.each = each
 
 
-def _as_rows(value: Any, size: torch.Size, axis: int) -> Any:
-    """Split a list along the first dim of the target; any other list becomes a tensor."""
-    if isinstance(value, (list, tuple)) and axis == 0 and len(value) == size[0]:
-        return ByMember(list(value))
-    return torch.as_tensor(value) if isinstance(value, np.ndarray) else torch.tensor(value)
+def _as_rows(value: Any, entry: Any, size: torch.Size, axis: int, path: Path) -> Any:
+    """A list or array as what it is written to: a tensor, one object for each element, or one value for each member."""
+    rows = list(value) if isinstance(value, (list, tuple)) and axis == 0 and len(value) == size[0] else None
+    plain = isinstance(entry, Tensor) and not entry.is_nested
+    if rows is not None and (not plain or any([isinstance(row, Tensor) for row in rows])):
+        return ByMember(rows)
+    if axis and isinstance(entry, NonTensorStack):
+        return NonTensorStack.of(value, size)
+    return as_source(value, entry, path) if plain else torch.as_tensor(value)
 
 
 def _along(value: Tensor, dims: int, size: torch.Size, axis: int, path: Path) -> list[Any]:
