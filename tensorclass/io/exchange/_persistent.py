@@ -47,7 +47,7 @@ from .._manifest import class_part
 from .._paths import StrPath
 from .._values import Unstorable, decode, encode
 from ._columns import as_json, restored, stored
-from ._stores import WriteBack, name_of, open_store, place_of, plain_index, runs_of
+from ._stores import EntryWrite, name_of, open_store, place_of, plain_index, runs_of
 
 _ATTR = "tensorclass"
 _MODES = ("r", "r+", "w", "w-", "x", "a")
@@ -491,7 +491,7 @@ class PersistentTensorDict(TensorDictBase):
         plan = super()._plan_entry(entry, value, path, parts, *rest)
         if isinstance(entry, PersistentTensorDict):
             return plan
-        return [(WriteBack(self, path[-1], entry, parts), plan, path)]  # type: ignore[list-item]  # commits as a node does
+        return [(EntryWrite(self, path[-1], entry, parts), plan, path)]  # type: ignore[list-item]  # commits as a node does
 
     def _become(self, other: Any) -> Self:
         self._writable("replace the leaves")

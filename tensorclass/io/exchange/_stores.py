@@ -118,7 +118,7 @@ def place_of(path: Any, backend: str) -> Iterator[Any]:
             yield temporary
 
 
-class WriteBack:
+class EntryWrite:
     """A planned write to an entry: the copy that was read is written first, then the entry in the file."""
 
     def __init__(self, store: Any, key: str, entry: Any, parts: Any) -> None:
