@@ -8,6 +8,8 @@ import secrets
 import stat
 from contextlib import suppress
 
+from ._places import local_path
+
 MAX_BYTES = 2**30
 """The largest file that is read by default: 1 GiB."""
 MAX_SOURCE = 2**24
@@ -32,7 +34,7 @@ def read_content(path: str | os.PathLike[str], max_bytes: int | None = MAX_BYTES
     >>> read_content("a.txt")
     b'text'
     """
-    name = os.fspath(path)
+    name = local_path(path)
     _check(os.stat(name), name, max_bytes)  # before it is opened: opening a device may have side effects
     with os.fdopen(os.open(name, _FLAGS), "rb") as file:
         size = _check(os.fstat(file.fileno()), name, max_bytes)
@@ -72,7 +74,7 @@ def write_content(
     >>> read_content("notes/a.txt")
     b'text'
     """
-    name = os.path.abspath(path)
+    name = os.path.abspath(local_path(path))
     folder, base = os.path.split(name)
     if inside is not None:
         root = os.path.realpath(inside)

@@ -13,7 +13,9 @@ from tests._sources import PACKAGE, Source, sources
 
 # Rooms of one column do not know each other.
 COLUMNS = (
-    ("errors", "_config", "_content", "_deferred", "_flags"),
+    ("errors", "_config", "_deferred", "_flags"),
+    ("_places",),
+    ("_content",),
     ("_dims",),
     ("_schema", "core"),
     ("ops",),
@@ -83,7 +85,7 @@ FACES = {
     },
     "io": {
         "_advice", "_atomic", "_format", "_inspect", "_lock", "_manifest", "_memmap", "_optional", "_pack",
-        "_paths", "_progress", "_remote", "_writer", "exchange._formats",
+        "_progress", "_writer", "exchange._formats",
     },
     "typecheck": {
         "plugin._plugin", "stubs._project", "stubs._pyi",

@@ -9,15 +9,17 @@ from .._schema import is_tensorclass
 from ..errors import ArgumentError, MissingExtraError, TensorClassError
 from ..io import convert
 from ..io.exchange._formats import FORMATS
-from ._main import CommandError
+from ._main import CommandError, on_disk
 from ._target import load_target, running
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     endings = ", ".join(ending for ending in FORMATS if ending)
-    parser.add_argument("source", metavar="SRC", help=f"what to read: {endings}, or the folder of a dataset")
-    parser.add_argument("target", metavar="DST", help="what to write: the same")
+    parser.add_argument(
+        "source", type=on_disk, metavar="SRC", help=f"what to read: {endings}, or the folder of a dataset"
+    )
+    parser.add_argument("target", type=on_disk, metavar="DST", help="what to write: the same")
     parser.add_argument("--class", dest="cls", metavar="MODULE:CLASS", help="the class of the rows, which are checked")
     parser.add_argument("--force", action="store_true", help="replace what is there")
 

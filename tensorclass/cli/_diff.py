@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from .._content import read_content
+from .._places import local_path
 from .._schema import Change, Schema, SchemaDiff, schema
 from ..errors import SchemaError
 from ._inspect import load_classes
@@ -31,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _load(target: str) -> Schema:
-    file, _, name = target.partition(".json")
+    file, _, name = local_path(target).partition(".json")
     if target.endswith(".json") or name.startswith(":"):
         return _saved(Path(f"{file}.json"), name[1:])
     found = load_classes(target)

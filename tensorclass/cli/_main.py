@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from .. import __version__
 from .._content import read_content, write_content
-from ..errors import BuildError, MissingExtraError, ModuleError, named
+from .._places import local_path
+from ..errors import BuildError, MissingExtraError, ModuleError, UnsupportedOperationError, named
 
 
 class Command(NamedTuple):
@@ -47,6 +48,14 @@ COMMANDS: dict[str, Command] = {
 
 class CommandError(Exception):
     """An error that the user of the command line can fix; printed without a traceback, exit status 2."""
+
+
+def on_disk(text: str) -> Path:
+    """The type of an argument that is a path on the disk; a URL is an error of the command line."""
+    try:
+        return Path(local_path(text))
+    except UnsupportedOperationError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def shortened(lines: Sequence[str], most: int = 20) -> str:
@@ -98,7 +107,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     try:
         return run(parsed)
-    except (BuildError, CommandError, MissingExtraError, ModuleError) as error:
+    except (BuildError, CommandError, MissingExtraError, ModuleError, UnsupportedOperationError) as error:
         print(f"tensorclass: {error}", file=sys.stderr)
         return 1 if isinstance(error, BuildError) else 2
 

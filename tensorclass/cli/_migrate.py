@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from .._content import MAX_SOURCE, read_content
 from ..errors import ArgumentError, did_you_mean
-from ._main import CommandError, write_file
+from ._main import CommandError, on_disk, write_file
 
 OLD, NEW = "tensordict", "tensorclass"
 NOTEBOOK = ".ipynb"
@@ -58,7 +58,7 @@ class Finding(NamedTuple):
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
-    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="programs, or folders with programs")
+    parser.add_argument("paths", nargs="+", type=on_disk, metavar="PATH", help="programs, or folders with programs")
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--diff", action="store_true", help="show what would change and write nothing; the default")
     choice.add_argument("--force", action="store_true", help="write the changed files")

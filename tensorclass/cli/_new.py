@@ -26,7 +26,7 @@ from ..core import TensorCollection, batch_shape
 from ..errors import FileFormatError, SchemaError, TensorClassError
 from ..io import from_csv, from_json, from_parquet, load
 from ..store import Node, RaggedTensor, Unbatched, from_any
-from ._main import CommandError, write_file
+from ._main import CommandError, on_disk, write_file
 
 HEAD = "from torch import Tensor\n\n"
 
@@ -69,8 +69,10 @@ _WITH_DTYPES = {"", ".parquet", ".pt", ".pth", ".safetensors"}
 def configure(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     parser.add_argument("name", metavar="NAME", help="the name of the class")
-    parser.add_argument("--from", dest="source", required=True, metavar="FILE", help=f"data: {', '.join(READERS)}, ...")
-    parser.add_argument("--out", type=Path, metavar="FILE.py", help="where to write; by default the standard output")
+    parser.add_argument(
+        "--from", dest="source", type=on_disk, required=True, metavar="FILE", help=f"data: {', '.join(READERS)}, ..."
+    )
+    parser.add_argument("--out", type=on_disk, metavar="FILE.py", help="where to write; by default the standard output")
     parser.add_argument("--force", action="store_true", help="replace a file that is there")
 
 
@@ -83,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     source = ClassWriter()
     if arguments.name in source.classes:
         raise CommandError(f"`{arguments.name}` is a name that the written module uses; choose another for the class")
-    source.write(arguments.name, *_read(arguments.source))
+    source.write(arguments.name, *_read(str(arguments.source)))
     text = source.text()
     if arguments.out is None:
         print(text, end="")

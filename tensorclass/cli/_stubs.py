@@ -15,7 +15,7 @@ from pathlib import Path
 from .._content import read_content, write_content
 from ..typecheck.stubs._project import StubError, module_name
 from ..typecheck.stubs._pyi import MARK, Stubs
-from ._main import CommandError
+from ._main import CommandError, on_disk
 
 Written = dict[Path, str]
 PAUSE = 0.5
@@ -24,8 +24,8 @@ PAUSE = 0.5
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
-    parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="modules, or folders with modules")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="a folder of stubs, instead of beside the modules")
+    parser.add_argument("paths", nargs="*", type=on_disk, metavar="PATH", help="modules, or folders with modules")
+    parser.add_argument("--out", type=on_disk, metavar="DIR", help="a folder of stubs, instead of beside the modules")
     parser.add_argument("--check", action="store_true", help="write nothing; exit status 1 when a stub is not fresh")
     parser.add_argument("--watch", action="store_true", help="write again whenever a module changes")
     parser.add_argument("--strict-keys", action="store_true", help="string keys are names of fields, all else is wrong")

@@ -14,7 +14,8 @@ from types import ModuleType
 from typing import Any
 
 from .._content import MAX_SOURCE
-from ..errors import bounded
+from .._places import local_path
+from ..errors import UnsupportedOperationError, bounded
 from ._main import CommandError
 
 
@@ -28,7 +29,10 @@ def load_target(target: str, despite: type[Exception] | tuple[()] = ()) -> Any:
     Raises:
         CommandError: for a missing file, module or name. Errors of the module itself are passed through.
     """
+    _refuse_url(target)
     place, _, name = target.rpartition(":") if ":" in target else (target, "", "")
+    if name and not all([part.isidentifier() for part in name.split(".")]):  # nothing is imported for it
+        raise CommandError(f"{target!r:.200} ends with no name; give `FILE.py:name` or `module:name`")
     value: Any = load_module(place, despite)
     for part in name.split(".") if name else ():
         if not hasattr(value, part):
@@ -37,6 +41,13 @@ def load_target(target: str, despite: type[Exception] | tuple[()] = ()) -> Any:
             raise CommandError(f"{place} has no `{name}`{hint}")
         value = getattr(value, part)
     return value
+
+
+def _refuse_url(target: str) -> None:
+    try:
+        local_path(target)
+    except UnsupportedOperationError as error:
+        raise CommandError(f"{error}; nothing is imported from a URL") from None
 
 
 def load_module(place: str, despite: type[Exception] | tuple[()] = ()) -> ModuleType:
@@ -57,7 +68,7 @@ def load_module(place: str, despite: type[Exception] | tuple[()] = ()) -> Module
     try:
         if place in sys.modules:
             return sys.modules[place]
-        spec = find_spec(place)
+        spec = find_spec(place) if _exists(place) else None
     except ModuleNotFoundError as error:
         if error.name is None or not (place == error.name or place.startswith(f"{error.name}.")):
             raise
@@ -67,6 +78,19 @@ def load_module(place: str, despite: type[Exception] | tuple[()] = ()) -> Module
     if spec is None:
         raise CommandError(f"no module `{place}`; give a file (`train.py:name`) or a module on the path")
     return _run(spec, place, "", despite)
+
+
+def _exists(place: str) -> bool:
+    """Whether there is a module of this name. Its parents are not imported: `data.csv` may be a missing file."""
+    first, *rest = place.split(".")
+    spec, name = find_spec(first) if first else None, first
+    for part in rest:
+        if spec is None or spec.submodule_search_locations is None:
+            return False
+        name, where = f"{name}.{part}", spec.submodule_search_locations
+        found = [finder.find_spec(name, where) for finder in sys.meta_path]
+        spec = next(filter(None, found), None)
+    return spec is not None
 
 
 def _run(spec: ModuleSpec, place: str, folder: str, despite: type[Exception] | tuple[()]) -> ModuleType:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import logging
-from os import PathLike
 from pathlib import Path
 
 from .._flags import flags
+from .._places import StrPath, local_path
 from ._html import memory
 
 _log = logging.getLogger("tensorclass")
 
 
 @flags
-def print_directory_tree(path: str | PathLike[str], indent: str = "", display_metadata: bool = True) -> str:
+def print_directory_tree(path: StrPath, indent: str = "", display_metadata: bool = True) -> str:
     """Log the tree of files below a directory, sorted by name, and return it as text.
 
     Args:
@@ -28,7 +28,7 @@ def print_directory_tree(path: str | PathLike[str], indent: str = "", display_me
     >>> print_directory_tree(".").splitlines()[0]
     'directory size: 2 B'
     """
-    root = Path(path)
+    root = Path(local_path(path))
     if not root.exists():
         raise FileNotFoundError(f"there is no file or directory {str(root)!r}")
     lines = []

@@ -22,6 +22,7 @@ from urllib.parse import unquote
 import torch
 from torch import Tensor
 
+from .._places import is_url
 from ..core import Path
 from ..errors import ArgumentError, FileFormatError, UnsupportedOperationError
 from ._atomic import opened, read_at, read_bytes
@@ -32,7 +33,7 @@ from ._mapped_tensor import wrap_all
 from ._memory import blank
 from ._names import MAX_DEPTH, Names
 from ._paths import META, is_folder
-from ._remote import fetch, is_url, names_in
+from ._remote import fetch, names_in
 from ._unpack import Unpacker, find, references
 from ._values import encode, to_text
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path as FilePath
 
+from .._places import local_path, path_or_url
 from ..errors import ArgumentError, FileFormatError, UnsupportedOperationError
 from ._anchor import is_zip
 from ._codecs import codec_of, compressed
 from ._files import find, put
 from ._pack import Item, Packed, pack
-from ._paths import StrPath, text_of, to_read, to_write
+from ._paths import StrPath, to_read, to_write
 from ._read import find_tensors, head_of
 from ._unpack import references
 
@@ -44,7 +45,7 @@ def pack_memmap(
     (True, True, torch.Size([1000]))
     """
     codec = codec_of(compression, compresslevel)
-    text, target = os.path.abspath(text_of(prefix)), os.path.abspath(text_of(archive_path))
+    text, target = os.path.abspath(local_path(prefix)), os.path.abspath(local_path(archive_path))
     if os.path.commonpath([text, target]) == text and os.path.isdir(text):
         raise ArgumentError(f"pack_memmap: the archive lies outside of the folder {text}, got {target}")
     packed, checksums = _stored(text)
@@ -91,7 +92,7 @@ def is_memmap_archive(path: StrPath) -> bool:
     >>> is_memmap_archive("a.safetensors"), is_memmap_archive(".")
     (True, False)
     """
-    text = text_of(path)
+    text = path_or_url(path)
     try:
         return head_of(text).ours
     except FileFormatError:
@@ -127,7 +128,7 @@ def refresh_archive_checksums(archive_path: StrPath) -> FilePath:
 
 
 def _archive(path: StrPath) -> str:
-    text = os.path.abspath(text_of(path))
+    text = os.path.abspath(local_path(path))
     if not is_memmap_archive(text):
         raise FileFormatError("it is not an archive: `pack_memmap` and `save` to a path ending in .tdz make one", text)
     return text

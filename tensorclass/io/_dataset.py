@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from .._flags import flags
+from .._places import is_url, path_or_url
 from .._schema import Schema, schema_of
 from ..classes import pick as pick_class
 from ..errors import (
@@ -28,9 +29,8 @@ from ._file_kinds import DATASET, naming_reader
 from ._loader import BatchLoader
 from ._manifest import Manifest, read_manifest, stored_schema
 from ._parts import BLOCK, parts_of
-from ._paths import StrPath, text_of
+from ._paths import StrPath
 from ._progress import progress
-from ._remote import is_url
 from ._sampling import Batches, Order
 from ._scaled import Scaled
 from ._shards import ReadHow, Shard, Shelf, check_shard
@@ -80,7 +80,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
         if not given:
             raise ArgumentError("a dataset has a path, got none")
-        self.paths: tuple[str, ...] = tuple([_whole_path(text_of(one)) for one in given])
+        self.paths: tuple[str, ...] = tuple([_whole_path(path_or_url(one)) for one in given])
         self._given = cls
         self._mmap = mmap
         self._verify = verify

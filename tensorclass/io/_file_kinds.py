@@ -6,10 +6,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from .._places import path_or_url
 from ..errors import BatchSizeError, FileFormatError
 from ._atomic import opened, read_bytes
 from ._manifest import NAME
-from ._paths import DATA, INDEX, META, SUFFIXES, StrPath, text_of
+from ._paths import DATA, INDEX, META, SUFFIXES, StrPath
 
 LOAD, DATASET = "`load`", "`TensorClassDataset`"
 _TABLE = "{}, and `from_{}` what it gives,"
@@ -61,7 +62,7 @@ def naming_reader(path: StrPath, *mine: str) -> Iterator[None]:
     try:
         yield
     except (FileFormatError, BatchSizeError, FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
-        text = text_of(path)
+        text = path_or_url(path)
         kind, reader = _kind_of(text) if mine else ("", "")
         if kind and reader not in mine:
             what = f"it is {kind}, which {reader} reads"

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from .._flags import flags
+from .._places import is_url
 from .._schema import schema_of
 from ..core import STORAGE, Key, Path, TensorCollection, unravel_key_to_tuple
 from ..core._device import Device
@@ -27,7 +28,7 @@ from ._index import FolderCommit
 from ._pack import Packed, pack
 from ._paths import DATA, StrPath, home_of, is_folder, to_read, to_write
 from ._read import read
-from ._remote import exists, is_url, upload
+from ._remote import exists, upload
 from ._unpack import UNTYPED
 from ._write import write
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .._flags import flags
+from .._places import local_path
 from ..core import Key, Path, TensorCollection, join_path, unravel_key_to_tuple
 from ..core._base import tensors_alone
 from ..errors import ArgumentError, StructureError, UnsupportedOperationError
@@ -23,7 +24,7 @@ from ._mapped_tensor import MemoryMappedTensor, shape_from, storable
 from ._memmap import children, container_path, is_memmap, wrapped
 from ._names import Names
 from ._pack import Packed, pack
-from ._paths import DATA, StrPath, home_of, text_of, to_read
+from ._paths import DATA, StrPath, home_of, to_read
 from ._read import find_tensors
 from ._unpack import references
 from ._write import header_of
@@ -222,7 +223,7 @@ def append_memmap(prefix: StrPath, rows: TensorCollection, *, allow_pickle: bool
     """
     if not isinstance(rows, TensorCollection):
         raise ArgumentError(f"append_memmap takes a container of rows, got a {type(rows).__name__}")
-    folder = os.path.abspath(text_of(prefix))
+    folder = os.path.abspath(local_path(prefix))
     file = os.path.join(folder, DATA)
     while True:
         home, key = to_read(folder)

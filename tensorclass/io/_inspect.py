@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from .._places import is_url, path_or_url
 from .._schema import Schema
 from ..errors import FileFormatError, SchemaError
 from ._dataset import TensorClassDataset
@@ -13,17 +14,21 @@ from ._index import read_index
 from ._manifest import NAME, read_manifest, stored_schema
 from ._paths import DATA, INDEX, SUFFIXES, to_read
 from ._read import Head, find_tensors, head_of, places_of, read
+from ._remote import exists
 from ._unpack import UNTYPED, references
 
 
 def is_stored(path: str) -> bool:
-    """Whether a path is a file or a dataset, rather than a Python module."""
-    return path.endswith(SUFFIXES) or any([os.path.lexists(os.path.join(path, name)) for name in (NAME, DATA, INDEX)])
+    """Whether a path is a file or a dataset, rather than a Python module. A URL is never a module."""
+    place = path_or_url(path)
+    marks = [os.path.lexists(os.path.join(place, name)) for name in (NAME, DATA, INDEX)]
+    return is_url(place) or place.endswith(SUFFIXES) or any(marks)
 
 
 def is_dataset(path: str) -> bool:
-    """Whether a path is a dataset."""
-    return os.path.lexists(os.path.join(path, NAME))
+    """Whether a path or a URL is a dataset."""
+    place = path_or_url(path)
+    return exists(f"{place.rstrip('/')}/{NAME}") if is_url(place) else os.path.lexists(os.path.join(place, NAME))
 
 
 def verify(path: str, pbar: bool = False) -> list[Exception]:
@@ -33,6 +38,7 @@ def verify(path: str, pbar: bool = False) -> list[Exception]:
         path: a file, its folder, or a dataset.
         pbar: show the progress over the rows of a dataset.
     """
+    path = path_or_url(path)
     try:
         if is_dataset(path):
             return TensorClassDataset(path).verify(pbar)
@@ -54,6 +60,7 @@ def describe(path: str) -> str:
         FileFormatError: for damaged files.
         OSError: if the file can't be used. The message names the path.
     """
+    path = path_or_url(path)
     return "\n".join(_dataset_lines(path) if is_dataset(path) else _file_lines(to_read(path)[0]))
 
 

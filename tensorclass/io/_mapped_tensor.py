@@ -15,13 +15,14 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flags
+from .._places import local_path
 from ..core import Path
 from ..errors import ArgumentError, FileFormatError, StructureError, UnsupportedOperationError
 from ._atomic import make_folder, open_file, replacing, reserve
 from ._map import Extent, map_file, mapped
 from ._memory import blank, buffer_of, tensor_over
 from ._pack import PLAIN
-from ._paths import StrPath, text_of
+from ._paths import StrPath
 from ._write import ready
 
 
@@ -115,7 +116,7 @@ class MemoryMappedTensor(Tensor):
             OSError: if the file can't be written, for example on a full disk. The message names the path.
         """
         input = storable(input)
-        path = None if filename is None else os.path.abspath(text_of(filename))
+        path = None if filename is None else os.path.abspath(local_path(filename))
         source = input._source if isinstance(input, MemoryMappedTensor) else None
         if isinstance(input, MemoryMappedTensor) and shape is None:
             if source is None and path is None:
@@ -150,7 +151,7 @@ class MemoryMappedTensor(Tensor):
         """
         size = shape_from(shape)
         strides = torch.empty(size, device="meta").stride()
-        return _indexed(from_handle(os.path.abspath(text_of(filename)), 0, dtype, size, strides, mode), index)
+        return _indexed(from_handle(os.path.abspath(local_path(filename)), 0, dtype, size, strides, mode), index)
 
     @classmethod
     def from_storage(
@@ -169,13 +170,13 @@ class MemoryMappedTensor(Tensor):
             storage = storage._untyped_storage
         dtype = dtype or torch.int64
         own = getattr(storage, "filename", None)
-        if own is not None and filename is not None and os.path.abspath(own) != os.path.abspath(text_of(filename)):
+        if own is not None and filename is not None and os.path.abspath(own) != os.path.abspath(local_path(filename)):
             raise StructureError(f"the storage is mapped from {own}, not from {filename}")
         size = (storage.nbytes() // dtype.itemsize,) if shape is None else shape_from(shape)
         if torch.Size(size).numel() * dtype.itemsize > storage.nbytes():
             raise FileFormatError(f"the storage has {storage.nbytes()} bytes, {dtype} of shape {size} needs more", own)
         flat = torch.empty(0, dtype=dtype).set_(storage, 0, size, torch.empty(size, device="meta").stride())
-        path = own if filename is None else text_of(filename)
+        path = own if filename is None else local_path(filename)
         source = None if path is None else FileMemory(os.path.abspath(path), "r+", storage.data_ptr())
         return _indexed(wrap(flat, source), index)
 

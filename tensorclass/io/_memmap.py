@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .._flags import flags
+from .._places import is_url, local_path
 from .._schema import schema_of
 from ..core import STORAGE, Key, Path, TensorCollection, store_of
 from ..core._device import Device
@@ -23,9 +24,8 @@ from ._files import TensorDictFuture, find, over, prepared, put, save
 from ._format import NodePart
 from ._mapped_tensor import FileMemory, MemoryMappedTensor, wrap
 from ._pack import Packed
-from ._paths import DATA, INDEX, PART, StrPath, home_of, text_of, to_read
+from ._paths import DATA, INDEX, PART, StrPath, home_of, to_read
 from ._read import find_tensors, read
-from ._remote import is_url
 from ._write import header_of
 
 
@@ -332,7 +332,7 @@ def consolidated(
     """Write a batch to one file and return it as views into a map of that file; see the method of containers."""
     if pin_memory or (device is not None and torch.device(device).type != "cpu"):
         raise ArgumentError("consolidate: a file is mapped on the CPU, and not pinned; leave out device and pin_memory")
-    path = os.path.abspath(text_of(filename))
+    path = os.path.abspath(local_path(filename))
     if in_one_file(data, path):
         return data
     if use_buffer:

@@ -6,13 +6,13 @@ import errno
 import os
 import re
 import stat
-from typing import TypeAlias
 
+from .._places import StrPath as StrPath
+from .._places import is_url, path_or_url
 from ..core import Path
-from ..errors import ArgumentError, StructureError
-from ._remote import exists, is_url
+from ..errors import StructureError
+from ._remote import exists
 
-StrPath: TypeAlias = "str | os.PathLike[str]"
 DATA = "data.safetensors"
 """The file in a folder."""
 INDEX = "data.safetensors.index.json"
@@ -23,18 +23,6 @@ META = "meta.json"
 """The file in a folder that `tensordict` wrote."""
 SUFFIXES = (".safetensors", ".tdz")
 """A path with one of these suffixes is the file itself."""
-
-
-def text_of(path: StrPath) -> str:
-    """A path as text.
-
-    Raises:
-        TypeError: for anything else than a path.
-    """
-    found = os.fspath(path)
-    if not isinstance(found, str):
-        raise ArgumentError(f"a path is a text or a Path, got {found!r:.80}")
-    return found
 
 
 def is_file_path(text: str) -> bool:
@@ -53,7 +41,7 @@ def to_write(path: StrPath, single: bool | None = None) -> tuple[str, str]:
         NotADirectoryError: if the folder is a file.
         StructureError: for one of several files that belong to a folder.
     """
-    text = text_of(path)
+    text = path_or_url(path)
     if is_url(text):
         return (text if single or (single is None and is_file_path(text)) else f"{text.rstrip('/')}/{DATA}"), ""
     if single or (single is None and is_file_path(text)):
@@ -91,7 +79,7 @@ def to_read(path: StrPath) -> tuple[str, Path]:
     Raises:
         FileNotFoundError: if there is no such file.
     """
-    text = text_of(path)
+    text = path_or_url(path)
     if is_url(text):
         folder = text.rstrip("/")
         held = () if is_file_path(text) else [name for name in (INDEX, DATA, META) if exists(f"{folder}/{name}")]

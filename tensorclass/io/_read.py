@@ -11,6 +11,7 @@ from zlib import crc32
 import torch
 from torch import Tensor
 
+from .._places import is_url
 from ..core import Path
 from ..errors import ChecksumError, FileFormatError, UnsupportedOperationError
 from . import _format
@@ -26,7 +27,7 @@ from ._mapped_tensor import wrap_all
 from ._memory import buffer_of
 from ._names import nested_paths
 from ._paths import INDEX
-from ._remote import fetch, is_url
+from ._remote import fetch
 from ._unpack import Unpacker, find, references
 
 THEIRS = "tensordict"

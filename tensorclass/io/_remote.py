@@ -10,7 +10,6 @@ import errno
 import functools
 import json
 import os
-import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -24,6 +23,7 @@ from zlib import crc32
 
 import numpy as np
 
+from .._places import is_url, local_path
 from ..core._forks import forked
 from ..errors import TensorClassError, UnsupportedOperationError
 from ._memory import flock
@@ -37,7 +37,6 @@ _RUN = 128
 TRIES = 4
 PAUSE = 0.05
 """Seconds before the second try; each following pause is twice as long."""
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*(?:::[A-Za-z0-9+.\-]*)*://")
 _TAGS = ("etag", "mtime", "last-modified", "last_modified", "lastmodified", "updated", "created", "md5", "sha256")
 """Keys under which stores report the version of a file."""
 _ATOMIC = {"memory", "s3", "s3a", "gs", "gcs", "abfs", "az", "adl", "oss", "oci", "hf"}
@@ -46,16 +45,11 @@ _RECENT: deque[Any] = deque(maxlen=16)
 _OPEN: WeakValueDictionary[str, Remote] = WeakValueDictionary()
 
 
-def is_url(path: str) -> bool:
-    """Whether a path is a URL."""
-    return "://" in path and _URL.match(path) is not None
-
-
 def _cache() -> tuple[str, int]:
     """The folder of the cache, and its size limit in bytes."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     folder = os.environ.get("TENSORCLASS_CACHE") or os.path.join(home, "tensorclass")
-    return folder, int(os.environ.get("TENSORCLASS_CACHE_BYTES") or 10 << 30)
+    return local_path(folder), int(os.environ.get("TENSORCLASS_CACHE_BYTES") or 10 << 30)
 
 
 def _store(url: str) -> tuple[Any, str]:

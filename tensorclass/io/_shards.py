@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._places import is_url
 from .._schema import schema_of
 from ..errors import FileFormatError, SchemaError
 from ..ops import cat
@@ -20,7 +21,7 @@ from ._format import BLANK, START, NodePart, NonePart, TensorPart, ValuePart, is
 from ._manifest import ShardEntry
 from ._map import Extent, mapped
 from ._read import head_of, places_of, read_head, tensors_of
-from ._remote import Remote, is_url, remote
+from ._remote import Remote, remote
 from ._unpack import Unpacker, references
 
 MAPPED = 8192

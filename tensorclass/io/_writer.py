@@ -16,6 +16,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flags
+from .._places import local_path
 from .._schema import Schema, schema_of
 from ..core import STORAGE
 from ..core._base import tensors_alone
@@ -26,7 +27,7 @@ from ._atomic import Target, make_folder
 from ._lock import FileLock
 from ._manifest import NAME, SHARD, Manifest, ShardEntry, class_part, find_manifest, read_manifest, write_manifest
 from ._pack import Packed, pack
-from ._paths import StrPath, text_of
+from ._paths import StrPath
 from ._progress import progress
 from ._shards import ReadHow, Shard, open_shard
 from ._write import write_to
@@ -70,7 +71,7 @@ class DatasetWriter(Generic[T]):
     ) -> None:  # fmt: skip
         self._check(cls, rows_per_shard, writer_id)
         self._turn = Turn()
-        self.path = os.path.abspath(text_of(path))
+        self.path = os.path.abspath(local_path(path))
         self.cls: Any = cls
         self._capacity = rows_per_shard
         self._writer_id = writer_id
@@ -399,13 +400,14 @@ def write_dataset(
     Raises:
         TypeError: for untyped batches.
     """
+    local_path(path)
     given = iter(batches)
     first = next(given, None) if cls is None else None
     cls = cls or type(first)
     if schema_of(cls) is None:
         what = "there are no rows" if first is None else f"the first one is a {cls.__name__}"
         hint = "name the class (`cls=`; `--class train.py:Digits` for a command), or use `TensorClassDataset.create`"
-        raise ArgumentError(f"{name or text_of(path)}: a dataset holds rows of a tensorclass, and {what}; {hint}")
+        raise ArgumentError(f"{name or local_path(path)}: a dataset holds rows of a tensorclass, and {what}; {hint}")
     with DatasetWriter(path, cls, rows_per_shard, checksums=checksums, pbar=pbar) as writer:
         for batch in given if first is None else chain([first], given):
             writer.append(batch)

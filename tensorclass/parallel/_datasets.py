@@ -16,11 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._places import local_path
 from ..errors import ArgumentError
 from ..io import TensorClassDataset
-from ..io._paths import text_of
 from ..io._progress import progress
-from ..io._remote import is_url
 from ..ops import cat
 from ..ops._by_row import places_in_order, ranks
 from ._choose import choose, runs_alone
@@ -129,10 +128,7 @@ def _run_all(
 def _folder(data: Data, out: Any) -> str:
     if not isinstance(out, (str, os.PathLike)) or not os.fspath(out):
         raise ArgumentError(f"out is the path of a folder, got {out!r:.80}")
-    path = text_of(out)
-    if is_url(path):
-        raise ArgumentError(f"out is a local folder, got {path!r:.200}; copy it to the store with the tools of that")
-    path = os.path.abspath(path)
+    path = os.path.abspath(local_path(out))
     if any([os.path.realpath(path) == os.path.realpath(one) for one in data.paths]):
         raise ArgumentError(f"out is another folder than that of the dataset, got {path!r:.200}")
     return path
@@ -206,7 +202,7 @@ def group_rows_by(data: Data, field: Any, **how: Any) -> tuple[Any, tuple[Data, 
     pieces = []
     for number, rows in enumerate(groups):
         digest = hashlib.sha256(rows.tobytes()).hexdigest()[:16]
-        out = os.path.join(text_of(given.out), f"{number:06d}")
+        out = os.path.join(local_path(given.out), f"{number:06d}")
         pieces.append(Piece(out, Listed(rows), f"group {field!s:.80} {digest}"))
     return values, _run_all(data, given, "copy", pieces, None, cls, 0, False)
 

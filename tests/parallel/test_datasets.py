@@ -393,7 +393,6 @@ def test_wrong_arguments(data: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
     calls: list[tuple[Any, str]] = [
         (lambda: data.map(same, out=data.path), "another folder"),
-        (lambda: data.map(same, out="https://host/out"), "local folder"),
         (lambda: data.map(same, out=3), "path of a folder, got 3"),
         (lambda: data.map(same, out=""), "path of a folder"),
         (lambda: data.map(3, out=out), "a function"),

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ..._flags import flags
+from ..._places import local_path
 from ..._schema import schema_of
 from ...classes._json import load as read_fields
 from ...errors import ArgumentError, FileFormatError, UnsupportedOperationError
@@ -18,7 +19,7 @@ from .._files import load, save
 from .._manifest import NAME as MANIFEST
 from .._optional import optional
 from .._parts import BLOCK, parts_of, spans
-from .._paths import SUFFIXES, StrPath, text_of
+from .._paths import SUFFIXES, StrPath
 from .._writer import write_dataset
 from ._batches import batch_of
 from ._columns import Column
@@ -41,7 +42,7 @@ def _read_store(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
         whole._keeps = True
         found = whole.stored_class if cls is None else cls
         if not whole.batch_size:
-            raise UnsupportedOperationError(f"{text_of(path)}: rows are one batch dim, the batch size is []")
+            raise UnsupportedOperationError(f"{local_path(path)}: rows are one batch dim, the batch size is []")
         count = len(whole)
         for i in [slice(0, count)] if rows is None else spans(count, rows, whole._weight):
             part = whole[i]
@@ -54,12 +55,12 @@ def _write_store(batches: Batches, path: str, backend: str = "h5") -> None:
 
 
 def _write_stored(batches: Batches, path: StrPath) -> None:
-    with spooled(batches, text_of(path)) as whole:
+    with spooled(batches, local_path(path)) as whole:
         save(whole, path, archive=True)
 
 
 def _read_dataset(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
-    if not os.path.lexists(os.path.join(text_of(path), MANIFEST)):  # the folder of a saved batch
+    if not os.path.lexists(os.path.join(local_path(path), MANIFEST)):  # the folder of a saved batch
         return (yield from _read_stored(path, cls, rows))
     data = TensorClassDataset[Any](path, cls)
     if not len(data) and data.cls is not None:
@@ -76,10 +77,10 @@ def _absent(schema: Any) -> dict[str, Column]:
 def _read_hf(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
     datasets = optional("datasets", "A Hugging Face dataset", "hf")
     try:
-        found = datasets.load_from_disk(text_of(path))
+        found = datasets.load_from_disk(local_path(path))
     except (IndexError, KeyError, TypeError, ValueError) as error:  # raised for datasets without rows, and damaged ones
-        raise FileFormatError(f"`datasets` can't read it: {error!s:.200}", text_of(path)) from error
-    with arrow_errors(text_of(path)):
+        raise FileFormatError(f"`datasets` can't read it: {error!s:.200}", local_path(path)) from error
+    with arrow_errors(local_path(path)):
         for table in hf_tables(found, rows or BLOCK):
             table.validate(full=True)  # as `read_ipc` does
             yield batch_in(table, cls, None, {})
@@ -87,14 +88,14 @@ def _read_hf(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
 
 def _write_hf(batches: Batches, path: StrPath) -> None:
     datasets = optional("datasets", "A Hugging Face dataset", "hf")
-    with scratch(text_of(path), "1") as folder, replacing_folder(text_of(path)) as target:
+    with scratch(local_path(path), "1") as folder, replacing_folder(local_path(path)) as target:
         write_ipc(batches, os.path.join(folder, "rows"), stream=True)
         datasets.Dataset.from_file(os.path.join(folder, "rows")).save_to_disk(target)
 
 
 def _write_dataset(batches: Batches, path: StrPath) -> None:
-    with replacing_folder(text_of(path)) as target:
-        write_dataset(batches, target, name=text_of(path))
+    with replacing_folder(local_path(path)) as target:
+        write_dataset(batches, target, name=local_path(path))
 
 
 class Format(NamedTuple):
@@ -168,7 +169,7 @@ def convert(source: StrPath, target: StrPath, cls: Any = None, *, force: bool = 
     >>> from_parquet(target)["a"]
     tensor([0, 1])
     """
-    here, there = os.path.abspath(text_of(source)), os.path.abspath(text_of(target))
+    here, there = os.path.abspath(local_path(source)), os.path.abspath(local_path(target))
     reader, writer = format_of(here), format_of(there)
     if not os.path.exists(here):
         raise FileNotFoundError(2, "there is nothing to convert", here)

@@ -9,11 +9,12 @@ from typing import Any
 
 from typing_extensions import Unpack
 
+from ..._places import path_or_url
 from ...errors import FileFormatError, did_you_mean
 from .._atomic import naming, require_file
 from .._file_kinds import naming_reader
 from .._parts import BLOCK, fitting, tables_of
-from .._paths import StrPath, text_of
+from .._paths import StrPath
 from ._arrow import arrow, class_of, columns_in, tables
 from ._batches import Options, batch_of
 from ._columns import nest
@@ -49,7 +50,7 @@ def read_parquet(
     **options: Unpack[Options],
 ) -> Iterator[Any]:  # fmt: skip
     """The batches of a file, with `rows` rows each, or one batch for None; see `from_parquet`."""
-    pa, parquet, name = arrow(), arrow("pyarrow.parquet"), text_of(path)
+    pa, parquet, name = arrow(), arrow("pyarrow.parquet"), path_or_url(path)
     how = {"pre_buffer": rows is None, "buffer_size": 0 if rows is None else _BUFFER}
     with _opening(name, "`from_parquet`"), parquet.ParquetFile(name, **how) as file:
         known = file.schema_arrow.names
@@ -97,7 +98,7 @@ def write_parquet(
 
 def read_ipc(path: StrPath, cls: Any, rows: int | None, **options: Unpack[Options]) -> Iterator[Any]:
     """The record batches of an Arrow file; one empty batch if it has none."""
-    pa, name = arrow(), text_of(path)
+    pa, name = arrow(), path_or_url(path)
     with _opening(name, "`convert`"), pa.memory_map(name) as source:
         file = arrow("pyarrow.ipc").open_file(source)
         for batch in map(file.get_batch, range(file.num_record_batches)) if file.num_record_batches else [[]]:

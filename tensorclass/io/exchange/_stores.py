@@ -7,7 +7,6 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from pathlib import Path as FilePath
 from typing import Any
 from urllib.parse import quote
 
@@ -15,14 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..._places import is_url, local_path, path_or_url
 from ...errors import FileFormatError, UnsupportedOperationError
 from ...ops._index import normalise
 from ...ops._steps import Copy, carry_out
 from .._atomic import naming, refuse_special, replacing, replacing_folder
 from .._file_kinds import naming_reader
 from .._optional import optional
-from .._paths import text_of
-from .._remote import is_url
 
 _RUNS = 256
 """The most slices that are read for an index."""
@@ -62,13 +60,15 @@ def name_of(key: str) -> str:
 
 def open_store(filename: Any, mode: str, backend: str, locking: Any) -> Any:
     """Open an HDF5 file or a zarr group."""
-    plain = isinstance(filename, (str, FilePath)) and mode in ("r", "r+")
+    plain = isinstance(filename, (str, os.PathLike)) and mode in ("r", "r+")
     with naming_reader(filename, f"`from_{backend}`") if plain else nullcontext():
         return _opened(filename, mode, backend, locking)
 
 
 def _opened(filename: Any, mode: str, backend: str, locking: Any) -> Any:
-    path = text_of(filename) if isinstance(filename, (str, FilePath)) else filename
+    mode = "w-" if mode == "x" else mode
+    which = local_path if backend == "h5" else path_or_url
+    path = which(filename) if isinstance(filename, (str, os.PathLike)) else filename
     local = isinstance(path, str) and not is_url(path)
     if local:
         with suppress(FileNotFoundError), naming(path):
@@ -76,8 +76,6 @@ def _opened(filename: Any, mode: str, backend: str, locking: Any) -> Any:
             if backend == "h5" or not stat.S_ISDIR(kind):
                 refuse_special(kind, path)
     if backend == "h5":
-        if not local and isinstance(path, str):
-            raise UnsupportedOperationError(f"{path}: an HDF5 file is read and written on the disk; copy it there")
         h5py = optional("h5py", "An HDF5 file", "hdf5")
         try:
             with naming(path) if local else nullcontext():
@@ -88,8 +86,10 @@ def _opened(filename: Any, mode: str, backend: str, locking: Any) -> Any:
                 raise
             raise FileFormatError(f"HDF5 can't read it: {damaged[0]}", path) from error
     zarr = optional("zarr", "A zarr group", "zarr")
+    if isinstance(path, str) and not local:
+        return _group_at(zarr, path, mode)
     try:
-        return zarr.open_group(path, mode={"x": "w-"}.get(mode, mode))
+        return zarr.open_group(path, mode=mode)
     except FileNotFoundError:
         if not local:
             raise
@@ -102,16 +102,29 @@ def _opened(filename: Any, mode: str, backend: str, locking: Any) -> Any:
         raise FileFormatError(f"zarr can't read it: {error!s:.200}", str(path)) from error
 
 
+def _group_at(zarr: Any, url: str, mode: str) -> Any:
+    """A zarr group at a URL. Every store has its own errors; ours name the URL."""
+    try:
+        return zarr.open_group(url, mode=mode)
+    except FileNotFoundError:
+        raise FileNotFoundError(errno.ENOENT, "there is no zarr group", url) from None
+    except (ImportError, ValueError, TypeError) as error:
+        raise UnsupportedOperationError(f"{url:.200}: zarr can't open it: {error!s:.200}") from error
+    except Exception as error:  # as above
+        raise OSError(errno.EIO, f"zarr can't open it: {type(error).__name__}: {error!s:.200}", url) from error
+
+
 @contextmanager
 def place_of(path: Any, backend: str) -> Iterator[Any]:
     """A temporary path for a store. At the end of the block it replaces the target as a whole, or not at all."""
-    if not isinstance(path, (str, FilePath)) or is_url(text_of(path)):
+    if not isinstance(path, (str, os.PathLike)):
         yield path  # a store of zarr, or a file in memory
     elif backend == "h5":
-        with replacing(text_of(path)) as target:
+        with replacing(local_path(path)) as target:
             yield os.path.join(target.folder, target.temporary)
+    elif is_url(name := path_or_url(path)):
+        yield name
     else:
-        name = text_of(path)
         if os.path.isdir(name) and os.listdir(name) and not _ZARR.intersection(os.listdir(name)):
             raise FileExistsError(errno.EEXIST, "the folder holds other files than a zarr group", name)
         with replacing_folder(name) as temporary:

@@ -7,9 +7,10 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from ..._flags import flags
+from ..._places import local_path
 from .._optional import optional
 from .._parts import BLOCK, tables_of
-from .._paths import StrPath, text_of
+from .._paths import StrPath
 from .._writer import write_dataset
 from ._arrow import arrow
 from ._frames import hf_tables, to_mds
@@ -118,7 +119,7 @@ class Exchange:
         """
         datasets = optional("datasets", "A Hugging Face dataset", "hf")
         write_ipc(self._blocks(), path, stream=True)
-        return datasets.Dataset.from_file(text_of(path))
+        return datasets.Dataset.from_file(local_path(path))
 
     def to_mds(self, out: Any, **options: Any) -> None:
         """Write the rows as a MosaicML dataset; see `TensorDict.to_mds`."""

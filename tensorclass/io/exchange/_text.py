@@ -17,13 +17,14 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from ..._content import MAX_BYTES, read_content
+from ..._places import local_path, path_or_url
 from ..._schema import FieldSpec, Schema, schema_of
 from ..._schema._spec import short
 from ...errors import ArgumentError, FileFormatError, Problem, SchemaError, UnsupportedOperationError
 from ...store import NonTensorStack, TensorDict
 from .._atomic import naming, replacing, require_file
 from .._parts import blocks
-from .._paths import StrPath, text_of
+from .._paths import StrPath
 from . import _columns as cols
 from ._batches import Options, batch_of
 
@@ -38,7 +39,8 @@ _WORDS = {"true": True, "false": False, "True": True, "False": False, "": None}
 @contextmanager
 def writing(path: StrPath) -> Iterator[Any]:
     """A binary file to write. At the end of the block it replaces the path as a whole, or not at all."""
-    with replacing(text_of(path)) as target, naming(target.path, others=True), os.fdopen(os.dup(target.fd), "wb") as to:
+    name = local_path(path)
+    with replacing(name) as target, naming(target.path, others=True), os.fdopen(os.dup(target.fd), "wb") as to:
         yield to
 
 
@@ -122,7 +124,7 @@ def read_csv(
     **options: Unpack[Options],
 ) -> Iterator[Any]:  # fmt: skip
     """The batches of a file, with `rows` rows each; see `from_csv`."""
-    name = text_of(path)
+    name = path_or_url(path)
     lines = _lines(name)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     header = next(_rows(reader, name), None)
@@ -250,7 +252,7 @@ def read_lines(
     path: StrPath, cls: Any, rows: int | None, separator: str | None = None, **options: Unpack[Options]
 ) -> Iterator[Any]:
     """The batches of a file of JSON lines, with `rows` rows each."""
-    name = text_of(path)
+    name = path_or_url(path)
     lines = ((line, number) for number, line in enumerate(_lines(name), 1) if line.strip())
     for block in blocks(lines, rows, lambda one: _OBJECTS * len(one[0])):
         found = [_object(line, name, f"line {number}") for line, number in block]
@@ -283,7 +285,7 @@ def batch_of_records(rows: list[Any], cls: Any, separator: str | None, **options
 
 def read_records(path: StrPath, cls: Any, separator: str | None, **options: Unpack[Options]) -> Any:
     """The batch of a file that holds a JSON list of objects."""
-    name = text_of(path)
+    name = path_or_url(path)
     try:
         found = parse_json(read_content(Path(name), MAX_BYTES), allow_inf_nan=False)
     except ValueError as error:
