@@ -133,7 +133,9 @@ class TensorCollection(Items):
         """
         return None
 
-    def _combine(self, run: Handler, other: Any = None, declared: bool = False, above: Any = None) -> Any:
+    def _combine(
+        self, run: Handler, other: Any = None, facts: Any = None, above: Any = None, checked: bool = True
+    ) -> Any:
         """A twin around the results of one call for all tensors, and for those under the same keys.
 
         None if there are entries besides tensors, containers and equal Python objects, or if keys, batch sizes or ranks
@@ -142,9 +144,9 @@ class TensorCollection(Items):
         Args:
             run: called with a list of tensors, or with two lists; returns as many tensors.
             other: a container of the same class.
-            declared: a declaration fixes the ranks of all tensors; that of each nested class is asked too.
-            above: lists that receive the tensors of both sides, and dicts with the keys to fill, for the container
-                above, which makes the call.
+            facts: those of the typed class around this store.
+            above: lists that the container above, which makes the call, reads; see `store/_combine.py`.
+            checked: whether a typed class must declare the results; None too if it may not.
         """
         raise NotImplementedError
 

@@ -16,7 +16,10 @@ FEW_PAIRS: Final = 7
 """The same for functions of two lists."""
 
 
-def at_once(self: Any, run: Callable[..., Any], other: Any = None, declared: bool = False, above: Any = None) -> Any:
+def at_once(
+    self: Any, run: Callable[..., Any], other: Any = None, declared: bool = False, above: Any = None,
+    checked: bool = True,
+) -> Any:  # fmt: skip
     """The method `_combine` of a store, for a typed instance that of its own; None for the general path.
 
     Args:
@@ -25,16 +28,17 @@ def at_once(self: Any, run: Callable[..., Any], other: Any = None, declared: boo
         other: another container; None for a function of one list.
         declared: the container is in a typed instance, so it must have a declaration too.
         above: see `TensorCollection._combine`.
+        checked: a typed class must declare the results: those of another dtype or shape take the general path.
     """
     cls: Any = type(self)  # a fact that is read from the class is one guard of compiled code, not one for each base
     typed = cls._layered
-    if declared > typed or (typed and not cls.__tensorclass__.floats):
+    if declared > typed:
         return None
     own, there = (self._store, None if other is None else other._store) if typed else (self, other)
     if there is not None and type(there) is not type(own):
         return None
     try:
-        store = own._combine(run, there, typed, above)
+        store = own._combine(run, there, cls.__tensorclass__ if typed else None, above, checked)
     except (RuntimeError, TypeError):  # NotImplementedError if the store has no such method; torch may refuse a tensor
         return None
     return cls._wrap(store) if typed and store is not None else store

@@ -141,7 +141,8 @@ def _quick(self: C, kernel: Kernel, other: Any = _ALONE, options: dict[str, Any]
         run = partial_of(_run, kernel, options or {}, (other,))  # pyright: ignore[reportArgumentType]  # a number
     elif other is not _ALONE:
         return None
-    result = at_once(self, run, partner, False, None)  # compiled code asks whether defaults are the same
+    # with all arguments: compiled code asks whether defaults are the same
+    result = at_once(self, run, partner, False, None, kernel.checked)
     if result is None:
         return None
     if kernel.equality is not None and partner is not None and not result._plain:

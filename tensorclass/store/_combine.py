@@ -15,16 +15,25 @@ from ..ops._compare import same_atom
 _ABSENT: Final = object()
 
 
-def combine(self: Any, run: Handler, other: Any = None, declared: bool = False, above: Any = None) -> Any:
-    """See `TensorCollection._combine`."""
+def combine(
+    self: Any, run: Handler, other: Any = None, facts: Any = None, above: Any = None, checked: bool = True
+) -> Any:  # fmt: skip
+    """See `TensorCollection._combine`.
+
+    The levels are the tensors of both sides, the dicts with the keys to fill, and for each class whose declaration may
+    refuse a result, whether its shapes are fixed.
+    """
     data, size = self._data.copy(), self._batch_size
     found = None if other is None else other._data.copy()
     plain = self._plain and (other is None or other._plain)  # after the copies, as in `_open`
     if other is not None and size != other._batch_size:
         return None
     leaves = data
-    levels: tuple[list[Tensor], list[Tensor], list[Any]] = above or ([], [], [])
-    mine, theirs, rows = levels
+    levels: tuple[list[Tensor], list[Tensor], list[Any], list[Any]] = above or ([], [], [], [])
+    mine, theirs, rows, unsure = levels
+    declared = facts is not None
+    if declared and not facts.floats:
+        unsure.append(facts.rigid)
     if not plain:
         leaves = data.copy()
         for key, value in data.items():
@@ -41,7 +50,7 @@ def combine(self: Any, run: Handler, other: Any = None, declared: bool = False, 
                 return None
     mine += leaves.values()
     if found is not None:
-        if [*found] != [*leaves] or not (declared or _fit(leaves, found, plain)):
+        if [*found] != [*leaves] or not ((declared and facts.rigid) or _fit(leaves, found, plain)):
             return None
         theirs += found.values()
     result = blank(type(self))  # as `_of`, without its frame
@@ -51,6 +60,10 @@ def combine(self: Any, run: Handler, other: Any = None, declared: bool = False, 
         rows.append((data, leaves))
         return result
     new = run(mine) if found is None else run(mine, theirs)
+    if unsure and checked:
+        new = [*new]
+        if not _keep(mine, new, theirs and False in unsure):
+            return None
     if rows:  # nested containers come first, since their tensors do
         new = iter(new)
         for row, keys in rows:
@@ -58,6 +71,13 @@ def combine(self: Any, run: Handler, other: Any = None, declared: bool = False, 
     for key, leaf in zip(leaves, new):  # noqa: B905  # as many as there are keys; a keyword takes time
         data[key] = leaf
     return result
+
+
+def _keep(old: list[Tensor], new: list[Tensor], broadcast: object) -> bool:
+    """Whether results have the dtypes of the tensors, and their shapes if they may be broadcast: then they fit."""
+    if [leaf.dtype for leaf in new] != [leaf.dtype for leaf in old]:
+        return False
+    return not broadcast or [leaf.shape for leaf in new] == [leaf.shape for leaf in old]
 
 
 def _fit(mine: dict[str, Tensor], theirs: dict[str, Any], plain: bool) -> bool:

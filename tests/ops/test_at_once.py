@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tensorclass import TensorClass, TensorDict
 from tensorclass.errors import SchemaError, StructureError
-from tensorclass.typing import Float32, Int64
+from tensorclass.typing import Float, Float32, Int64, Num
 
 
 class Inner(TensorClass):
@@ -39,6 +39,29 @@ class Whole(TensorClass):
     counted: Counted
 
 
+class Open(TensorClass):
+    """Any dtype and shape, a family, named dims, an integer and a nested batch."""
+
+    a: Tensor
+    b: Float[Tensor, "n"]
+    c: Num[Tensor, "n m"]
+    n: Int64[Tensor, ""]
+    counted: Counted
+
+
+class Loose(TensorClass):
+    """Anything that arithmetic makes of tensors."""
+
+    a: Tensor
+    c: Num[Tensor, "..."]
+
+
+class Narrow(TensorClass):
+    """A named dim."""
+
+    a: Float32[Tensor, "n"]
+
+
 def inner() -> Inner:
     """A nested batch of random values."""
     return Inner(torch.rand(3, 2), batch_size=[3])
@@ -51,6 +74,15 @@ BATCHES = {
     "mixed": lambda: Mixed(torch.rand(3), inner(), "scan", batch_size=[3]),
     "optional": lambda: Mixed(torch.rand(3), inner(), "scan", torch.rand(3), batch_size=[3]),
     "whole": lambda: Whole(torch.rand(3), Counted(torch.arange(3), batch_size=[3]), batch_size=[3]),
+    "counted": lambda: Counted(torch.randint(10**9, (3,)), batch_size=[3]),
+    "open": lambda: Open(
+        torch.arange(6).reshape(3, 2),
+        torch.rand(3, 2).double(),
+        torch.randint(5, (3, 2, 4)),
+        torch.arange(3),
+        Counted(torch.arange(3)),
+        batch_size=[3],
+    ),
     "tracked": lambda: Plain(torch.rand(3).requires_grad_(), torch.rand(3, 2), batch_size=[3]),
     "adopted": lambda: Mixed.from_tensordict(
         TensorDict(name="scan", inner=TensorDict(a=torch.rand(3, 2), batch_size=[3]), a=torch.rand(3), batch_size=[3])
@@ -145,3 +177,18 @@ def test_results_share_no_structure():
     for made in (source + source, source.neg(), source.clone(), source.detach(), source == source):
         made["n", "new"] = torch.zeros(3)
         assert "new" not in set(source["n"].keys())
+
+
+def test_results_that_the_declaration_refuses():
+    """Where a dtype or a shape changes, the general path decides by declaration: it accepts, or names the field."""
+    batch = BATCHES["open"]()
+    with pytest.raises(SchemaError, match=r"(?s)n\n.*float32.*counted\.n"):
+        batch / 2
+    with pytest.raises(SchemaError, match=r"n\n"):
+        batch + 0.5
+    loose = Loose(batch.a, batch.c, batch_size=[3])
+    assert (loose / 2).a.dtype is torch.float32
+    assert (loose + 1).c.dtype is torch.int64
+    assert (Loose(torch.ones(3, 1), batch.c, batch_size=[3]) + loose).a.shape == (3, 2)
+    with pytest.raises(SchemaError, match="broadcast"):
+        Narrow(torch.ones(3, 1), batch_size=[3]) + Narrow(torch.ones(3, 4), batch_size=[3])
