@@ -9,6 +9,7 @@ import stat
 from contextlib import suppress
 
 from ._places import local_path
+from .errors import MemoryBudgetError
 
 MAX_BYTES = 2**30
 """The largest file that is read by default: 1 GiB."""
@@ -18,16 +19,17 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | sum(getattr(os, name, 0) for name 
 _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY"))
 
 
-def read_content(path: str | os.PathLike[str], max_bytes: int | None = MAX_BYTES) -> bytes:
+def read_content(path: str | os.PathLike[str], max_bytes: int | None = None) -> bytes:
     """The bytes of a regular file; links are followed.
 
     Args:
         path: the file.
-        max_bytes: the largest size that is read; None for any.
+        max_bytes: the largest size that is read; by default 1 GiB.
 
     Raises:
-        OSError: for anything but a regular file (a folder, a pipe, a device, a socket), and for a file that is too
-            large, before anything is read; for a file that changes its size during the read; and the errors of `open`.
+        MemoryBudgetError: for a larger file; nothing is read.
+        OSError: for anything but a regular file (a folder, a pipe, a device, a socket), before anything is read; for a
+            file that changes its size during the read; and the errors of `open`.
 
     >>> with open("a.txt", "w") as file:
     ...     _ = file.write("text")
@@ -49,9 +51,10 @@ def _check(found: os.stat_result, name: str, max_bytes: int | None) -> int:
         raise IsADirectoryError(errno.EISDIR, "a folder is not read; give the path of a file", name)
     if not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "not a regular file: a pipe, device or socket is not read", name)
-    if max_bytes is not None and found.st_size > max_bytes:
-        hint = f"the file has {found.st_size} bytes, more than the {max_bytes} that are read; raise `max_bytes`"
-        raise OSError(errno.EFBIG, hint, name)
+    most = MAX_BYTES if max_bytes is None else max_bytes
+    if found.st_size > most:
+        hint = f"the file has {found.st_size} bytes, more than the {most} that are read; raise the limit: `max_bytes=`"
+        raise MemoryBudgetError(hint, name)
     return found.st_size
 
 

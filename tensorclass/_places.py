@@ -29,7 +29,8 @@ def path_or_url(path: StrPath) -> str:
 
     Raises:
         TypeError: for anything else.
-        UnsupportedOperationError: for a URL with a missing slash, which the system would take for a folder.
+        UnsupportedOperationError: for a URL with a missing slash, which the system would take for a folder; and for one
+            of a file whose content names other files (kerchunk).
 
     >>> path_or_url("S3://Bucket/a.safetensors")
     's3://Bucket/a.safetensors'
@@ -39,6 +40,9 @@ def path_or_url(path: StrPath) -> str:
         raise ArgumentError(f"a path is a text or a Path, got {found!r:.80}")
     if is_url(found):
         scheme, _, rest = found.partition("://")
+        if any([part.partition("://")[0].lower() == "reference" for part in found.split("::")]):
+            what = "a `reference://` URL: such a file names other files, local ones too; they are not followed"
+            raise UnsupportedOperationError(f"{found:.200}: {what}")
         return f"{scheme.lower()}://{rest}"
     nearly = _NEARLY.match(found)
     if nearly is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import FrozenInstanceError
 from difflib import SequenceMatcher
+from errno import EFBIG
 from types import TracebackType
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,8 +18,8 @@ from typing_extensions import Self
 __all__ = [
     "ArgumentError", "BatchDimError", "BatchIndexError", "BatchSizeError", "BuildError", "CastError",
     "ChecksumError", "DimSyntaxError", "FieldNotProducedError", "FileFormatError", "FrozenError", "InvalidKeyError",
-    "KeySetError", "KeyThroughLeafError", "LockedError", "MissingExtraError", "MissingKeyError", "ModuleError",
-    "Problem", "SchemaError", "StructureError", "TensorClassError", "UnknownFieldError",
+    "KeySetError", "KeyThroughLeafError", "LockedError", "MemoryBudgetError", "MissingExtraError", "MissingKeyError",
+    "ModuleError", "Problem", "SchemaError", "StructureError", "TensorClassError", "UnknownFieldError",
     "UnsupportedOperationError", "did_you_mean", "nearest",
 ]  # fmt: skip
 
@@ -310,6 +311,29 @@ def _file_error(cls: type[FileFormatError], text: str, *facts: Any) -> FileForma
 
 class ChecksumError(FileFormatError):
     """A file whose bytes have changed since it was written."""
+
+
+class MemoryBudgetError(FileFormatError, OSError):
+    """Input that would take more memory than reading it may; nothing of that size was allocated.
+
+    The message says what was to be read, its size and the limit. Every reader has the argument `max_bytes`.
+
+    >>> import torch
+    >>> from tensorclass import TensorDict, from_csv
+    >>> TensorDict(a=torch.arange(1000), batch_size=[1000]).to_csv("a.csv")
+    >>> try:
+    ...     from_csv("a.csv", max_bytes=1000)
+    ... except MemoryBudgetError as error:
+    ...     "raise the limit: `max_bytes=" in str(error)
+    True
+    """
+
+    errno = EFBIG
+
+    @property
+    def filename(self) -> str | None:
+        """The file."""
+        return self.path
 
 
 class MissingExtraError(TensorClassError, ImportError):

@@ -14,7 +14,7 @@ from tests._sources import PACKAGE, Source, sources
 # Rooms of one column do not know each other.
 COLUMNS = (
     ("errors", "_config", "_deferred", "_flags"),
-    ("_places",),
+    ("_budget", "_places"),
     ("_content",),
     ("_dims",),
     ("_schema", "core"),

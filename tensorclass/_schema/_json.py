@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._budget import reserve
 from .._deferred import pydantic_core
 from ._convert import Inexact, changed, torch_dtype_for
 from ._dtypes import FAMILIES, DTypeFamily, dtype_name, family_of
@@ -157,6 +158,7 @@ def from_object(value: dict[Any, Any], json: bool = False) -> Tensor:
     """
     try:
         shape = value["shape"]
+        reserve(len(value["data"]), "a tensor in base64")
         raw = bytearray(_unbase64(value["data"]))  # writable, because the tensor shares its memory
         array = np.ndarray(shape, _BYTES[value["dtype"]], raw)
         whole = array.nbytes == len(raw) and raw and len(value) == 3 and type(shape) is list
@@ -228,6 +230,7 @@ def _shaped(value: Tensor, shape: list[int]) -> Tensor:
 
 def _from_lists(value: Any, family: DTypeFamily, cast: bool, json: bool) -> Tensor:
     array = _array(value)
+    reserve(array.nbytes, "a tensor in lists")
     kind = array.dtype.kind
     if json and kind == "f" and not _all_finite(array):
         refuse_literals(value)
@@ -279,9 +282,10 @@ def _place(path: Sequence[int]) -> str:
 def _array(value: Any) -> np.ndarray[Any, Any]:
     """Convert nested lists to an array of numbers or booleans."""
     try:
-        array = np.asarray(value)
-        if array.dtype.kind == "U" and array.ndim <= MAX_RANK and _spelt(value):
-            array = np.asarray(value, dtype=np.float64)
+        texts = holds_text(value)
+        if texts and not _spelt(value):  # numpy would make all elements as wide as the longest text
+            raise TypeError
+        array = np.asarray(value, dtype=np.float64 if texts else None)
         if array.dtype.kind == "u":
             array = array.view(np.uint64)  # torch supports only this one of two equal dtypes
     except (ValueError, TypeError, OverflowError, RecursionError):
@@ -336,6 +340,15 @@ def _holds_booleans(value: Any) -> bool:
         return type(value) is bool
     kinds = set(map(type, value))
     return bool in kinds or (not kinds.isdisjoint((list, tuple)) and any(map(_holds_booleans, value)))
+
+
+def holds_text(value: Any) -> bool:
+    """Whether there is a text in nested lists."""
+    if not isinstance(value, list | tuple):
+        return isinstance(value, str | bytes)
+    kinds = set(map(type, value))
+    nested = not kinds.isdisjoint((list, tuple)) and any(map(holds_text, value))
+    return nested or any([issubclass(kind, str | bytes) for kind in kinds])
 
 
 def _spelt(value: Any) -> bool:

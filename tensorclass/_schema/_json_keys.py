@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from .._deferred import pydantic_core
 from ..errors import StructureError
 
 _KEY: Final = re.compile(rb'"\s*:')
+
+
+_At: TypeAlias = "tuple[_At, str | int] | None"
+"""A position in nested values: the position of the outer value, and a key in it."""
 
 
 class _Twice(dict[str, Any]):
@@ -35,9 +39,9 @@ def unique(text: bytes) -> Any:
     """
     found = pydantic_core.from_json(text)
     if len(_KEY.findall(text)) > _count(found):
-        twice = next(_twice(json.loads(text, object_pairs_hook=_pairs), ""), None)
+        twice = next(_twice(json.loads(text, object_pairs_hook=_pairs), None), None)
         if twice is not None:
-            raise StructureError(f"the key `{twice:.200}` is given twice")
+            raise StructureError(f"the key `{_written(twice):.200}` is given twice")
     return found
 
 
@@ -54,16 +58,24 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) == len(pairs):
         return made
-    marked = _Twice(made)
-    names = [name for name, _ in pairs]
-    marked.key = next(name for name in names if names.count(name) > 1)
+    marked, seen = _Twice(made), set[str]()
+    marked.key = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]  # adds
     return marked
 
 
-def _twice(value: Any, path: str) -> Iterator[str]:
+def _twice(value: Any, at: _At) -> Iterator[_At]:
     if isinstance(value, _Twice):
-        yield f"{path}.{value.key}".removeprefix(".")
+        yield at, value.key
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, part in parts:
         if isinstance(part, (dict, list)):
-            yield from _twice(part, f"{path}[{key}]" if isinstance(key, int) else f"{path}.{key}")
+            yield from _twice(part, (at, key))
+
+
+def _written(at: _At) -> str:
+    """A position as text; it is written only for a message, since keys may be long."""
+    keys = list[str]()
+    while at is not None:
+        at, key = at
+        keys.append(f"[{key}]" if isinstance(key, int) else f".{key[:200]}")
+    return "".join(reversed(keys)).removeprefix(".")

@@ -9,7 +9,8 @@ from typing import Any, Literal, overload
 
 from typing_extensions import Self
 
-from .._content import MAX_BYTES, read_content, write_content
+from .._budget import Budget, budget
+from .._content import read_content, write_content
 from .._deferred import pydantic, pydantic_core
 from .._flags import answers
 from .._schema import FieldSpec, Schema
@@ -96,7 +97,7 @@ class JsonMethods:
     @classmethod
     def from_json(
         cls, source: str | bytes | bytearray | PathLike[str] | None = None, *, path: str | PathLike[str] | None = None,
-        separator: str | None = None, lines: bool = False, max_bytes: int | None = MAX_BYTES,
+        separator: str | None = None, lines: bool = False, max_bytes: int | None = None,
     ) -> Self:  # fmt: skip
         """Make an instance from JSON: the output of `to_json` in any mode, lists without a batch size, or records.
 
@@ -105,12 +106,13 @@ class JsonMethods:
             path: the file, instead of `source`.
             separator: the string that joins the names of nested fields in records.
             lines: one record a line.
-            max_bytes: the largest file that is read; None for any. Text is taken at any size.
+            max_bytes: the largest file that is read, and the most memory that its values may take; by default 1 GiB,
+                and 128 times the size of the text, at least 128 MiB. Text is taken at any size.
 
         Raises:
-            SchemaError: for text that is not JSON or doesn't fit the declaration. No allocation is larger than the text
-                warrants.
-            OSError: for a file that can't be read, is too large, or is not a regular file; nothing is read from it.
+            SchemaError: for text that is not JSON or doesn't fit the declaration.
+            MemoryBudgetError: for input beyond `max_bytes`; it is a `ValueError`.
+            OSError: for a file that can't be read, or is not a regular file; nothing is read from it.
 
         >>> from torch import Tensor
         >>> from tensorclass import TensorClass
@@ -123,15 +125,10 @@ class JsonMethods:
         """
         _finish(cls)
         text = _text(source, path, max_bytes)
-        try:
-            given = [unique(line) for line in text.splitlines() if line.strip()] if lines else unique(text)
-        except ValueError as error:
-            named = isinstance(source, str) and source.lstrip()[:1] not in ("{", "[")
-            hint = f"{error}; a string is the text itself, a file is given as `path=`" if named else str(error)
-            problem = Problem(cls.__name__, "JSON", short(bytes(text[:40])), hint)
-            raise SchemaError.of(cls.__name__, [problem]) from None
-        is_list = isinstance(given, list)
-        new: Self = tables().batch_of_records(given, cls, separator) if is_list else _json.load(cls, given)
+        with budget(max_bytes, len(text), path):
+            given = _parsed(cls, text, lines, isinstance(source, str))
+            is_list = isinstance(given, list)
+            new: Self = tables().batch_of_records(given, cls, separator) if is_list else _json.load(cls, given)
         return new
 
     @classmethod
@@ -161,13 +158,23 @@ def _finish(cls: Any) -> None:
     complete(cls)
 
 
+def _parsed(cls: Any, text: bytes, lines: bool, is_text: bool) -> Any:
+    """The values of a JSON text, or a list with those of each line."""
+    try:
+        return [unique(line) for line in text.splitlines() if line.strip()] if lines else unique(text)
+    except ValueError as error:
+        named = is_text and text.lstrip()[:1] not in (b"{", b"[")
+        hint = f"{error}; a string is the text itself, a file is given as `path=`" if named else str(error)
+        problem = Problem(cls.__name__, "JSON", short(bytes(text[:40])), hint)
+        raise SchemaError.of(cls.__name__, [problem]) from None
+
+
 def _text(source: Any, path: Any, max_bytes: int | None) -> bytes:
     """The bytes of a text or a file."""
     if (source is None) == (path is None):
         raise ArgumentError("from_json takes the text, or the file as `path=`: one of the two")
     if path is not None or isinstance(source, PathLike):
-        if max_bytes is not None and max_bytes < 0:
-            raise ArgumentError(f"`max_bytes` is a whole number from 0, or None for any size, got {max_bytes}")
+        Budget(max_bytes)  # refuses what is no limit
         return read_content(source if path is None else path, max_bytes)
     if not isinstance(source, str | bytes | bytearray | memoryview):
         raise ArgumentError(f"from_json takes text, bytes or a Path, got a {type(source).__name__}")

@@ -21,6 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("target", type=on_disk, metavar="DST", help="what to write: the same")
     parser.add_argument("--class", dest="cls", metavar="MODULE:CLASS", help="the class of the rows, which are checked")
+    parser.add_argument("--max-bytes", type=int, metavar="N", help="the most memory that reading a part may take")
     parser.add_argument("--force", action="store_true", help="replace what is there")
 
 
@@ -28,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Convert; exit status 1 if the rows can't be converted, 2 for a wrong command."""
     cls = None if arguments.cls is None else _class_of(arguments.cls)
     try:
-        convert(arguments.source, arguments.target, cls, force=arguments.force)
+        convert(arguments.source, arguments.target, cls, force=arguments.force, max_bytes=arguments.max_bytes)
     except (ArgumentError, FileExistsError, FileNotFoundError) as error:
         raise CommandError(str(error)) from None
     except MissingExtraError:

@@ -94,7 +94,7 @@ def _present(place: Path) -> str:
     """The content of a file; empty if it is not a file."""
     if place.is_symlink() or not place.is_file():
         return ""
-    return read_content(place, None).decode("utf-8", "replace").replace(os.linesep, "\n")
+    return read_content(place).decode("utf-8", "replace").replace(os.linesep, "\n")
 
 
 def _write(out: Path | None, place: Path, text: str) -> bool:

@@ -22,6 +22,7 @@ from urllib.parse import unquote
 import torch
 from torch import Tensor
 
+from .._budget import reserve
 from .._places import is_url
 from ..core import Path
 from ..errors import ArgumentError, FileFormatError, UnsupportedOperationError
@@ -120,6 +121,7 @@ class _Folder:
         with opened(path) as (fd, size):
             if size > _LIMIT:
                 raise FileFormatError(f"it has {size} bytes, {_LIMIT} at most", path)
+            reserve(size, "its description")
             return read_bytes(fd, size, 0, path)
 
     def tensor(self, where: Path, dtype: torch.dtype, shape: list[int], mmap: bool, write: bool, wrap: bool) -> Tensor:
@@ -153,6 +155,10 @@ class _Reads(io.RawIOBase):
         return count
 
 
+class _Tree(dict[str, "_Tree"]):
+    """The names in a folder, each with what is in it."""
+
+
 class _Archive:
     """A zip file of such a folder."""
 
@@ -165,12 +171,18 @@ class _Archive:
         self.known = {info.filename: info for info in self.zip.infolist()}
         if len(self.known) != len(self.zip.infolist()):
             raise FileFormatError("two of its parts have the same name", path)
+        self.tree = _Tree()
+        for name in self.known:
+            here = self.tree
+            for part in name.split("/", MAX_DEPTH + 1):
+                here = here.setdefault(part, _Tree())
 
     def names(self, where: Path) -> list[str]:
         """What is in a folder of the archive."""
-        head = "".join([f"{part}/" for part in where])
-        found = {name[len(head) :].partition("/")[0] for name in self.known if name.startswith(head)}
-        return sorted(found - {""})
+        here = self.tree
+        for part in where:
+            here = here.get(part, _Tree())
+        return sorted(here.keys() - {""})
 
     def raw(self, where: Path, most: int = _LIMIT) -> bytes:
         """One member, after its checksum is compared."""
@@ -182,6 +194,7 @@ class _Archive:
             raise FileFormatError(f"its part {name!r:.200} is missing", self.path)
         if info.file_size > most:
             raise FileFormatError(f"its part {name!r:.200} has {info.file_size} bytes, {most} at most", self.path)
+        reserve(info.file_size, f"its part {name!r:.200}, unpacked,")
         try:
             with self.zip.open(info) as part:
                 return part.read(most)

@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 from pathlib import Path as FilePath
 
+from .._budget import budget
 from .._places import local_path, path_or_url
 from ..errors import ArgumentError, FileFormatError, UnsupportedOperationError
 from ._anchor import is_zip
 from ._codecs import codec_of, compressed
 from ._files import find, put
 from ._pack import Item, Packed, pack
-from ._paths import StrPath, to_read, to_write
+from ._paths import StrPath, stored_bytes, to_read, to_write
 from ._read import find_tensors, head_of
 from ._unpack import references
 
 
 def pack_memmap(
-    prefix: StrPath, archive_path: StrPath, *, compression: str | int | None = None, compresslevel: int | None = None
+    prefix: StrPath, archive_path: StrPath, *, compression: str | int | None = None, compresslevel: int | None = None,
+    max_bytes: int | None = None,
 ) -> FilePath:  # fmt: skip
     """Write the content of a folder to one file that `load` and `load_memmap` open.
 
@@ -28,6 +30,7 @@ def pack_memmap(
             if that makes it smaller, and unpacked into memory when it is loaded. With None and "stored" the tensors can
             be mapped.
         compresslevel: 0 to 9; 1 to 9 for "bzip2".
+        max_bytes: the most memory that reading the folder or file may take; see `load`.
 
     Returns:
         The path of the file.
@@ -48,24 +51,26 @@ def pack_memmap(
     text, target = os.path.abspath(local_path(prefix)), os.path.abspath(local_path(archive_path))
     if os.path.commonpath([text, target]) == text and os.path.isdir(text):
         raise ArgumentError(f"pack_memmap: the archive lies outside of the folder {text}, got {target}")
-    packed, checksums = _stored(text)
+    packed, checksums = _stored(text, max_bytes)
     file, _ = to_write(target, True)
     put(file, "", compressed(packed, codec, compresslevel), checksums=checksums)
     return FilePath(archive_path)
 
 
-def unpack_memmap(archive_path: StrPath, prefix: StrPath) -> FilePath:
+def unpack_memmap(archive_path: StrPath, prefix: StrPath, *, max_bytes: int | None = None) -> FilePath:
     """Write the content of an archive to a folder, uncompressed; see `pack_memmap`.
 
     Args:
         archive_path: a file that `pack_memmap` or `save` wrote, here or in `tensordict`.
         prefix: the folder. It is created; the content of an existing folder is replaced as a whole.
+        max_bytes: the most memory that unpacking may take; see `load`.
 
     Returns:
         The path of the folder.
 
     Raises:
-        FileFormatError: for anything but an archive, and for a damaged archive.
+        FileFormatError: for anything but an archive, and for a damaged archive. `MemoryBudgetError` for one that
+            unpacks to more than `max_bytes`.
         OSError: if the file can't be used. The message names the path.
 
     >>> import torch
@@ -75,7 +80,7 @@ def unpack_memmap(archive_path: StrPath, prefix: StrPath) -> FilePath:
     >>> load(path)["a"].tolist()
     [0.0, 0.0, 0.0]
     """
-    packed, checksums = _stored(_archive(archive_path))
+    packed, checksums = _stored(_archive(archive_path), max_bytes)
     file, folder = to_write(prefix, False)
     put(os.path.abspath(file), os.path.abspath(folder), packed, checksums=checksums)
     return FilePath(prefix)
@@ -134,8 +139,13 @@ def _archive(path: StrPath) -> str:
     return text
 
 
-def _stored(path: str) -> tuple[Packed, bool]:
+def _stored(path: str, max_bytes: int | None = None) -> tuple[Packed, bool]:
     """The content of a folder or a file, and whether it has checksums."""
+    with budget(max_bytes, lambda: stored_bytes(path), path):
+        return _found(path)
+
+
+def _found(path: str) -> tuple[Packed, bool]:
     file, key = to_read(path)
     if key:
         raise FileNotFoundError(2, "no such file or folder", path)

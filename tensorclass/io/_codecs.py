@@ -6,11 +6,13 @@ import bz2
 import lzma
 import zlib
 from collections.abc import Callable
+from math import prod
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from .._budget import reserve
 from ..errors import ArgumentError, FileFormatError
 from ._map import Extent
 from ._memory import blank, buffer_of
@@ -86,6 +88,7 @@ def inflated(stored: Tensor, place: Extent, codec: str, path: str, name: str) ->
     Raises:
         FileFormatError: for damaged bytes, and if they unpack to more or fewer than the tensor has.
     """
+    reserve(prod(place.shape) * place.dtype.itemsize, f"`{name:.80}`, {place.dtype} {[*place.shape]} unpacked,")
     try:
         found = blank(place.dtype, place.shape)
     except RuntimeError as error:  # torch can't allocate it

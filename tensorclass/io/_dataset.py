@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from .._budget import budget, reserve
 from .._flags import flags
 from .._places import is_url, path_or_url
 from .._schema import Schema, schema_of
@@ -33,7 +34,7 @@ from ._paths import StrPath
 from ._progress import progress
 from ._sampling import Batches, Order
 from ._scaled import Scaled
-from ._shards import ReadHow, Shard, Shelf, check_shard
+from ._shards import ReadHow, Shard, Shelf, check_shard, size_of
 from ._unpack import UNTYPED
 from ._writer import DatasetWriter, write_dataset
 from .exchange._streams import Exchange
@@ -53,9 +54,12 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         cls: the class of the rows; by default the class that the dataset names, if it is imported, else `TensorDict`.
         mmap: map the shards. False reads shards into memory, and keeps a few of them.
         verify: compare checksums when a shard is opened. The dataset must have been written with `checksums=True`.
+        max_bytes: the most memory that opening a shard, or the numbers of all rows, may take; by default 128 times the
+            size of the files, and at least 128 MiB. Mapped tensors take none.
 
     Raises:
-        FileFormatError: for a manifest that is damaged or newer.
+        FileFormatError: for a manifest that is damaged or newer. `MemoryBudgetError` for one that lists more rows than
+            `max_bytes` allows.
         OSError: if the folder can't be read, or has no dataset. The message names the path.
 
     >>> import torch
@@ -73,8 +77,9 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
     """
 
     def __init__(
-        self, path: StrPath | Sequence[StrPath], cls: type[T] | None = None, mmap: bool = True, verify: bool = False
-    ) -> None:
+        self, path: StrPath | Sequence[StrPath], cls: type[T] | None = None, mmap: bool = True, verify: bool = False,
+        max_bytes: int | None = None,
+    ) -> None:  # fmt: skip
         if cls is not None and (not isinstance(cls, type) or schema_of(cls) is None):
             raise ArgumentError(f"the rows of a dataset are of a tensorclass, got {cls!r:.80}")
         given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
@@ -84,22 +89,28 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         self._given = cls
         self._mmap = mmap
         self._verify = verify
+        self._max_bytes = max_bytes
         self._fields: tuple[Any, ...] = ()
         self._load([_manifest_of(folder) for folder in self.paths])
 
     def _load(self, manifests: Sequence[Manifest]) -> None:
         first = manifests[0]
         found: Any = self._given if self._given is not None else find_class(first.cls)
-        self._stored = stored_schema(first)
+        self._stored = stored_schema(first, self.paths[0])
         _check_alike(self.paths, manifests, found)
         self._whole = found
         pairs = zip(self.paths, manifests, strict=True)
         self.shards = tuple([Shard(folder, entry) for folder, manifest in pairs for entry in manifest.shards])
+        rows = sum([shard.rows for shard in self.shards])
+        with budget(self._max_bytes, lambda: sum(map(size_of, self.shards)), self.paths[0]):
+            reserve(8 * rows, f"the numbers of the {rows} rows in the manifest")
         self._use(found)
 
     def _use(self, cls: Any) -> None:
         self.cls: Any = cls
-        how = ReadHow(UNTYPED if cls is None else cls, cls is not self._whole, self._mmap, self._verify)
+        how = ReadHow(
+            UNTYPED if cls is None else cls, cls is not self._whole, self._mmap, self._verify, self._max_bytes
+        )
         self._shelf = Shelf(self.shards, how)
 
     @classmethod
@@ -167,7 +178,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         return f"TensorClassDataset({where!r}, {name}, rows={len(self)}, shards={len(self.shards)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _open, (self.paths, self._given, self._mmap, self._verify, self._fields)
+        return _open, (self.paths, self._given, self._mmap, self._verify, self._fields, self._max_bytes)
 
     # ---- rows --------------------------------------------------------------------------------------------------------
 
@@ -275,7 +286,8 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
                     "result instead"
                 )
         paths = [path for one in found for path in one.paths]
-        return _open(paths, first._given or first._whole, first._mmap, first._verify, first._fields)
+        how = first._mmap, first._verify, first._fields, first._max_bytes
+        return _open(paths, first._given or first._whole, *how)
 
     def batches(
         self, size: int, shuffle: bool = False, seed: int = 0, rank: int | None = None,
@@ -400,8 +412,10 @@ def _whole_path(path: str) -> str:
     return path.rstrip("/") if is_url(path) else os.path.abspath(path)
 
 
-def _open(paths: Any, cls: Any, mmap: bool, verify: bool, fields: Sequence[Any]) -> TensorClassDataset[Any]:
-    found: TensorClassDataset[Any] = TensorClassDataset(paths, cls, mmap, verify)
+def _open(
+    paths: Any, cls: Any, mmap: bool, verify: bool, fields: Sequence[Any], max_bytes: int | None = None
+) -> TensorClassDataset[Any]:
+    found: TensorClassDataset[Any] = TensorClassDataset(paths, cls, mmap, verify, max_bytes)
     for some in fields:
         found = found.pick(*some)
     return found
@@ -412,8 +426,8 @@ def _check_alike(paths: Sequence[str], manifests: Sequence[Manifest], cls: Any) 
     first = manifests[0]
     for path, other in zip(paths[1:], manifests[1:], strict=True):
         if other.cls.digest != first.cls.digest:
-            whole = stored_schema(first) if cls is None else schema_of(cls)
-            difference = stored_schema(other).diff(whole)  # type: ignore[arg-type]  # a class of rows has one
+            whole = stored_schema(first, paths[0]) if cls is None else schema_of(cls)
+            difference = stored_schema(other, path).diff(whole)  # type: ignore[arg-type]  # a class of rows has one
             if difference.effect == "breaking":
                 raise SchemaError(f"{path}: its rows are not those of {paths[0]}:\n{difference}")
 

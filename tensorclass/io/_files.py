@@ -12,8 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._budget import budget
 from .._flags import flags
-from .._places import is_url
+from .._places import is_url, path_or_url
 from .._schema import schema_of
 from ..core import STORAGE, Key, Path, TensorCollection, unravel_key_to_tuple
 from ..core._device import Device
@@ -26,7 +27,7 @@ from ._codecs import codec_of, compressed
 from ._file_kinds import LOAD, naming_reader
 from ._index import FolderCommit
 from ._pack import Packed, pack
-from ._paths import DATA, StrPath, home_of, is_folder, to_read, to_write
+from ._paths import DATA, StrPath, home_of, is_folder, stored_bytes, to_read, to_write
 from ._read import read
 from ._remote import exists, upload
 from ._unpack import UNTYPED
@@ -173,6 +174,7 @@ def load(
     prefix: StrPath, device: Device = None, non_blocking: bool = False, *, out: Any = None,
     robust_key: bool | None = True, subpath: Key | None = None, mode: str | None = None, num_threads: int = 0,
     allow_pickle: bool | None = False, mmap: bool = True, verify: bool = False, cls: Any = None,
+    max_bytes: int | None = None,
 ) -> Any:  # fmt: skip
     """Load a batch from a file. Its tensors are mapped, and writes to them stay in memory.
 
@@ -194,8 +196,11 @@ def load(
         mmap: map the tensors; False reads them into memory.
         verify: compare checksums; the file must have them.
         cls: the class of the result, instead of the one that the file names.
+        max_bytes: the most memory that reading may take, in bytes; by default 128 times the size of the file, and at
+            least 128 MiB. Mapped tensors take none; compressed ones are unpacked into memory.
 
     Raises:
+        MemoryBudgetError: for a file beyond `max_bytes`.
         FileFormatError: for a damaged file, another format or a newer version; `ChecksumError` if the bytes have
             changed.
         SchemaError: for data that does not fit its class; the message shows what changed.
@@ -212,18 +217,21 @@ def load(
         raise ArgumentError(f'mode is "r" (writes stay in memory) or "r+" (writes reach the file), got {mode!r:.40}')
     if mode == "r+" and not mmap:
         raise ArgumentError('mode="r+" maps the file; leave out mmap=False')
-    found, _ = find(prefix, subpath, cls, mmap=mmap, write=mode == "r+", verify=verify, allow_pickle=bool(allow_pickle))
+    how = {"mmap": mmap, "write": mode == "r+", "verify": verify, "allow_pickle": bool(allow_pickle)}
+    found, _ = find(prefix, subpath, cls, max_bytes, **how)
     if device is not None:
         found = found.to(device, non_blocking=non_blocking)
     return found if out is None else out.copy_(found)
 
 
-def find(prefix: StrPath, subpath: Key | None, cls: Any, **options: Any) -> tuple[Any, Path]:
+def find(
+    prefix: StrPath, subpath: Key | None, cls: Any, max_bytes: int | None = None, **options: Any
+) -> tuple[Any, Path]:  # fmt: skip
     """The value at a path and a key, as an instance of `cls` if that is given; and its location: the file, and keys.
 
-    The options are those of `read`.
+    The options are those of `read`; `max_bytes` is the most memory that it takes.
     """
-    with naming_reader(prefix, LOAD):
+    with naming_reader(prefix, LOAD), budget(max_bytes, lambda: stored_bytes(prefix), path_or_url(prefix)):
         try:
             return _steadily(prefix, () if subpath is None else unravel_key_to_tuple(subpath), cls, options)
         except MissingKeyError:

@@ -11,7 +11,7 @@ from .._schema import Schema
 from ..errors import FileFormatError, SchemaError
 from ._dataset import TensorClassDataset
 from ._index import read_index
-from ._manifest import NAME, read_manifest, stored_schema
+from ._manifest import NAME, read_manifest, schema_in, stored_schema
 from ._paths import DATA, INDEX, SUFFIXES, to_read
 from ._read import Head, find_tensors, head_of, places_of, read
 from ._remote import exists
@@ -70,7 +70,7 @@ def _dataset_lines(path: str) -> Iterator[str]:
     yield f"{path}: a dataset of {manifest.cls.module}.{manifest.cls.name}"
     rows, size = sum([shard.rows for shard in shards]), sum([shard.bytes for shard in shards])
     yield f"  {rows:,} rows in {len(shards):,} shards, {size:,} bytes"
-    yield from _schema_lines(stored_schema(manifest))
+    yield from _schema_lines(stored_schema(manifest, path))
 
 
 def _heads(file: str) -> list[Head]:
@@ -92,7 +92,7 @@ def _file_lines(file: str) -> Iterator[str]:
     files = f" in {len(heads):,} files" if len(heads) > 1 else ""
     yield f"  {len(list(references(root))):,} tensors, {size:,} bytes{files}, {sums}"
     if part is not None and part.fields is not None:
-        yield from _schema_lines(Schema.from_dict(part.fields))
+        yield from _schema_lines(schema_in(part, file))
     yield "tensors"
     where = {name: head for head in heads for name in head.header.tensors}
     for name, true in references(root):

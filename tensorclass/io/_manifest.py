@@ -10,7 +10,7 @@ from zlib import crc32
 from pydantic import Field, ValidationError, field_validator
 
 from .._schema import Schema, schema_of
-from ..errors import ArgumentError, ChecksumError, FileFormatError
+from ..errors import ArgumentError, ChecksumError, FileFormatError, TensorClassError
 from ._atomic import opened, read_bytes, replacing
 from ._format import ClassPart, Count, Part
 
@@ -20,6 +20,8 @@ VERSION = 1
 SHARD = re.compile(r"(?:(?P<writer>[A-Za-z0-9_]{1,64})-)?(?P<number>\d{6,})-(?P<id>[0-9a-f]{16})\.safetensors")
 """File names of shards: the writer's id, if it has one; a number; a random id."""
 _START = '{"crc32":"'
+MOST = 2**62
+"""More rows than any dataset has."""
 _MANY = 1 << 30
 """The largest manifest that is read, in bytes."""
 
@@ -46,6 +48,8 @@ class Manifest(Part):
     def _distinct(cls, shards: list[ShardEntry]) -> list[ShardEntry]:
         if len({shard.id for shard in shards}) != len(shards) or len({shard.file for shard in shards}) != len(shards):
             raise ArgumentError("a shard is listed twice")
+        if sum([shard.rows for shard in shards]) >= MOST:
+            raise ArgumentError(f"the shards have {MOST} rows or more together")
         return shards
 
 
@@ -56,9 +60,21 @@ def class_part(cls: Any) -> ClassPart:
     return ClassPart(module=cls.__module__, name=cls.__qualname__, digest=schema.digest, fields=schema.to_dict())
 
 
-def stored_schema(manifest: Manifest) -> Schema:
-    """The schema that the rows were written with."""
-    return Schema.from_dict(manifest.cls.fields or {})
+def stored_schema(manifest: Manifest, path: str) -> Schema:
+    """The schema that the rows of the dataset at a path were written with."""
+    return schema_in(manifest.cls, os.path.join(path, NAME))
+
+
+def schema_in(part: ClassPart, path: str) -> Schema:
+    """The schema of a class that a file describes.
+
+    Raises:
+        FileFormatError: for a description that is no schema.
+    """
+    try:
+        return Schema.from_dict(part.fields or {})
+    except (TensorClassError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise FileFormatError(f"it describes the class {part.name:.100} wrongly: {error!s:.300}", path) from None
 
 
 def write_manifest(folder: str, manifest: Manifest) -> None:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from .._budget import reserve
 from ._atomic import read_at
 from ._memory import blank, buffer_at, buffer_of, libc, tensor_over
 
@@ -65,6 +66,7 @@ def mapped(fd: int, size: int, path: str, places: Sequence[Extent], write: bool 
 
 def in_memory(fd: int, path: str, places: Sequence[Extent]) -> list[Tensor]:
     """Tensors read from a file into memory; neighbours are read together."""
+    reserve(sum([place.end - place.begin for place in places]), "its tensors in memory")
     found = [blank(place.dtype, place.shape) for place in places]
     order = sorted(range(len(places)), key=lambda i: places[i].begin)
     run: list[Any] = []

@@ -197,7 +197,7 @@ def memmap_(data: Any, prefix: StrPath | None = None, copy_existing: bool = Fals
 def load_memmap(
     prefix: StrPath, device: Device = None, non_blocking: bool = False, *, out: Any = None,
     robust_key: bool | None = True, subpath: Key | None = None, mode: str | None = None, num_threads: int = 0,
-    allow_pickle: bool | None = None, cls: Any = None,
+    allow_pickle: bool | None = None, cls: Any = None, max_bytes: int | None = None,
 ) -> Any:  # fmt: skip
     """Map a batch from its file; writes in place reach the file. With `load`, writes stay in memory.
 
@@ -212,6 +212,7 @@ def load_memmap(
         num_threads: accepted for compatibility.
         allow_pickle: load pickled objects, which can run any code. Use it only for files that you trust.
         cls: the class of the result.
+        max_bytes: the most memory that reading may take; see `load`.
 
     Raises:
         FileFormatError: for a damaged file, another format or a newer version.
@@ -231,7 +232,7 @@ def load_memmap(
         through = mode == "r+" or (mode is None and os.access(file, os.W_OK) and not is_archive(file))
     write = None if mode is None and through else through
     local = not is_url(file)
-    found, where = find(prefix, subpath, cls, write=write, allow_pickle=bool(allow_pickle), wrap=local)
+    found, where = find(prefix, subpath, cls, max_bytes, write=write, allow_pickle=bool(allow_pickle), wrap=local)
     if isinstance(found, TensorCollection) and local and not os.path.isdir(file):
         folder, name = os.path.split(os.path.abspath(where[0]))
         mark(found, (folder if name in (DATA, INDEX) else os.path.join(folder, name), *where[1:]))
@@ -350,7 +351,7 @@ def consolidated_later(data: Any, filename: StrPath | None, how: dict[str, Any])
     return TensorDictFuture(lambda: type(data).consolidate(data, filename, **how))
 
 
-def from_consolidated(filename: StrPath, cls: Any = None) -> Any:
+def from_consolidated(filename: StrPath, cls: Any = None, max_bytes: int | None = None) -> Any:
     """Open a file that `consolidate` wrote.
 
     The tensors are views into one map of the file; writes to them stay in memory.
@@ -358,6 +359,7 @@ def from_consolidated(filename: StrPath, cls: Any = None) -> Any:
     Args:
         filename: the file; `tensordict` may have written it.
         cls: the class of the result; by default the class that was written, if it is imported, else `TensorDict`.
+        max_bytes: the most memory that reading may take; see `load`.
 
     Raises:
         FileFormatError: for a damaged file.
@@ -369,7 +371,7 @@ def from_consolidated(filename: StrPath, cls: Any = None) -> Any:
     >>> from_consolidated("block")["a"].tolist()
     [0, 1, 2]
     """
-    return load_memmap(filename, mode="r", cls=cls)
+    return load_memmap(filename, mode="r", cls=cls, max_bytes=max_bytes)
 
 
 def in_one_file(data: Any, path: str | None = None) -> bool:

@@ -11,7 +11,7 @@ from .._places import StrPath as StrPath
 from .._places import is_url, path_or_url
 from ..core import Path
 from ..errors import StructureError
-from ._remote import exists
+from ._remote import exists, remote
 
 DATA = "data.safetensors"
 """The file in a folder."""
@@ -113,6 +113,17 @@ def to_read(path: StrPath) -> tuple[str, Path]:
                 return here, tuple(rest)
             raise _nothing(text)
         return file, tuple(rest)
+
+
+def stored_bytes(path: StrPath) -> int:
+    """The size in bytes of what is read for a path: a file, or all files of a folder."""
+    file, _ = to_read(path)
+    if is_url(file):
+        return 0 if file.endswith("/") else remote(file).size
+    folder = file if os.path.isdir(file) else os.path.dirname(file) if file.endswith(".json") else ""
+    if not folder:
+        return os.stat(file).st_size
+    return sum([os.lstat(os.path.join(here, name)).st_size for here, _, names in os.walk(folder) for name in names])
 
 
 def _nothing(text: str) -> FileNotFoundError:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._budget import budget
 from .._places import is_url
 from .._schema import schema_of
 from ..errors import FileFormatError, SchemaError
@@ -49,6 +50,16 @@ class Shard(NamedTuple):
         return self.entry.rows
 
 
+def size_of(shard: Shard) -> int:
+    """The size of the file of a shard in bytes, 0 if it is missing; of a remote one, what the manifest says."""
+    if is_url(shard.folder):
+        return shard.entry.bytes
+    try:
+        return os.stat(shard.path).st_size
+    except OSError:
+        return 0
+
+
 class ReadHow(NamedTuple):
     """How shards are read."""
 
@@ -58,6 +69,7 @@ class ReadHow(NamedTuple):
     """Whether `want` has only some of the fields."""
     mmap: bool
     verify: bool
+    max_bytes: int | None = None
 
 
 class Known(NamedTuple):
@@ -110,28 +122,35 @@ def open_parts(shard: Shard, how: ReadHow, known: Known | None = None) -> tuple[
             raise FileFormatError(f"the manifest says {entry.bytes} bytes, the shard has {size}", path, size)
         if known is not None and (tensors := _alike(fd, size, shard, known)) is not None:
             return None, Parts(known.form, tensors, []), known
-        head = read_head(fd, size, path)
-        if head.meta.shard != entry.id:
-            what = f"it has the id {head.meta.shard}, the manifest lists {entry.id}: it belongs to another dataset"
-            raise FileFormatError(what, path, 8)
-        root = head.meta.root
-        if root.members is not None or root.size[:1] != [entry.rows]:
-            raise FileFormatError(f"its batch size is {root.size}, the manifest says {entry.rows} rows", path, 8)
-        if how.picked:
-            root = _narrow(root, how.want)
-        places = places_of(head.header, references(root), path)
-        later = set(_of_rows(root)) if is_url(path) and how.mmap and not how.verify else ()
-        named = tensors_of(head, places, how.mmap, False, how.verify, later)
-        if later:
-            remote(path).rows = [(places[name].begin, named[name][:1].nbytes) for name in later]
-        batch = Unpacker(head.meta, named, path).build(root, (), how.want)
-        parts = take_apart(batch)
-        if how.mmap:
-            _expect_random(places.values(), named.values(), size)
-        if how.mmap and not how.verify and not is_url(path) and _plain(root) and parts.form is not None:
-            known = _learned(shard, read_bytes(fd, head.header.start, 0, path), size, places, named, parts)
+        with budget(how.max_bytes, size, path):
+            return _read_shard(fd, size, shard, how)
     finally:
         os.close(fd)
+
+
+def _read_shard(fd: int, size: int, shard: Shard, how: ReadHow) -> tuple[Any, Parts, Known | None]:
+    """As `open_parts`, of an open file."""
+    path, entry, known = shard.path, shard.entry, None
+    head = read_head(fd, size, path)
+    if head.meta.shard != entry.id:
+        what = f"it has the id {head.meta.shard}, the manifest lists {entry.id}: it belongs to another dataset"
+        raise FileFormatError(what, path, 8)
+    root = head.meta.root
+    if root.members is not None or root.size[:1] != [entry.rows]:
+        raise FileFormatError(f"its batch size is {root.size}, the manifest says {entry.rows} rows", path, 8)
+    if how.picked:
+        root = _narrow(root, how.want)
+    places = places_of(head.header, references(root), path)
+    later = set(_of_rows(root)) if is_url(path) and how.mmap and not how.verify else ()
+    named = tensors_of(head, places, how.mmap, False, how.verify, later)
+    if later:
+        remote(path).rows = [(places[name].begin, named[name][:1].nbytes) for name in later]
+    batch = Unpacker(head.meta, named, path).build(root, (), how.want)
+    parts = take_apart(batch)
+    if how.mmap:
+        _expect_random(places.values(), named.values(), size)
+    if how.mmap and not how.verify and not is_url(path) and _plain(root) and parts.form is not None:
+        known = _learned(shard, read_bytes(fd, head.header.start, 0, path), size, places, named, parts)
     return batch, parts, known
 
 

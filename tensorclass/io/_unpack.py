@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from torch import Tensor
 from torch.nn.parameter import Buffer, Parameter
 
+from .._budget import reserve
 from .._schema import FieldSpec, schema_of
 from ..core import Path, join_path
 from ..core._base import check_names
@@ -44,6 +45,8 @@ from ._format import (
 )
 from ._values import decode
 
+_OBJECT = 50
+"""Bytes of a small Python object."""
 UNTYPED: Any = object()
 """Instead of a class: build an untyped container."""
 
@@ -312,6 +315,7 @@ class Unpacker:
         found = self.tensors[name]
         if found.dtype is not torch.uint8 or found.ndim != 1:
             raise self.wrong(key, f"`{name}` holds bytes, got {found.dtype} of shape {list(found.shape)}")
+        reserve(found.numel(), f"the values of `{join_path(key)}`")
         return found.numpy().tobytes()
 
     def _value(self, part: ValuePart, key: Path, spec: FieldSpec | None) -> Any:
@@ -363,6 +367,7 @@ class Unpacker:
             raise self.wrong(key, f"the offsets don't rise from 0 to {len(raw)}")
         if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < len(offsets) - 1:
             raise self.wrong(key, f"the index names objects outside of the {len(offsets) - 1} in the file")
+        reserve(_OBJECT * len(offsets), f"the values of `{join_path(key)}`")
         pairs = pairwise(offsets)
         table = [self._from_bytes(part.coding, raw[begin:end], key, spec) for begin, end in pairs]
         return NonTensorStack._of(tuple(table), index)

@@ -261,7 +261,7 @@ class BridgeOps(PadOps):
     def load(
         cls, prefix: StrPath, device: Device = None, non_blocking: bool = False, *, out: Any = None,
         robust_key: bool | None = True, subpath: Key | None = None, mode: str | None = None, num_threads: int = 0,
-        allow_pickle: bool | None = False, mmap: bool = True, verify: bool = False,
+        allow_pickle: bool | None = False, mmap: bool = True, verify: bool = False, max_bytes: int | None = None,
     ) -> Self:  # fmt: skip
         """Load a batch from a file; see `tensorclass.load`.
 
@@ -281,7 +281,7 @@ class BridgeOps(PadOps):
         """
         found: Self = _files().load(
             prefix, device, non_blocking, out=out, robust_key=robust_key, subpath=subpath, mode=mode,
-            num_threads=num_threads, allow_pickle=allow_pickle, mmap=mmap, verify=verify, cls=cls,
+            num_threads=num_threads, allow_pickle=allow_pickle, mmap=mmap, verify=verify, cls=cls, max_bytes=max_bytes,
         )  # fmt: skip
         return found
 
@@ -365,7 +365,7 @@ class BridgeOps(PadOps):
     def load_memmap(
         cls, prefix: StrPath, device: Device = None, non_blocking: bool = False, *, out: Any = None,
         robust_key: bool | None = True, subpath: Key | None = None, mode: str | None = None, num_threads: int = 0,
-        allow_pickle: bool | None = None,
+        allow_pickle: bool | None = None, max_bytes: int | None = None,
     ) -> Self:  # fmt: skip
         """Map a batch from its file; writes in place reach the file. See `tensorclass.load_memmap`.
 
@@ -378,7 +378,7 @@ class BridgeOps(PadOps):
         """
         found: Self = _maps().load_memmap(
             prefix, device, non_blocking, out=out, robust_key=robust_key, subpath=subpath, mode=mode,
-            num_threads=num_threads, allow_pickle=allow_pickle, cls=cls,
+            num_threads=num_threads, allow_pickle=allow_pickle, cls=cls, max_bytes=max_bytes,
         )  # fmt: skip
         return found
 
@@ -554,7 +554,7 @@ class BridgeOps(PadOps):
         return _maps().consolidated(self, filename, device, inplace, use_buffer, pin_memory)  # type: ignore[no-any-return]
 
     @classmethod
-    def from_consolidated(cls, filename: StrPath) -> Self:
+    def from_consolidated(cls, filename: StrPath, max_bytes: int | None = None) -> Self:
         """Open a file that `consolidate` wrote, here or in `tensordict`; see `tensorclass.from_consolidated`.
 
         >>> import torch
@@ -563,7 +563,7 @@ class BridgeOps(PadOps):
         >>> TensorDict.from_consolidated("block")["a"].tolist()
         [0, 1, 2]
         """
-        found: Self = _maps().from_consolidated(filename, cls)
+        found: Self = _maps().from_consolidated(filename, cls, max_bytes)
         return found
 
     def is_consolidated(self) -> bool:

@@ -15,6 +15,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from ..._budget import budget, reserve
 from ..._flags import flags
 from ..._schema import FieldSpec, schema_of
 from ..._schema._json import NUMPY
@@ -32,6 +33,10 @@ from ._batches import Nulls, batch_of
 from ._columns import Column, Columns, as_json, columns_of, flat, native_type, restored, some, spread, stored, unique
 
 KEY = b"tensorclass"
+_PART = 1 << 10
+"""Rows that are decoded at a time, if their size is not known."""
+_ELEMENT = 40
+"""Bytes of a Python number in a list."""
 _VERSION = 1
 
 
@@ -160,7 +165,7 @@ class _ArrowWriter(NamedTuple):
 @flags
 def from_arrow(
     table: Any, *, copy: bool | None = None, nulls: Nulls = "raise", mask_key: Key | None = None,
-    device: Device = None, cls: Any = None,
+    device: Device = None, cls: Any = None, max_bytes: int | None = None,
 ) -> Any:  # fmt: skip
     """Convert an Arrow table to a batch with an element for each row.
 
@@ -178,8 +183,11 @@ def from_arrow(
         mask_key: "_mask" by default.
         device: where the tensors go.
         cls: the class; by default the one that the table names, if it is imported, else `TensorDict`.
+        max_bytes: the most memory that converting may take, in bytes; by default 128 times the size of the table, and
+            at least 128 MiB. Columns may be encoded or share values.
 
     Raises:
+        MemoryBudgetError: for a table beyond `max_bytes`.
         SchemaError: for columns that don't fit; names the field, the column, the declared and the given type.
         UnsupportedOperationError: if `copy=False` and a copy is needed.
 
@@ -191,8 +199,9 @@ def from_arrow(
     """
     table = as_table(table)
     cls = class_of(table) if cls is None else cls
-    columns = columns_in(table, copy)
-    return batch_of(cls, columns, table.num_rows, nulls=nulls, mask_key=mask_key, device=device)
+    with budget(max_bytes, table.nbytes, "the Arrow table"):
+        columns = columns_in(table, copy)
+        return batch_of(cls, columns, table.num_rows, nulls=nulls, mask_key=mask_key, device=device)
 
 
 def as_table(given: Any) -> Any:
@@ -238,6 +247,7 @@ def _about(raw: bytes) -> dict[str, Any]:
 def columns_in(table: Any, copy: bool | None = None) -> Columns:
     """The columns of a table."""
     names = unique(table.column_names, "Arrow table")
+    reserve(8 * table.num_rows * len(names), f"{table.num_rows} rows of {len(names)} columns")
     reader = _ArrowReader(arrow(), copy)
     return {name: reader.column(table.column(i), table.schema.field(i), name) for i, name in enumerate(names)}
 
@@ -275,20 +285,32 @@ class _ArrowReader(NamedTuple):
         """An array without its encoding: dictionary, run-end or view."""
         pa, kind = self.pa, array.type
         if pa.types.is_dictionary(kind):
-            return pa.DictionaryArray.from_arrays(array.indices, self._plain(array.dictionary)).dictionary_decode()
+            values = self._plain(array.dictionary)
+            reserve(len(array) * longest_of(values), f"a column of {kind}")
+            return pa.DictionaryArray.from_arrays(array.indices, values).dictionary_decode()
         if pa.types.is_run_end_encoded(kind):
+            reserve(len(array) * longest_of(array.values), f"a column of {kind}")
             return self._plain(arrow("pyarrow.compute").run_end_decode(array))
         name = str(kind)
         if name in ("string_view", "binary_view"):
-            return array.cast(pa.large_string() if name == "string_view" else pa.large_binary())
+            return self._unshared(array, pa.large_string() if name == "string_view" else pa.large_binary())
         if name.startswith("ArrowVariableShapedTensor"):  # Ray makes one from lists of numbers
             kind = kind.storage_type.field("data").type
             for _ in range(array.type.ndim - 1):
                 kind = pa.large_list(kind)
             return pa.array([row.tolist() for row in array.to_numpy(zero_copy_only=False)], kind)
         if name.startswith(("list_view", "large_list_view")):
+            reserve(_ELEMENT * int(arrow("pyarrow.compute").sum(array.sizes).as_py() or 0), f"a column of {kind}")
             return pa.array(array.to_pylist(), pa.large_list(kind.value_type))  # Arrow casts them in newer versions
         return array
+
+    def _unshared(self, array: Any, kind: Any) -> Any:
+        """Views as texts of their own, in parts: many views may share one text."""
+        parts = []
+        for begin in range(0, len(array), _PART):
+            parts.append(array.slice(begin, _PART).cast(kind))
+            reserve(parts[-1].nbytes, f"a column of {array.type}")
+        return self.pa.concat_arrays(parts) if parts else array.cast(kind)
 
     def _numbers(self, array: Any, about: Mapping[str, Any], path: str) -> Any:
         """A tensor; or one for each row, if the lists differ in length."""
@@ -367,6 +389,30 @@ def _children(array: Any, path: str) -> Iterator[tuple[Any, Any]]:
     fields = [array.type.field(i) for i in range(array.type.num_fields)]
     unique([field.name for field in fields], f"Arrow column `{path}`")
     return zip(array.flatten(), fields, strict=True)
+
+
+def width_of(kind: Any) -> int:
+    """The bytes of one value of an Arrow type; of a value of any length, those of its place."""
+    types = arrow().types
+    if isinstance(kind, arrow().BaseExtensionType):
+        return width_of(kind.storage_type)
+    if types.is_fixed_size_list(kind):
+        return int(kind.list_size) * width_of(kind.value_type)
+    if types.is_struct(kind):
+        return sum([width_of(kind.field(i).type) for i in range(kind.num_fields)])
+    if types.is_fixed_size_binary(kind):
+        return int(kind.byte_width)
+    return max(1, kind.bit_width // 8) if types.is_primitive(kind) else 8
+
+
+def longest_of(values: Any) -> int:
+    """The most bytes of one of the values of an Arrow array."""
+    compute, kind = arrow("pyarrow.compute"), values.type
+    if not len(values) or arrow().types.is_primitive(kind):
+        return width_of(kind)
+    if str(kind).removeprefix("large_") not in ("string", "binary"):
+        return max(width_of(kind), int(values.nbytes))
+    return width_of(kind) + int(compute.max(compute.binary_length(values)).as_py() or 0)
 
 
 def _is_number(pa: Any, kind: Any) -> bool:

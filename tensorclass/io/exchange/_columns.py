@@ -17,12 +17,14 @@ import torch
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 from torch import Tensor
 
+from ..._budget import reserve
 from ..._schema import FieldSpec, schema_of
-from ..._schema._json import DTYPES, NAMES, NUMPY, WORDS, spell
+from ..._schema._json import DTYPES, NAMES, NUMPY, WORDS, holds_text, spell
 from ...core import TensorCollection
 from ...errors import ArgumentError, BatchDimError, Problem, SchemaError, StructureError, UnsupportedOperationError
 from ...store import NonTensorStack, RaggedTensor, Unbatched
 from ...store.entries._rows import spans_of
+from .._names import MAX_DEPTH
 
 NATIVE: tuple[Any, ...] = (str, int, float, bool)
 """Types of Python values that every format holds as they are."""
@@ -213,11 +215,13 @@ def unique(names: list[Any], what: str) -> list[str]:
     Raises:
         SchemaError: for a name that is repeated or not a string.
     """
-    for i, name in enumerate(names):
-        if not isinstance(name, str) or name in names[:i]:
+    seen = set[str]()
+    for name in names:
+        if not isinstance(name, str) or name in seen:
             hint = "rename one of them" if isinstance(name, str) else "rename it"
             given = f"{name!r:.60} twice" if isinstance(name, str) else f"{name!r:.60}"
             raise SchemaError.of(what, [Problem(str(name), "columns with distinct names of text", given, hint)])
+        seen.add(name)
     return names
 
 
@@ -236,6 +240,7 @@ def column_of(values: list[Any], kind: str, decimal: bool = False) -> Column:
         return Column(None, None, kind, objects=lambda: values, decimal=decimal)
     if all([isinstance(value, dict) for value in there]):
         names = dict.fromkeys(name for value in there for name in value)
+        reserve(8 * len(names) * len(values), f"{len(values)} rows with {len(names)} different keys")
         inner = {n: column_of([None if v is None else v.get(n) for v in values], kind, decimal) for n in names}
         return Column(inner, None, kind, objects=lambda: values)
     valid = None if len(there) == len(values) else torch.tensor([value is not None for value in values])
@@ -267,6 +272,8 @@ def numbers_of(values: list[Any]) -> Any:
 
 
 def _array(values: Any) -> Tensor | None:
+    if holds_text(values):  # numpy would make all elements as wide as the longest text
+        return None
     try:
         found = np.array(values)
     except (ValueError, TypeError, OverflowError):
@@ -320,7 +327,10 @@ def nest(columns: Mapping[str, Column], separator: str | None, cls: Any) -> Colu
         return dict(columns)
     found: Columns = {}
     for name, column in columns.items():
-        *path, last = name.split(separator)
+        *path, last = name.split(separator, MAX_DEPTH + 1)
+        if len(path) > MAX_DEPTH:
+            hint = f"entries nest at most {MAX_DEPTH} levels deep"
+            raise SchemaError.of("columns", [Problem(name, "one column for each field", column.kind, hint)])
         here = found
         for part in path:
             inner = here.setdefault(part, Column({})).value

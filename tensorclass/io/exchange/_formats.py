@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
+from ..._budget import budget
 from ..._flags import flags
 from ..._places import local_path
 from ..._schema import schema_of
@@ -32,13 +33,13 @@ from ._text import read_csv, read_lines, read_records, write_csv, write_lines, w
 Batches = Iterable[Any]
 
 
-def _read_stored(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
-    whole = load(path, cls=cls)
+def _read_stored(path: StrPath, cls: Any, rows: int | None, max_bytes: int | None = None) -> Iterator[Any]:
+    whole = load(path, cls=cls, max_bytes=max_bytes)
     yield from [whole] if rows is None else map(whole.__getitem__, parts_of(whole, rows))
 
 
-def _read_store(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
-    with PersistentTensorDict.open(path) as whole:
+def _read_store(path: StrPath, cls: Any, rows: int | None, max_bytes: int | None = None) -> Iterator[Any]:
+    with PersistentTensorDict.open(path, max_bytes=max_bytes) as whole:
         whole._keeps = True
         found = whole.stored_class if cls is None else cls
         if not whole.batch_size:
@@ -59,10 +60,10 @@ def _write_stored(batches: Batches, path: StrPath) -> None:
         save(whole, path, archive=True)
 
 
-def _read_dataset(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
+def _read_dataset(path: StrPath, cls: Any, rows: int | None, max_bytes: int | None = None) -> Iterator[Any]:
     if not os.path.lexists(os.path.join(local_path(path), MANIFEST)):  # the folder of a saved batch
-        return (yield from _read_stored(path, cls, rows))
-    data = TensorClassDataset[Any](path, cls)
+        return (yield from _read_stored(path, cls, rows, max_bytes))
+    data = TensorClassDataset[Any](path, cls, max_bytes=max_bytes)
     if not len(data) and data.cls is not None:
         yield batch_of(data.cls, _absent(schema_of(data.cls)), 0)
     yield from data._blocks()
@@ -74,7 +75,7 @@ def _absent(schema: Any) -> dict[str, Column]:
     return {name: Column(None if part is None else _absent(part)) for name, part in parts.items()}
 
 
-def _read_hf(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
+def _read_hf(path: StrPath, cls: Any, rows: int | None, max_bytes: int | None = None) -> Iterator[Any]:
     datasets = optional("datasets", "A Hugging Face dataset", "hf")
     try:
         found = datasets.load_from_disk(local_path(path))
@@ -83,7 +84,9 @@ def _read_hf(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
     with arrow_errors(local_path(path)):
         for table in hf_tables(found, rows or BLOCK):
             table.validate(full=True)  # as `read_ipc` does
-            yield batch_in(table, cls, None, {})
+            with budget(max_bytes, table.nbytes, local_path(path)):
+                made = batch_in(table, cls, None, {})
+            yield made
 
 
 def _write_hf(batches: Batches, path: StrPath) -> None:
@@ -105,8 +108,8 @@ class Format(NamedTuple):
     write: Callable[[Batches, str], Any]
 
 
-def _read_json(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
-    yield read_records(path, cls, None)
+def _read_json(path: StrPath, cls: Any, rows: int | None, max_bytes: int | None = None) -> Iterator[Any]:
+    yield read_records(path, cls, None, max_bytes)
 
 
 FORMATS: dict[str, Format] = {
@@ -143,7 +146,9 @@ def format_of(path: str) -> Format:
 
 
 @flags
-def convert(source: StrPath, target: StrPath, cls: Any = None, *, force: bool = False) -> None:
+def convert(
+    source: StrPath, target: StrPath, cls: Any = None, *, force: bool = False, max_bytes: int | None = None
+) -> None:  # fmt: skip
     """Convert a file or folder of rows to another format; the suffixes determine the formats.
 
     Rows are read in parts of a few megabytes. `.json` files, and Python values for a target that stores columns, are
@@ -155,8 +160,11 @@ def convert(source: StrPath, target: StrPath, cls: Any = None, *, force: bool = 
         target: the same.
         cls: the class of the rows; by default the one that the source names, if it is imported, else `TensorDict`.
         force: replace an existing target.
+        max_bytes: the most memory that reading a part may take, in bytes; by default 128 times the size of the source,
+            and at least 128 MiB.
 
     Raises:
+        MemoryBudgetError: for a source beyond `max_bytes`.
         FileExistsError: if the target exists and `force` is False.
         SchemaError: for rows that don't fit the class.
         OSError: if the file can't be used. The message names the path.
@@ -177,7 +185,7 @@ def convert(source: StrPath, target: StrPath, cls: Any = None, *, force: bool = 
         raise ArgumentError(f"{there}: source and target are the same; name another target")
     if os.path.exists(there) and not force:
         raise FileExistsError(17, "it is there already; `--force` or `force=True` replaces it", there)
-    writer.write(_named(here, reader.read(here, cls, BLOCK)), there)
+    writer.write(_named(here, reader.read(here, cls, BLOCK, max_bytes=max_bytes)), there)
 
 
 def _named(path: str, batches: Batches) -> Iterator[Any]:

@@ -37,8 +37,9 @@ from ._text import write_records as write_records
 
 
 def from_csv(
-    path: StrPath, *, separator: str | None = None, delimiter: str = ",", cls: Any = None, **options: Unpack[Options]
-) -> Any:
+    path: StrPath, *, separator: str | None = None, delimiter: str = ",", cls: Any = None,
+    max_bytes: int | None = None, **options: Unpack[Options],
+) -> Any:  # fmt: skip
     """Read a CSV file as a batch with an element for each line. The first line names the columns.
 
     Numbers are decimals, which the declared dtype rounds. Event dims and ragged fields are JSON lists in a cell.
@@ -49,12 +50,14 @@ def from_csv(
         separator: the string that joins the names of nested entries; "." for a typed class.
         delimiter: the character between cells.
         cls: the class; `TensorDict` by default.
+        max_bytes: the most memory that reading may take, in bytes; by default 128 times the size of the file, and at
+            least 128 MiB.
         options: `batch_size`, `auto_batch_size`, `batch_dims` and `device`, as for `from_dict`; `dtype`, to which
             columns of numbers are cast; `nulls` and `mask_key`, as for `from_arrow`. An empty cell is null.
 
     Raises:
         FileFormatError: for text that is not UTF-8, a line with a different number of cells, and a cell that is not a
-            number although one is declared; names the line.
+            number although one is declared; names the line. `MemoryBudgetError` for a file beyond `max_bytes`.
         SchemaError: for columns that don't fit the class.
 
     >>> import torch
@@ -64,13 +67,14 @@ def from_csv(
     tensor([[1., 1.],
             [1., 1.]], dtype=torch.float64)
     """
-    return next(read_csv(path, TensorDict if cls is None else cls, None, separator, delimiter, **options))
+    return next(read_csv(path, TensorDict if cls is None else cls, None, separator, delimiter, max_bytes, **options))
 
 
 @flags
 def from_json(
-    path: StrPath, *, separator: str | None = None, lines: bool = False, cls: Any = None, **options: Unpack[Options]
-) -> Any:
+    path: StrPath, *, separator: str | None = None, lines: bool = False, cls: Any = None,
+    max_bytes: int | None = None, **options: Unpack[Options],
+) -> Any:  # fmt: skip
     """Read a JSON file as a batch with an element for each object: a list of objects, or one object on each line.
 
     Args:
@@ -78,10 +82,11 @@ def from_json(
         separator: the string that joins the names of nested entries; without it, objects are nested.
         lines: one object on each line.
         cls: the class; `TensorDict` by default.
+        max_bytes: the most memory that reading may take; see `from_csv`. Without it, a list has at most 1 GiB of text.
         options: as for `from_csv`.
 
     Raises:
-        FileFormatError: for text that is not JSON; names the line.
+        FileFormatError: for text that is not JSON; names the line. `MemoryBudgetError` for a file beyond `max_bytes`.
         SchemaError: for columns that don't fit the class.
 
     >>> import torch
@@ -92,13 +97,13 @@ def from_json(
     """
     cls = TensorDict if cls is None else cls
     if lines:
-        return next(read_lines(path, cls, None, separator, **options))
-    return read_records(path, cls, separator, **options)
+        return next(read_lines(path, cls, None, separator, max_bytes, **options))
+    return read_records(path, cls, separator, max_bytes, **options)
 
 
 def from_parquet(
     path: StrPath, *, separator: str | None = None, columns: list[str] | None = None, cls: Any = None,
-    **options: Unpack[Options],
+    max_bytes: int | None = None, **options: Unpack[Options],
 ) -> Any:  # fmt: skip
     """Read a Parquet file as a batch with an element for each row. Columns are read as by `from_arrow`.
 
@@ -107,10 +112,12 @@ def from_parquet(
         separator: the string that joins the names of nested entries; without it, structs are nested.
         columns: the columns to read.
         cls: the class; by default the one that the file names, if it is imported, else `TensorDict`.
+        max_bytes: the most memory that reading may take; see `from_csv`.
         options: as for `from_csv`.
 
     Raises:
-        FileFormatError: for a file that is not Parquet, and for a missing column.
+        FileFormatError: for a file that is not Parquet, and for a missing column. `MemoryBudgetError` for a file beyond
+            `max_bytes`.
         SchemaError: for columns that don't fit the class.
 
     >>> import torch
@@ -120,7 +127,7 @@ def from_parquet(
     tensor([[1., 0.],
             [0., 1.]])
     """
-    return next(read_parquet(path, cls, None, separator, columns, **options))
+    return next(read_parquet(path, cls, None, separator, columns, max_bytes, **options))
 
 
 def to_safetensors(data: Any, path: StrPath) -> None:
@@ -135,7 +142,7 @@ def to_safetensors(data: Any, path: StrPath) -> None:
     save(data, path, archive=True)
 
 
-def from_safetensors(path: StrPath, *, device: Device = None) -> Any:
+def from_safetensors(path: StrPath, *, device: Device = None, max_bytes: int | None = None) -> Any:
     """Read any safetensors file into memory as a container.
 
     In files of other libraries, dots in names nest. See `load`.
@@ -147,13 +154,13 @@ def from_safetensors(path: StrPath, *, device: Device = None) -> Any:
     >>> from_safetensors("weights.safetensors")["layer", "weight"]
     tensor([1., 1.])
     """
-    return load(path, device, mmap=False)
+    return load(path, device, mmap=False, max_bytes=max_bytes)
 
 
 @flags
 def from_h5(
     h5_file: StrPath, *, mode: str = "r", auto_batch_size: bool = False, batch_dims: int | None = None,
-    batch_size: Any = None, non_tensor_as_stack: bool = False,
+    batch_size: Any = None, non_tensor_as_stack: bool = False, max_bytes: int | None = None,
 ) -> PersistentTensorDict:  # fmt: skip
     """Open an HDF5 file as a container; see `PersistentTensorDict`.
 
@@ -164,6 +171,11 @@ def from_h5(
         batch_dims: use at most this many dims of it.
         batch_size: the batch size; by default the stored one, or the leading shape that all entries share.
         non_tensor_as_stack: read text that another library stored with the batch shape as one object for each element.
+        max_bytes: the most memory that one read may take; see `PersistentTensorDict`.
+
+    Raises:
+        FileFormatError: for a damaged file, and for one that would read other files; `MemoryBudgetError` for a read
+            beyond `max_bytes`.
 
     >>> import torch
     >>> from tensorclass import TensorDict, from_h5
@@ -171,13 +183,15 @@ def from_h5(
     >>> from_h5("a.h5")["a"]
     tensor([0, 1])
     """
-    return _opened(h5_file, "h5", mode, auto_batch_size, batch_dims, batch_size, non_tensor_as_stack)
+    stacks, how = non_tensor_as_stack, (auto_batch_size, batch_dims, batch_size)
+    return _opened(h5_file, "h5", mode, *how, non_tensor_as_stack=stacks, max_bytes=max_bytes)
 
 
 @flags
 def from_zarr(
     zarr_file: Any, *, mode: str = "r", auto_batch_size: bool = False, batch_dims: int | None = None,
     batch_size: Any = None, non_tensor_as_stack: bool = False, allow_pickle: bool | None = None,
+    max_bytes: int | None = None,
 ) -> PersistentTensorDict:  # fmt: skip
     """Open a zarr group as a container. The arguments are those of `from_h5`. Nothing is ever unpickled.
 
@@ -187,15 +201,16 @@ def from_zarr(
     >>> from_zarr("a.zarr")["a"]
     tensor([0, 1])
     """
-    return _opened(zarr_file, "zarr", mode, auto_batch_size, batch_dims, batch_size, non_tensor_as_stack)
+    stacks, how = non_tensor_as_stack, (auto_batch_size, batch_dims, batch_size)
+    return _opened(zarr_file, "zarr", mode, *how, non_tensor_as_stack=stacks, max_bytes=max_bytes)
 
 
 def _opened(
-    path: Any, backend: str, mode: str, auto: bool, dims: int | None, size: Any, stacks: bool
+    path: Any, backend: str, mode: str, auto: bool, dims: int | None, size: Any, **options: Any
 ) -> PersistentTensorDict:
     if auto and size is not None:
         raise ArgumentError("give `batch_size` or `auto_batch_size=True`, not both")
-    found = PersistentTensorDict(filename=path, mode=mode, backend=backend, batch_size=size, non_tensor_as_stack=stacks)
+    found = PersistentTensorDict(filename=path, mode=mode, backend=backend, batch_size=size, **options)
     if auto:
         found._batch_size = found._shared()[:dims]
     return found

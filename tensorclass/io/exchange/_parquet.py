@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import groupby
@@ -9,13 +10,14 @@ from typing import Any
 
 from typing_extensions import Unpack
 
+from ..._budget import budget, reserve
 from ..._places import path_or_url
 from ...errors import FileFormatError, did_you_mean
 from .._atomic import naming, require_file
 from .._file_kinds import naming_reader
 from .._parts import BLOCK, fitting, tables_of
 from .._paths import StrPath
-from ._arrow import arrow, class_of, columns_in, tables
+from ._arrow import arrow, class_of, columns_in, tables, width_of
 from ._batches import Options, batch_of
 from ._columns import nest
 from ._text import writing
@@ -23,6 +25,8 @@ from ._text import writing
 _BUFFER = 1 << 20
 """Bytes of a column that are read at a time, if it is not read as a whole."""
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
+_PART = 1 << 14
+"""Rows that are read at a time, if their size is not known."""
 Batches = Iterable[Any]
 
 
@@ -47,7 +51,7 @@ def _opening(path: str, reader: str) -> Iterator[None]:
 
 def read_parquet(
     path: StrPath, cls: Any, rows: int | None, separator: str | None = None, columns: list[str] | None = None,
-    **options: Unpack[Options],
+    max_bytes: int | None = None, **options: Unpack[Options],
 ) -> Iterator[Any]:  # fmt: skip
     """The batches of a file, with `rows` rows each, or one batch for None; see `from_parquet`."""
     pa, parquet, name = arrow(), arrow("pyarrow.parquet"), path_or_url(path)
@@ -58,18 +62,41 @@ def read_parquet(
             if column not in known:
                 raise FileFormatError(f"there is no column {column!r:.80}{did_you_mean(column, known)}", name)
         if rows is None:
-            found = iter([file.read(columns=columns)])
-        else:
-            meta, groups = file.metadata, range(file.num_row_groups)
-            found = (
-                pa.Table.from_batches([part])
-                for count, group in groupby(groups, lambda at: _rows_of(meta.row_group(at), rows))
-                for part in file.iter_batches(count, list(group), columns)
-            )
-        first = next(found, None) or pa.Table.from_batches([], file.schema_arrow)
-        yield batch_in(first, cls, separator, options)
-        for table in found:
-            yield batch_in(table, cls, separator, options)
+            with _reading(name, max_bytes):
+                made = batch_in(_whole(file, columns), cls, separator, options)
+            yield made
+            return
+        meta, groups, empty = file.metadata, range(file.num_row_groups), True
+        for count, group in groupby(groups, lambda at: _rows_of(meta.row_group(at), rows)):
+            for part in file.iter_batches(count, list(group), columns):
+                empty = False
+                with _reading(name, max_bytes):
+                    made = batch_in(pa.Table.from_batches([part]), cls, separator, options)
+                yield made
+        if empty:
+            yield batch_in(pa.Table.from_batches([], file.schema_arrow), cls, separator, options)
+
+
+def _reading(name: str, max_bytes: int | None) -> Any:
+    """A block whose reads share the budget of a file."""
+    return budget(max_bytes, lambda: os.stat(name).st_size, name)
+
+
+def _whole(file: Any, columns: list[str] | None) -> Any:
+    """All rows of a file as a table. Texts may be far larger than the file, so their rows are read in parts."""
+    pa, meta, schema = arrow(), file.metadata, file.schema_arrow
+    fields = [schema.field(name) for name in (schema.names if columns is None else columns)]
+    reserve(meta.num_rows * sum([width_of(field.type) for field in fields]), "the numbers of all rows")
+    groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
+    sizes = [group.column(i).total_uncompressed_size for group in groups for i in range(group.num_columns)]
+    reserve(max(0, sum(sizes)), "all rows")
+    if all([pa.types.is_primitive(field.type) for field in fields]):
+        return file.read(columns=columns)
+    parts = []
+    for part in file.iter_batches(_PART, columns=columns):
+        reserve(part.nbytes, "all rows")
+        parts.append(part)
+    return pa.Table.from_batches(parts, parts[0].schema if parts else schema if columns is None else pa.schema(fields))
 
 
 def _rows_of(group: Any, rows: int) -> int:
@@ -96,7 +123,9 @@ def write_parquet(
             writer.write_table(table, row_group_size)
 
 
-def read_ipc(path: StrPath, cls: Any, rows: int | None, **options: Unpack[Options]) -> Iterator[Any]:
+def read_ipc(
+    path: StrPath, cls: Any, rows: int | None, max_bytes: int | None = None, **options: Unpack[Options]
+) -> Iterator[Any]:
     """The record batches of an Arrow file; one empty batch if it has none."""
     pa, name = arrow(), path_or_url(path)
     with _opening(name, "`convert`"), pa.memory_map(name) as source:
@@ -105,7 +134,9 @@ def read_ipc(path: StrPath, cls: Any, rows: int | None, **options: Unpack[Option
             whole = pa.Table.from_batches([batch] if batch else [], file.schema)
             whole.validate(full=True)  # else offsets outside the buffer crash the process
             for table in tables_of(whole, rows or BLOCK):
-                yield batch_in(table, cls, None, options)
+                with _reading(name, max_bytes):
+                    made = batch_in(table, cls, None, options)
+                yield made
 
 
 def write_ipc(batches: Batches, path: StrPath, stream: bool = False) -> None:

@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import takewhile
 from math import prod
 from typing import Any, ClassVar
@@ -20,6 +21,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from ..._budget import budget, reserve
 from ..._flags import flags
 from ..._schema import FieldSpec, schema_of
 from ...core import BATCHED, Path, TensorCollection, as_batch_size
@@ -30,6 +32,7 @@ from ...errors import (
     ArgumentError,
     BatchSizeError,
     FileFormatError,
+    MemoryBudgetError,
     MissingExtraError,
     MissingKeyError,
     UnsupportedOperationError,
@@ -47,6 +50,7 @@ from .._manifest import class_part
 from .._paths import StrPath
 from .._values import Unstorable, decode, encode
 from ._columns import as_json, restored, stored
+from ._nodes import check_depth, child_of, has_child, reserve_rows, stored_bytes, texts_of
 from ._stores import EntryWrite, name_of, open_store, place_of, plain_index, runs_of
 
 _ATTR = "tensorclass"
@@ -73,11 +77,15 @@ class PersistentTensorDict(TensorDictBase):
         validate_batch_size: check the batch size against the stored shapes.
         non_tensor_as_stack: read text that another library stored with the batch shape as one object for each element.
         allow_pickle: nothing is ever unpickled; accepted for compatibility.
+        max_bytes: the most memory that one read may take, in bytes; by default 128 times the size of the stored data,
+            and at least 128 MiB. Parts of an array that were never written take no space in a file.
         **kwargs: options for new arrays: `compression="gzip"`, `chunks=(100,)`, ...
 
     Raises:
         OSError: for a file that can't be opened, or that another process has opened for writing.
         BatchSizeError: for a batch size that doesn't fit.
+        FileFormatError: for a damaged file, and for what would read outside of it: external and circular links,
+            external storage, virtual datasets; `MemoryBudgetError` for a read beyond `max_bytes`.
         UnsupportedOperationError: for writes to a store opened with mode "r".
 
     >>> import torch
@@ -95,15 +103,18 @@ class PersistentTensorDict(TensorDictBase):
     def __init__(
         self, *, batch_size: Any = None, filename: StrPath | None = None, group: Any = None, mode: str = "r",
         backend: str = "h5", device: Device = None, validate_batch_size: bool = True, non_tensor_as_stack: bool = False,
-        allow_pickle: bool | None = None, **kwargs: Any,
+        allow_pickle: bool | None = None, max_bytes: int | None = None, **kwargs: Any,
     ) -> None:  # fmt: skip
         if (filename is None) == (group is None):
             raise ArgumentError("PersistentTensorDict takes `filename` or `group`, one of the two")
         if backend not in ("h5", "zarr") or mode not in _MODES:
             raise ArgumentError(f'backend is "h5" or "zarr", mode of {", ".join(_MODES)}; got {backend!r}, {mode!r}')
         self._backend = backend
+        self._max_bytes = max_bytes
         self._file: Any = open_store(filename, mode, backend, self.LOCKING) if group is None else None
-        self._group: Any = self._file if group is None else group
+        root: Any = self._file if group is None else group
+        self._group: Any = root
+        self._place = root.file.filename if backend == "h5" else str(root.store_path)
         self._writes = mode != "r"
         self._kwargs = kwargs
         self._lock: Any = None
@@ -112,6 +123,8 @@ class PersistentTensorDict(TensorDictBase):
         self._keeps = False
         """Whether Python objects that were read are cached, while all rows are read in parts."""
         self._memo: dict[str, Any] = {}
+        self._above: tuple[Any, ...] = ()
+        """The groups that contain this one."""
         try:
             self._look(mode, None if batch_size is None else as_batch_size(batch_size), validate_batch_size)
         except BaseException:  # also on an interrupt: an open file is read from its cache
@@ -120,6 +133,12 @@ class PersistentTensorDict(TensorDictBase):
 
     def _look(self, mode: str, given: torch.Size | None, validate: bool) -> None:
         """Read the batch size and the names, or note them."""
+        with self._budget():
+            self._settle(mode, given, validate)
+        if self._writes:
+            self._note(batch_size=list(self._batch_size))
+
+    def _settle(self, mode: str, given: torch.Size | None, validate: bool) -> None:
         about = self._about(self._group)
         size = torch.Size(about["batch_size"]) if given is None and "batch_size" in about else given
         self._batch_size = (torch.Size() if mode in ("w", "w-", "x") else self._shared()) if size is None else size
@@ -127,8 +146,6 @@ class PersistentTensorDict(TensorDictBase):
         self._names = check_names(names, len(names)) if len(names) == len(self._batch_size) else None
         if validate:
             self._validate(self._batch_size, "")
-        if self._writes:
-            self._note(batch_size=list(self._batch_size))
 
     @classmethod
     def open(cls, path: StrPath, mode: str = "r", **options: Any) -> Self:
@@ -192,17 +209,21 @@ class PersistentTensorDict(TensorDictBase):
 
     @contextmanager
     def _reading(self, what: str) -> Iterator[None]:
-        """Convert errors to errors of this library: for a damaged file, h5py and zarr raise many types."""
+        """Count memory, and convert errors: for a damaged file, h5py and zarr raise many types."""
         try:
-            yield
+            with self._budget():
+                yield
         except (FileFormatError, UnsupportedOperationError, MissingExtraError, MemoryError):
             raise
         except Exception as error:  # as above
             if isinstance(error, OSError) and error.filename is not None:
                 raise
             text = f"{what} is damaged: {type(error).__name__}: {error!s:.200}"
-            at = self._group.file.filename if self._backend == "h5" else self._group.store_path
-            raise FileFormatError(text, at) from error
+            raise FileFormatError(text, self._place) from error
+
+    def _budget(self) -> Any:
+        """A block whose reads share one budget."""
+        return budget(self._max_bytes, partial(stored_bytes, self._live_group()), self._place)
 
     def _about(self, node: Any) -> dict[str, Any]:
         with self._reading(f"the attribute `{_ATTR}` of {node.name or '/'}"):
@@ -220,18 +241,22 @@ class PersistentTensorDict(TensorDictBase):
             order = {name: i for i, name in enumerate(self._about(group).get("keys", []))}
             names = sorted(group) if self._backend == "zarr" else list(group)  # zarr lists names in any order
             names.sort(key=lambda name: order.get(name, len(order)))
-            return {"" if name == "%" else unquote(name): group[name] for name in names}
+            return {"" if name == "%" else unquote(name): child_of(group, name, self._backend) for name in names}
 
     def _is_group(self, node: Any) -> bool:
         return not hasattr(node, "dtype")
 
-    def _child(self, node: Any) -> PersistentTensorDict:
+    def _child(self, node: Any, size: torch.Size | None = None) -> PersistentTensorDict:
+        """The container of a group; `size` is its batch size, if it is known."""
         child = object.__new__(type(self))
         child.__dict__ |= self.__dict__
         child._group, child._file, child._names = node, None, None
+        child._above = (*self._above, self._group)
+        with self._reading(f"the group {node.name}"):
+            check_depth(child._above, node)
         about = self._about(node)
-        found = child._shared()
-        child._batch_size = torch.Size(about["batch_size"]) if "batch_size" in about else found
+        known = torch.Size(about["batch_size"]) if "batch_size" in about else size
+        child._batch_size = child._shared() if known is None else known
         child._names = check_names(about.get("names"), len(child._batch_size))
         return child
 
@@ -247,7 +272,7 @@ class PersistentTensorDict(TensorDictBase):
             if self._about(node).get("kind"):
                 continue
             if self._is_group(node):
-                self._child(node)._validate(size, f"{path}{key}.")
+                self._child(node, size)._validate(size, f"{path}{key}.")
             elif torch.Size(node.shape[: len(size)]) != size:
                 shape = list(node.shape)
                 raise BatchSizeError(
@@ -269,12 +294,15 @@ class PersistentTensorDict(TensorDictBase):
                 return self._objects(about, node, index)
             if node.dtype.kind not in "biufc":
                 return self._foreign(node, index)
+            shape = node.shape
+            reserve_rows(node, torch.empty(shape, device="meta")[index].shape if index else shape)
             found = torch.from_numpy(np.array(node[index]))
             found = restored(found, about["dtype"]) if "dtype" in about else found
             return found if self._device is None else found.to(self._device)
 
     def _objects(self, about: dict[str, Any], node: Any, index: Any) -> Any:
         kind = about["kind"]
+        reserve_rows(node, node.shape)
         if kind == "shared":
             value = torch.from_numpy(np.array(node[()]))
             return Unbatched(restored(value, about["dtype"]) if "dtype" in about else value)
@@ -304,7 +332,10 @@ class PersistentTensorDict(TensorDictBase):
 
     def _foreign(self, node: Any, index: Any) -> Any:
         """Text that another library stored."""
-        found = node.asstr()[()] if hasattr(node, "asstr") and node.dtype.kind == "O" else node[()]
+        many = hasattr(node, "asstr") and node.dtype.kind == "O"
+        if not many:
+            reserve_rows(node, node.shape)
+        found = texts_of(node) if many else node[()]
         value = found.tolist() if isinstance(found, np.ndarray) else found
         if not self._stacks or torch.Size(node.shape) != self._batch_size:
             return NonTensorData(value)
@@ -312,16 +343,27 @@ class PersistentTensorDict(TensorDictBase):
         return stack if index == () else stack[index]
 
     def _entries(self) -> dict[str, Any]:
-        return {key: self._load(key, node) for key, node in self._nodes().items()}
+        with self._budget():
+            return {key: self._load(key, node) for key, node in self._nodes().items()}
 
-    _outline = _entries
+    def _outline(self) -> dict[str, Any]:
+        """The entries, with a tensor without values for each array of numbers, which is not read."""
+        with self._budget():
+            return {
+                key: torch.empty(node.shape, device="meta") if self._is_numbers(node) else self._load(key, node)
+                for key, node in self._nodes().items()
+            }
+
+    def _is_numbers(self, node: Any) -> bool:
+        return not self._is_group(node) and node.dtype.kind in "biufc" and not self._about(node).get("kind")
 
     def _node(self, key: str) -> Any:
         group, name = self._live_group(), name_of(key)
-        if name not in group:
+        if not has_child(group, name, self._backend):
             names = list(self._nodes())
             raise MissingKeyError(f"the store has no entry {key!r:.80}{did_you_mean(key, names)}; it has {names!r:.99}")
-        return group[name]
+        with self._reading(f"field `{key}`"):
+            return child_of(group, name, self._backend)
 
     def _entry(self, key: str) -> Any:
         value = self._load(key, self._node(key))
@@ -329,7 +371,7 @@ class PersistentTensorDict(TensorDictBase):
 
     def get(self, key: Any, default: Any = ..., **options: Any) -> Any:
         """The value of a key, or `default` when it is absent; see `TensorDict.get`."""
-        if isinstance(key, str) and name_of(key) in self._live_group():
+        if isinstance(key, str) and has_child(self._live_group(), name_of(key), self._backend):
             return presented(self, self._load(key, self._node(key)))
         return super().get(key, **({} if default is ... else {"default": default}), **options)
 
@@ -344,7 +386,8 @@ class PersistentTensorDict(TensorDictBase):
         if plain is None or (dims := len(list(plain))) > len(self._batch_size):
             return self._twin()[index]  # type: ignore[no-any-return]  # a TensorDict
         size = torch.empty(self._batch_size, device="meta")[plain].shape
-        entries = {key: self._load(key, node, plain) for key, node in self._nodes().items()}
+        with self._budget():
+            entries = {key: self._load(key, node, plain) for key, node in self._nodes().items()}
         names = None if self._names is None else tuple(
             [n for i, n in enumerate(self._names) if i >= dims or isinstance(plain[i], slice)]
         )  # fmt: skip
@@ -367,7 +410,8 @@ class PersistentTensorDict(TensorDictBase):
 
     def _twin(self) -> Any:
         """Read the whole store into memory."""
-        found = {k: v._twin() if isinstance(v, TensorCollection) else v for k, v in self._entries().items()}
+        with self._budget():
+            found = {k: v._twin() if isinstance(v, TensorCollection) else v for k, v in self._entries().items()}
         return TensorDict._from_entries(found, self._batch_size, self._device, self._names)
 
     _solid = _twin
@@ -377,7 +421,10 @@ class PersistentTensorDict(TensorDictBase):
         return found
 
     def __repr__(self) -> str:
-        where = "closed" if self._group is None else repr(self._twin()).partition("(")[2][:-1]
+        try:
+            where = "closed" if self._group is None else repr(self._twin()).partition("(")[2][:-1]
+        except MemoryBudgetError as error:
+            where = f"batch_size={self._batch_size}, {len(self._nodes())} entries: {error}"
         return f"PersistentTensorDict({where})"
 
     # ---- writing -----------------------------------------------------------------------------------------------------
@@ -394,7 +441,7 @@ class PersistentTensorDict(TensorDictBase):
     def _put(self, key: str, value: Any, coded: bool = False) -> None:
         self._writable("write")
         name, group = name_of(key), self._live_group()
-        old = group.get(name, None)
+        old = child_of(group, name, self._backend) if has_child(group, name, self._backend) else None
         if isinstance(value, TensorCollection):
             if isinstance(value, PersistentTensorDict):
                 value = value._twin()
@@ -427,7 +474,7 @@ class PersistentTensorDict(TensorDictBase):
     def _put_ragged(self, name: str, value: Any) -> None:
         group, kind = self._live_group(), "ragged" if isinstance(value, RaggedTensor) else "nested"
         value = value if kind == "ragged" else RaggedTensor(value)
-        if name in group:
+        if has_child(group, name, self._backend):
             del group[name]
         child = self._child(self._subgroup(group, name))
         child._put("values", value.values)
@@ -506,7 +553,9 @@ class PersistentTensorDict(TensorDictBase):
             runs: list[Any] = [plain]
             local: Any = ...
         else:
-            runs, local = runs_of(index, self._batch_size)
+            with self._budget():
+                reserve(8 * self._batch_size.numel(), "the positions of all elements")
+                runs, local = runs_of(index, self._batch_size)
         before = [self._rows(run) for run in runs]
         part = before[0].clone() if len(runs) == 1 else cat(before)
         part._set_at(local, value, wanted, non_blocking)  # a value that doesn't fit raises before the file is written

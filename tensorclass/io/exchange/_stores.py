@@ -21,6 +21,7 @@ from ...ops._steps import Copy, carry_out
 from .._atomic import naming, refuse_special, replacing, replacing_folder
 from .._file_kinds import naming_reader
 from .._optional import optional
+from ._nodes import local_folder, local_store
 
 _RUNS = 256
 """The most slices that are read for an index."""
@@ -68,7 +69,7 @@ def open_store(filename: Any, mode: str, backend: str, locking: Any) -> Any:
 def _opened(filename: Any, mode: str, backend: str, locking: Any) -> Any:
     mode = "w-" if mode == "x" else mode
     which = local_path if backend == "h5" else path_or_url
-    path = which(filename) if isinstance(filename, (str, os.PathLike)) else filename
+    path = local_folder(which(filename)) if isinstance(filename, (str, os.PathLike)) else filename
     local = isinstance(path, str) and not is_url(path)
     if local:
         with suppress(FileNotFoundError), naming(path):
@@ -89,7 +90,7 @@ def _opened(filename: Any, mode: str, backend: str, locking: Any) -> Any:
     if isinstance(path, str) and not local:
         return _group_at(zarr, path, mode)
     try:
-        return zarr.open_group(path, mode=mode)
+        return zarr.open_group(local_store(path) if local else path, mode=mode)
     except FileNotFoundError:
         if not local:
             raise

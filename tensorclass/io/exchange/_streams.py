@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, TypeAlias
 
+from ..._budget import budget
 from ..._flags import flags
 from ..._places import local_path
 from .._optional import optional
@@ -91,7 +92,8 @@ class Exchange:
         **options: Any,
     ) -> Any:  # fmt: skip
         """Write the rows of a Hugging Face `Dataset` or `IterableDataset` as a dataset; see `from_arrow`."""
-        batches = (batch_in(table, row_cls, None, options) for table in hf_tables(dataset, BLOCK))  # type: ignore[arg-type]  # of the reader
+        max_bytes = options.pop("max_bytes", None)
+        batches = (_batch(table, row_cls, options, max_bytes) for table in hf_tables(dataset, BLOCK))
         return cls._of_batches(batches, out, rows_per_shard, pbar)
 
     def to_parquet(self, path: StrPath, **options: Any) -> None:
@@ -132,12 +134,17 @@ def _all(read: Any, path: Paths, row_cls: Any, options: dict[str, Any]) -> Itera
 
 
 def _parts(source: Any, row_cls: Any, options: Any) -> Iterator[Any]:
-    pa = arrow()
+    pa, max_bytes = arrow(), options.pop("max_bytes", None)
     reader = source if isinstance(source, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(source)
     empty = True
     for part in reader:
         empty = False
         for table in tables_of(pa.Table.from_batches([part]), BLOCK):
-            yield batch_in(table, row_cls, None, options)
+            yield _batch(table, row_cls, options, max_bytes)
     if empty:
         yield batch_in(pa.Table.from_batches([], reader.schema), row_cls, None, options)
+
+
+def _batch(table: Any, row_cls: Any, options: Any, max_bytes: int | None) -> Any:
+    with budget(max_bytes, table.nbytes, "the Arrow table"):
+        return batch_in(table, row_cls, None, options)

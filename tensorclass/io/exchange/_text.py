@@ -16,7 +16,8 @@ from pydantic_core import to_json as json_text
 from torch import Tensor
 from typing_extensions import Unpack
 
-from ..._content import MAX_BYTES, read_content
+from ..._budget import budget, reserve
+from ..._content import read_content
 from ..._places import local_path, path_or_url
 from ..._schema import FieldSpec, Schema, schema_of
 from ..._schema._spec import short
@@ -121,25 +122,34 @@ def records_of(batch: Any, separator: str | None) -> list[Any]:
 
 def read_csv(
     path: StrPath, cls: Any, rows: int | None, separator: str | None = None, delimiter: str = ",",
-    **options: Unpack[Options],
+    max_bytes: int | None = None, **options: Unpack[Options],
 ) -> Iterator[Any]:  # fmt: skip
     """The batches of a file, with `rows` rows each; see `from_csv`."""
     name = path_or_url(path)
-    lines = _lines(name)
+    lines = _lines(name, rows, max_bytes)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     header = next(_rows(reader, name), None)
     if header is None:
         raise FileFormatError("the file is empty; its first line names the columns", name, 0)
     names = cols.unique(header, name)
     for block in blocks(_rows(reader, name, names), rows, lambda row: _OBJECTS * sum(map(len, row))):
-        columns = _columns(block, names, cls, separator, name)
-        yield batch_of(cls, cols.nest(columns, separator, cls), len(block), **options)
+        with _reading(name, max_bytes):
+            columns = _columns(block, names, cls, separator, name)
+            made = batch_of(cls, cols.nest(columns, separator, cls), len(block), **options)
+        yield made
 
 
-def _lines(name: str) -> Iterator[str]:
-    """The lines of a file in UTF-8."""
+def _reading(name: str, max_bytes: int | None) -> Any:
+    """A block whose reads share the budget of a file."""
+    return budget(max_bytes, lambda: os.stat(name).st_size, name)
+
+
+def _lines(name: str, rows: int | None, max_bytes: int | None) -> Iterator[str]:
+    """The lines of a file in UTF-8. If all rows are read at once, there must be memory for all of them."""
     require_file(name)
     with naming(name), open(name, "rb") as file:
+        with _reading(name, max_bytes):
+            reserve(0 if rows is not None else os.fstat(file.fileno()).st_size * _OBJECTS, "the text of all rows")
         for number, line in enumerate(file, 1):
             try:
                 yield line.decode("utf-8-sig" if number == 1 else "utf-8")
@@ -249,14 +259,17 @@ def _loose(text: str) -> Any:
 
 
 def read_lines(
-    path: StrPath, cls: Any, rows: int | None, separator: str | None = None, **options: Unpack[Options]
-) -> Iterator[Any]:
+    path: StrPath, cls: Any, rows: int | None, separator: str | None = None, max_bytes: int | None = None,
+    **options: Unpack[Options],
+) -> Iterator[Any]:  # fmt: skip
     """The batches of a file of JSON lines, with `rows` rows each."""
     name = path_or_url(path)
-    lines = ((line, number) for number, line in enumerate(_lines(name), 1) if line.strip())
+    lines = ((line, number) for number, line in enumerate(_lines(name, rows, max_bytes), 1) if line.strip())
     for block in blocks(lines, rows, lambda one: _OBJECTS * len(one[0])):
-        found = [_object(line, name, f"line {number}") for line, number in block]
-        yield batch_of_records(found, cls, separator, **options)
+        with _reading(name, max_bytes):
+            found = [_object(line, name, f"line {number}") for line, number in block]
+            made = batch_of_records(found, cls, separator, **options)
+        yield made
 
 
 def _object(text: str | bytes, name: str, where: str) -> Any:
@@ -283,13 +296,18 @@ def batch_of_records(rows: list[Any], cls: Any, separator: str | None, **options
     return batch_of(cls, cols.nest(whole, separator, cls) if separator is not None else whole, len(rows), **options)
 
 
-def read_records(path: StrPath, cls: Any, separator: str | None, **options: Unpack[Options]) -> Any:
+def read_records(
+    path: StrPath, cls: Any, separator: str | None, max_bytes: int | None = None, **options: Unpack[Options]
+) -> Any:
     """The batch of a file that holds a JSON list of objects."""
     name = path_or_url(path)
-    try:
-        found = parse_json(read_content(Path(name), MAX_BYTES), allow_inf_nan=False)
-    except ValueError as error:
-        raise FileFormatError(f"it is not JSON: {error}", name) from None
-    if not isinstance(found, list) or not all([isinstance(row, dict) for row in found]):
-        raise FileFormatError("it holds no list of objects; `load` and `from_dict` read single objects", name)
-    return batch_of_records(found, TensorDict if cls is None else cls, separator, **options)
+    with _reading(name, max_bytes):
+        text = read_content(Path(name), max_bytes)
+        reserve(len(text) * _OBJECTS, "the text of all rows")
+        try:
+            found = parse_json(text, allow_inf_nan=False)
+        except ValueError as error:
+            raise FileFormatError(f"it is not JSON: {error}", name) from None
+        if not isinstance(found, list) or not all([isinstance(row, dict) for row in found]):
+            raise FileFormatError("it holds no list of objects; `load` and `from_dict` read single objects", name)
+        return batch_of_records(found, TensorDict if cls is None else cls, separator, **options)
