@@ -40,7 +40,7 @@ class Budget:
         self.path = path
         self.used = 0
         self.met: Counter[Any] = Counter()
-        """How often things were met, of which links can make many."""
+        """How often each thing was met. Links can make one thing look like many."""
 
     def most(self) -> int:
         """The limit in bytes."""

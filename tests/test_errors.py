@@ -43,6 +43,7 @@ BUILTINS = {
     "CastError": (TypeError,),
     "FileFormatError": (ValueError, RuntimeError),
     "ChecksumError": (errors.FileFormatError,),
+    "MemoryBudgetError": (errors.FileFormatError, OSError),
     "ModuleError": (RuntimeError, ValueError, TypeError),
     "WorkerError": (RuntimeError,),
     "UnsupportedOperationError": (TypeError, NotImplementedError),

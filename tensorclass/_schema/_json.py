@@ -284,7 +284,7 @@ def _array(value: Any) -> np.ndarray[Any, Any]:
     try:
         texts = holds_text(value)
         if texts and not _spelt(value):  # numpy would make all elements as wide as the longest text
-            raise TypeError
+            raise Inexact(_odd(value))
         array = np.asarray(value, dtype=np.float64 if texts else None)
         if array.dtype.kind == "u":
             array = array.view(np.uint64)  # torch supports only this one of two equal dtypes

@@ -174,7 +174,7 @@ def _text(source: Any, path: Any, max_bytes: int | None) -> bytes:
     if (source is None) == (path is None):
         raise ArgumentError("from_json takes the text, or the file as `path=`: one of the two")
     if path is not None or isinstance(source, PathLike):
-        Budget(max_bytes)  # refuses what is no limit
+        Budget(max_bytes)  # refuses anything but a limit
         return read_content(source if path is None else path, max_bytes)
     if not isinstance(source, str | bytes | bytearray | memoryview):
         raise ArgumentError(f"from_json takes text, bytes or a Path, got a {type(source).__name__}")

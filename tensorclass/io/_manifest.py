@@ -69,7 +69,7 @@ def schema_in(part: ClassPart, path: str) -> Schema:
     """The schema of a class that a file describes.
 
     Raises:
-        FileFormatError: for a description that is no schema.
+        FileFormatError: for a wrong description.
     """
     try:
         return Schema.from_dict(part.fields or {})

@@ -22,11 +22,12 @@ from .._optional import optional
 from .._parts import BLOCK, parts_of, spans
 from .._paths import SUFFIXES, StrPath
 from .._writer import write_dataset
+from ._arrays_out import mapping_of
 from ._batches import batch_of
 from ._columns import Column
 from ._frames import hf_tables
 from ._parquet import arrow_errors, batch_in, read_ipc, read_parquet, write_ipc, write_parquet
-from ._persistent import PersistentTensorDict, mapping_of
+from ._persistent import PersistentTensorDict
 from ._spool import spooled
 from ._text import read_csv, read_lines, read_records, write_csv, write_lines, write_records
 

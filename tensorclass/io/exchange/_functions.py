@@ -16,6 +16,7 @@ from .._files import load, save
 from .._paths import StrPath
 from ._arrays import from_array
 from ._arrays import is_flat as is_flat
+from ._arrays_out import mapping_of
 from ._arrow import from_arrow
 from ._arrow import to_arrow as to_arrow
 from ._batches import Options
@@ -27,7 +28,6 @@ from ._frames import to_polars as to_polars
 from ._parquet import read_parquet
 from ._parquet import write_parquet as write_parquet
 from ._persistent import PersistentTensorDict as PersistentTensorDict
-from ._persistent import mapping_of
 from ._text import batch_of_records as batch_of_records
 from ._text import read_csv, read_lines, read_records
 from ._text import records_of as records_of

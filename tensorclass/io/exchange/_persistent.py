@@ -23,7 +23,7 @@ from typing_extensions import Self
 
 from ..._budget import budget, reserve
 from ..._flags import flags
-from ..._schema import FieldSpec, schema_of
+from ..._schema import schema_of
 from ...core import BATCHED, Path, TensorCollection, as_batch_size
 from ...core._base import Kind, check_names
 from ...core._device import Device, as_device
@@ -48,15 +48,14 @@ from .._columns import SharedValue
 from .._format import ClassPart
 from .._manifest import class_part
 from .._paths import StrPath
-from .._values import Unstorable, decode, encode
-from ._columns import as_json, restored, stored
-from ._nodes import check_depth, child_of, has_child, reserve_rows, stored_bytes, texts_of
+from .._values import decode
+from ._arrays_out import BLOCK_BYTES, as_json_entry, encoded_entry, new_array
+from ._columns import restored, stored
+from ._store_nodes import check_depth, child_of, has_child, reserve_rows, stored_bytes, texts_of
 from ._stores import EntryWrite, name_of, open_store, place_of, plain_index, runs_of
 
 _ATTR = "tensorclass"
 _MODES = ("r", "r+", "w", "w-", "x", "a")
-_BLOCK = 1 << 23
-"""Bytes that are written at a time, and of a chunk of a zarr array if its number of rows is not given."""
 
 
 @flags
@@ -77,15 +76,14 @@ class PersistentTensorDict(TensorDictBase):
         validate_batch_size: check the batch size against the stored shapes.
         non_tensor_as_stack: read text that another library stored with the batch shape as one object for each element.
         allow_pickle: nothing is ever unpickled; accepted for compatibility.
-        max_bytes: the most memory that one read may take, in bytes; by default 128 times the size of the stored data,
-            and at least 128 MiB. Parts of an array that were never written take no space in a file.
+        max_bytes: the most bytes of memory that one read may take; by default 128 times the stored size, at least 128 MiB.
         **kwargs: options for new arrays: `compression="gzip"`, `chunks=(100,)`, ...
 
     Raises:
         OSError: for a file that can't be opened, or that another process has opened for writing.
         BatchSizeError: for a batch size that doesn't fit.
-        FileFormatError: for a damaged file, and for what would read outside of it: external and circular links,
-            external storage, virtual datasets; `MemoryBudgetError` for a read beyond `max_bytes`.
+        FileFormatError: for a damaged file, one that would read other files, and circular links.
+        MemoryBudgetError: for a read beyond `max_bytes`.
         UnsupportedOperationError: for writes to a store opened with mode "r".
 
     >>> import torch
@@ -123,8 +121,7 @@ class PersistentTensorDict(TensorDictBase):
         self._keeps = False
         """Whether Python objects that were read are cached, while all rows are read in parts."""
         self._memo: dict[str, Any] = {}
-        self._above: tuple[Any, ...] = ()
-        """The groups that contain this one."""
+        self._above: tuple[Any, ...] = ()  # the groups that contain this one
         try:
             self._look(mode, None if batch_size is None else as_batch_size(batch_size), validate_batch_size)
         except BaseException:  # also on an interrupt: an open file is read from its cache
@@ -453,7 +450,7 @@ class PersistentTensorDict(TensorDictBase):
             return None
         if isinstance(value, RaggedTensor) or (isinstance(value, Tensor) and value.is_nested):
             return self._put_ragged(name, value)
-        tensor, about = self._encoded(key, value, coded)
+        tensor, about = encoded_entry(key, value, coded)
         like = stored(tensor[:0] if tensor.ndim else tensor, key)[0].numpy()
         shape = (*tensor.shape[:1], *like.shape[1:]) if tensor.ndim else like.shape
         alike = None if old is None or self._is_group(old) else (old.shape, old.dtype, self._about(old))
@@ -461,10 +458,10 @@ class PersistentTensorDict(TensorDictBase):
         if alike != (shape, like.dtype, about):
             if old is not None:
                 del group[name]
-            target = self._created(group, name, shape, like.dtype, {} if about.get("kind") else self._kwargs)
+            target = new_array(self._backend, group, name, shape, like.dtype, {} if about.get("kind") else self._kwargs)
             if about:
                 target.attrs[_ATTR] = json.dumps(about)
-        step = max(1, _BLOCK // max(1, tensor[:1].nbytes)) if tensor.ndim else 1
+        step = max(1, BLOCK_BYTES // max(1, tensor[:1].nbytes)) if tensor.ndim else 1
         for begin in range(0, len(tensor) if tensor.ndim and tensor.numel() else 0, step):
             target[begin : begin + step] = stored(tensor[begin : begin + step], key)[0].numpy()
         if not tensor.ndim:
@@ -484,35 +481,6 @@ class PersistentTensorDict(TensorDictBase):
     def _subgroup(self, group: Any, name: str) -> Any:
         return group.create_group(name, **({"track_order": True} if self._backend == "h5" else {}))
 
-    def _created(self, group: Any, name: str, shape: tuple[int, ...], dtype: Any, kwargs: dict[str, Any]) -> Any:
-        if self._backend == "h5":
-            return group.create_dataset(name, shape, dtype, **(kwargs if prod(shape) and shape else {}))
-        lead = tuple(kwargs.get("chunks", ()))[: len(shape)]
-        row = max(1, prod(shape[1:]) * dtype.itemsize)
-        lead = lead or tuple([max(1, min(n, _BLOCK // row)) for n in shape[:1]])
-        chunks = (*lead, *[max(1, n) for n in shape[len(lead) :]])
-        how = {"compressors": None, **kwargs, "chunks": chunks}
-        return group.create_array(name, shape=shape, dtype=dtype, **how)
-
-    def _encoded(self, key: str, value: Any, coded: bool = False) -> tuple[Tensor, dict[str, Any]]:
-        """An entry as a tensor, and the attributes that describe it."""
-        shared = isinstance(value, Unbatched)
-        value = value.tensor if shared else value
-        about: dict[str, Any] = {"kind": "shared"} if shared else {}
-        if isinstance(value, Tensor) and not value.is_nested:
-            value = value.detach().cpu().resolve_conj().resolve_neg()
-            name = stored(value[:0] if value.ndim else value, key)[1]
-            return value, about if name is None else {**about, "dtype": name}
-        many = isinstance(value, NonTensorStack)
-        plain = value.tolist() if many else value.data if isinstance(value, NonTensorData) else value
-        try:
-            text = json.dumps(plain if coded else encode(plain))
-        except (Unstorable, TypeError, ValueError, RecursionError) as error:
-            raise UnsupportedOperationError(f"field `{key}` can't be stored: {error!s:.200}") from None
-        kind = "objects" if many else "data" if plain is not value else "value"
-        about = {"kind": kind, "json": True} if coded else {"kind": kind}
-        return torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8), about
-
     def _fill_group(self, batch: Any) -> None:
         """Write the entries and the attributes of a container."""
         schema = schema_of(type(batch))
@@ -523,7 +491,7 @@ class PersistentTensorDict(TensorDictBase):
         for key, value in batch._entries().items():
             spec = None if schema is None else schema.fields.get(key)
             coded = spec is not None and spec.kind in ("value", "per_element")
-            self._put(key, _coded(spec, value) if coded else value, coded)
+            self._put(key, as_json_entry(spec, value) if coded else value, coded)
 
     def _drop(self, key: str) -> None:
         self._writable("delete")
@@ -630,18 +598,3 @@ _OF_STORES = {
 _IN_PLACE = [n for n in dir(TensorDict) if n.endswith("_") and n[0] != "_" and n not in _OF_STORES]
 for _name in [*_IN_PLACE, "load_state_dict", *(f"__i{n}__" for n in ("add", "sub", "mul", "truediv", "pow"))]:
     setattr(PersistentTensorDict, _name, _through_twin(_name))
-
-
-def _coded(spec: FieldSpec | None, value: Any) -> Any:
-    """Python values as the JSON types of their field."""
-    if not isinstance(value, NonTensorStack):
-        return as_json(spec, value)
-    return NonTensorStack._of([as_json(spec, entry) for entry in value._table], value._index)
-
-
-def mapping_of(batch: TensorDict) -> dict[str, Any]:
-    """A container as the mapping that the constructor of a class accepts."""
-    entries = {k: mapping_of(v) if isinstance(v, TensorDict) else v for k, v in batch._entries().items()}
-    nodes = (NonTensorData, NonTensorStack)
-    plain = {k: v.tolist() if isinstance(v, nodes) else v for k, v in entries.items()}
-    return {**plain, "batch_size": batch._batch_size, "names": batch._names}

@@ -21,7 +21,7 @@ from ...ops._steps import Copy, carry_out
 from .._atomic import naming, refuse_special, replacing, replacing_folder
 from .._file_kinds import naming_reader
 from .._optional import optional
-from ._nodes import local_folder, local_store
+from ._store_nodes import local_folder, local_store
 
 _RUNS = 256
 """The most slices that are read for an index."""

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 
 from ..._budget import LEAST, reserve, times_met
-from ...errors import FileFormatError
+from ...errors import FileFormatError, MissingKeyError
 from .._names import MAX_DEPTH
 from .._optional import optional
 
@@ -97,7 +97,7 @@ def _linked(group: Any, name: str, hops: Iterator[int]) -> Any:
     """What a name of an HDF5 group leads to. Each link on the way is checked before it is followed."""
     h5l, links, raw = _h5py().h5l, group.id.links, name.encode()
     if not links.exists(raw):
-        raise KeyError(name)
+        raise MissingKeyError(name)
     kind = links.get_info(raw).type
     if kind == h5l.TYPE_HARD:
         return group[name]
@@ -171,7 +171,7 @@ def _check_codecs(array: Any) -> None:
 
 def local_store(path: str) -> Any:
     """A zarr store in a folder that follows no link below the folder."""
-    return optional("zarr.storage", "A zarr group", "zarr").LocalStore(_Folder(os.path.abspath(path)))
+    return optional("zarr.storage", "A zarr group", "zarr").LocalStore(_LinklessFolder(os.path.abspath(path)))
 
 
 def local_folder(path: str) -> str:
@@ -180,7 +180,7 @@ def local_folder(path: str) -> str:
     return unquote(parts.path) if parts.scheme in ("file", "local") and "::" not in path else path
 
 
-class _Folder(type(Path())):  # type: ignore[misc]  # the class of paths of this system
+class _LinklessFolder(type(Path())):  # type: ignore[misc]  # the class of paths of this system
     """A folder whose `folder / name` refuses links, devices, pipes and sockets on the way to a file."""
 
     def __truediv__(self, name: Any) -> Any:
