@@ -76,7 +76,7 @@ class PersistentTensorDict(TensorDictBase):
         validate_batch_size: check the batch size against the stored shapes.
         non_tensor_as_stack: read text that another library stored with the batch shape as one object for each element.
         allow_pickle: nothing is ever unpickled; accepted for compatibility.
-        max_bytes: the most bytes of memory that one read may take; by default 128 times the stored size, at least 128 MiB.
+        max_bytes: the most bytes that one read may take in memory; by default 128 times the stored size, at least 2^27.
         **kwargs: options for new arrays: `compression="gzip"`, `chunks=(100,)`, ...
 
     Raises:
