@@ -259,7 +259,7 @@ def test_overwritten_fields_are_reported_once():
         z: Float32[Tensor, "4"] = produced()
 
     make = [step(lambda x: x, Source.x, Result.y, name=name) for name in ("one", "two")]
-    spare = step(lambda x: x, Source.x, Out.y, name="spare")
+    spare = step(lambda x: x, Source.x, Result.y, name="spare")
     with pytest.raises(BuildError) as caught:
         TensorClassSequential(*make, spare, input=Source, output=Result, probe=False)
     assert sorted({d.code for d in caught.value.diagnostics}) == ["E106", "E107"]

@@ -6,8 +6,8 @@ After an error it continues with the declared outputs of the module, so that one
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -20,7 +20,9 @@ from ..parts._arity import admits_none, arity_problem, signature_of, swallowed, 
 from ..parts._diagnostics import Diagnostic
 from ..parts._slots import Slot, fields_of, specs_along
 from ..parts._stage import WHOLE, Stage
+from ._identity import Identified, source_of
 from ._known import INPUT, ByPath, FlowState, Mismatch, Place, agree, suggest
+from ._scopes import ModuleScope
 from ._unify import DimScope, Terms
 
 
@@ -67,6 +69,8 @@ class Report:
     """For each module with `partial=True`, the positions of the in fields without which it is skipped."""
     probed: Probed | None = None
     """The results of running the modules on fake tensors; None with `probe=False`."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """For each output field, the name of its value."""
 
     def __repr__(self) -> str:
         return f"Report({self})"
@@ -76,25 +80,23 @@ class Report:
         return "\n\n".join(map(str, self.diagnostics)) or f"modules {probed}: {len(self.reads)}, nothing found"
 
 
-def check(stages: Sequence[Stage], modules: Sequence[Callable[..., Any]], input: type, output: type) -> Report:
+def check(found: Identified, modules: Sequence[Callable[..., Any]], input: type, output: type) -> Report:
     """Check a pipeline only on its declarations.
 
     Args:
-        stages: The fields that each module reads and writes.
+        found: The modules, and the values that each reads and writes.
         modules: The callable of each stage.
         input: The class that the pipeline takes.
         output: The class that it returns.
     """
-    return DeclaredCheck(stages, modules, input, output).run()
+    return DeclaredCheck(found, modules, input, output).run()
 
 
 class DeclaredCheck:
     """One run of the check; every method reports its findings and continues."""
 
-    def __init__(
-        self, stages: Sequence[Stage], modules: Sequence[Callable[..., Any]], input: type, output: type
-    ) -> None:
-        self.stages = stages
+    def __init__(self, found: Identified, modules: Sequence[Callable[..., Any]], input: type, output: type) -> None:
+        self.stages, self.sources = found.stages, found.sources
         self.modules = modules
         self.input = input
         self.output = output
@@ -107,7 +109,7 @@ class DeclaredCheck:
         self.output_scopes = self.scopes if output is input else {}
         self.written: list[Place] = []
         self.missed: set[Path] = set()
-        self.gates: list[list[int]] = [[] for _ in stages]
+        self.gates: list[list[int]] = [[] for _ in self.stages]
         self.signatures: dict[int, tuple[object, inspect.Signature | None]] = {}
         """By the id of a function, with the function."""
 
@@ -115,24 +117,28 @@ class DeclaredCheck:
         """Check all modules in order, then the output, then unused fields."""
         reads, writes = [], []
         for index, stage in enumerate(self.stages):
-            scope = self.state.unifier.scope()
+            scope = ModuleScope(self.state.unifier, (*stage.reads, *stage.written))
             reads.append(self._reads(index, stage, scope))
             self._arity(index, stage)
-            writes.append(tuple(None if s is None else Use(s, self._write(index, s, scope)) for s in stage.writes))
+            writes.append(
+                tuple(None if s is None else Use(s, self._write(index, s, scope.of(s))) for s in stage.writes)
+            )
         for name in fields_of(self.output):
             self._output((name,), self._output_scope(()))
         self._unused()
         self._shared()
         self._narrowed()
         gates = tuple(map(tuple, self.gates))
-        return Report(tuple(self.found), self.state, self.inputs, tuple(reads), tuple(writes), gates)
+        return Report(
+            tuple(self.found), self.state, self.inputs, tuple(reads), tuple(writes), gates, sources=self.sources
+        )
 
     # ---- one module ----------------------------------------------------------------------------------------------
 
-    def _reads(self, index: int, stage: Stage, scope: DimScope) -> tuple[Use | None, ...]:
+    def _reads(self, index: int, stage: Stage, scope: ModuleScope) -> tuple[Use | None, ...]:
         uses: list[Use | None] = []
         for position, slot in enumerate(stage.reads):
-            terms = scope.terms(slot.spec.dims)
+            terms = scope.of(slot).terms(slot.spec.dims)
             place = self.state.read(slot.path)
             uses.append(None if place is None else Use(slot, place))
             if place is None:
@@ -232,10 +238,11 @@ class DeclaredCheck:
 
     def _output(self, path: Path, scope: DimScope) -> None:
         spec = specs_along(self.output, path)[-1]
-        place = self.state.read(path)
+        source = source_of(path, self.sources)
+        place = self.state.read(source)
         if place is not None:
             self._output_agrees(path, spec, place, scope.terms(spec.dims))
-        elif spec.nested is not None and self.state.below(path):
+        elif spec.nested is not None and self.state.below(source):
             for name in fields_of(spec.nested):
                 self._output((*path, name), self._output_scope(path))
         elif spec.required or spec.produced:
@@ -272,10 +279,13 @@ class DeclaredCheck:
 
     def _smaller(self) -> str:
         """Code for a class with the output fields that exist."""
-        kept = {name: spec for name, spec in fields_of(self.output).items() if (name,) in self.state.places}
+        kept = {name: spec for name, spec in fields_of(self.output).items() if self._has(name)}
         rows = "; ".join(f"{name}: {_annotation(spec)}" for name, spec in kept.items())
         name = f"{self.output.__name__}Part"
         return f"`class {name}(TensorClass): {rows}` and `output={name}`"
+
+    def _has(self, name: str) -> bool:
+        return source_of((name,), self.sources) in self.state.places
 
     # ---- unused fields -------------------------------------------------------------------------------------------
 

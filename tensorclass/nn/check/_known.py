@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from ..._schema import DTypeFamily, FieldSpec, family_of
 from ...core import Path
-from ..parts._slots import Slot, fields_of
+from ..parts._slots import Slot, fields_of, path_text
 from ._unify import Clash, DimScope, Terms, Unifier
 
 INPUT = -1
@@ -36,10 +36,10 @@ class Place:
 
     @property
     def name(self) -> str:
-        return ".".join(self.path)
+        return path_text(self.path)
 
     def __str__(self) -> str:
-        return f"{self.owner.__name__}.{self.name}: {self.spec}"
+        return f"{self.owner.__name__}.{path_text(self.path).removeprefix(f'{self.owner.__name__}.')}: {self.spec}"
 
 
 class ByPath(dict[Path, V]):

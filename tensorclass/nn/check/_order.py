@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ...core import Path
 from ..parts._diagnostics import Diagnostic, Location, build_error
-from ..parts._slots import Slot, has_path
+from ..parts._slots import Slot, has_path, path_text
 from ._known import overlap
 
 Edges = dict[int, dict[int, str]]
@@ -68,7 +68,7 @@ def _waits(nodes: Sequence[Listed], input: type) -> Edges:
         for user in users - set(sources):
             before = {*sources, *(i for i in users if i < user and (i in updaters or user in updaters))}
             for other in before:
-                waits[user].setdefault(other, ".".join(path))
+                waits[user].setdefault(other, path_text(path))
     return waits
 
 

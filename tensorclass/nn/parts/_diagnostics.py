@@ -31,6 +31,7 @@ CODES: dict[str, str] = {
     "E115": "a free dim of an output follows the batch size",
     "E116": "a batch of one comes out in another shape",
     "E117": "elements of a batch influence each other",
+    "E118": "a field may be any of several values",
     "W201": "a written field is never used",
     "W202": "a field becomes float64 by promotion",
     "W203": "one module with parameters or buffers is in several places",

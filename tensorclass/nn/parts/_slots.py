@@ -14,6 +14,9 @@ from ...classes import FieldRef
 from ...core import Path
 from ...errors import BuildError
 
+APART = "\u00b7"
+"""Between a class and a field in the path of a value that shares its name with another one: a letter for Python."""
+
 
 @dataclass(frozen=True)
 class Slot:
@@ -22,6 +25,10 @@ class Slot:
     ref: FieldRef
     within: str = ""
     """The nested pipeline to which the place is private, such as `inner/`; empty for a place of the whole pipeline."""
+    apart: str = ""
+    """The class of the value with `APART`, if another value has the plain name (`check/_identity.py`)."""
+    home: type | None = None
+    """The class by which the value was found in a pipeline; None before."""
 
     @property
     def owner(self) -> type:
@@ -31,7 +38,12 @@ class Slot:
     @property
     def path(self) -> Path:
         """The path of the value. Slots of different classes are the same place if their paths are equal."""
-        return (self.within + self.ref._path[0], *self.ref._path[1:]) if self.within else self.ref._path
+        return (self.within + self.apart + self.ref._path[0], *self.ref._path[1:])
+
+    @property
+    def plain(self) -> Path:
+        """The path in an instance of its class."""
+        return (self.within + self.ref._path[0], *self.ref._path[1:])
 
     @property
     def spec(self) -> FieldSpec:
@@ -60,6 +72,11 @@ class Slot:
 
     def __str__(self) -> str:
         return f"{self.label}: {self.spec}"
+
+
+def path_text(path: Path) -> str:
+    """The path of a value, for messages."""
+    return ".".join(path).replace(APART, ".")
 
 
 def specs_along(owner: Any, path: Sequence[str]) -> list[FieldSpec]:

@@ -14,7 +14,7 @@ from typing_extensions import Self, TypeVar, Unpack
 
 from ..._dims import why_no_name
 from ..._flags import flags
-from ...core import TensorCollection
+from ...core import Path, TensorCollection
 from ...core._base import Has, Named
 from ...errors import ArgumentError, BuildError
 from ._diagnostics import Diagnostic, Location, location_of_caller
@@ -353,9 +353,10 @@ def check_name(name: object) -> str | None:
     return name
 
 
-def read_slot(batch: Any, slot: Slot, label: str) -> Any:
+def read_slot(batch: Any, slot: Slot, label: str, path: Path | None = None) -> Any:
+    """The value of a field of a batch, which may have it at another path."""
     value = batch
-    for part in slot.path:
+    for part in slot.plain if path is None else path:
         if value is None:
             return None
         if part not in type(value).__tensorclass_schema__.fields:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from inspect import isabstract
@@ -23,7 +23,6 @@ from ..check._known import INPUT, Place
 from ..check._unify import Clash, Rest, Term, plain_name
 from ..parts._diagnostics import Diagnostic
 from ..parts._results import TENSORS
-from ..parts._slots import fields_of
 from ..parts._stage import Stage, module_of
 from ._copy import Isolator
 from ._effects import Reach
@@ -99,7 +98,7 @@ class Searcher:
         self.ran: set[int] = set()
         """Modules that passed real runs."""
         self.blocked = {d.module for d in report.diagnostics if d.code in BLOCKING}
-        self.live = liveness(stages, output)
+        self.live = liveness(stages, report.sources.values())
         self.device = device_of(targets)
         self.reach = [Reach.of(target) for target in targets]
         self.once = {index for index, reach in enumerate(self.reach) if reach.outside}
@@ -310,6 +309,8 @@ class Searcher:
         except Clash:
             return False
         self.narrowed[name] = size
+        if isinstance(size, str) and plain_name(name) == plain_name(size):
+            return True  # two instances whose declarations have one name
         if any(isinstance(term, Polynomial) and name in term.names for term in inputs):
             self.causes[name] = replace(self.words.diagnostic(index, "W205", "", (), hint), message=message)
             self.found.append(self.causes[name])
@@ -415,9 +416,9 @@ def parameter_count(target: Any) -> int:
     return 0 if owner is None else sum(p.numel() for p in owner.parameters() if not is_lazy(p))
 
 
-def liveness(stages: Sequence[Stage], output: type) -> list[frozenset[Path]]:
+def liveness(stages: Sequence[Stage], returned: Iterable[str]) -> list[frozenset[Path]]:
     """For each stage, the places that are read after it, or returned."""
-    later: set[Path] = {(name,) for name in fields_of(output)}
+    later: set[Path] = {(name,) for name in returned}
     found: list[frozenset[Path]] = []
     for stage in reversed(stages):
         found.append(frozenset(later - {slot.path for slot in stage.written}))

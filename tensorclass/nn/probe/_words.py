@@ -16,6 +16,7 @@ from ..check._known import INPUT, Place
 from ..check._unify import plain_name
 from ..parts._arity import signature_of
 from ..parts._diagnostics import Diagnostic, Location
+from ..parts._slots import path_text
 from ..parts._stage import Stage, module_of
 from ._run import Symptom
 
@@ -143,7 +144,7 @@ class Words:
         return self.diagnostic(index, "E114", message, (f"{declared}, {produced}", given), expression)
 
     def _in_place(self, index: int, found: Symptom, given: str) -> Diagnostic:
-        name = ".".join(found.given)
+        name = path_text(found.given)
         whose = "the input" if found.given in self.report.inputs else "the pipeline"
         return self.diagnostic(
             index, "E109", f"changes `{name}` of {whose} in place", (given,),

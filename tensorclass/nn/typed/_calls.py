@@ -13,10 +13,10 @@ from torch import nn
 from ..._schema import TensorSpec
 from ...errors import BuildError, defined_again
 from ..check._declared import DeclaredCheck, Report
+from ..check._identity import Identified
 from ..check._known import Mismatch, agree
 from ..parts._diagnostics import Diagnostic
 from ..parts._slots import Slot, fields_of, is_tensorclass_type
-from ..parts._stage import Stage
 from ._forward import Program
 
 Probing = bool | Literal["run"]
@@ -66,7 +66,7 @@ def refusal(title: str, input: Any, batch: object, error: BuildError | None) -> 
 
 
 def fitted(
-    known: Report, slots: Iterable[Slot], stages: Sequence[Stage], targets: Sequence[Callable[..., Any]],
+    known: Report, slots: Iterable[Slot], identified: Identified, targets: Sequence[Callable[..., Any]],
     input: type, output: type,
 ) -> Report:  # fmt: skip
     """Check a pipeline for another input class.
@@ -77,16 +77,17 @@ def fitted(
     Args:
         known: The report for the class that the pipeline was built for.
         slots: The fields that it reads from its input.
-        stages: The modules.
+        identified: The modules, and the values that they use with the other class.
         targets: What each stage calls.
         input: The other class.
         output: The class that the pipeline returns.
     """
-    check = DeclaredCheck(stages, targets, input, output)
+    check = DeclaredCheck(identified, targets, input, output)
     scope = check.state.unifier.scope()
     found = []
     for slot in slots:
-        place, old = check.state.places.get(slot.path), known.inputs.get(slot.path)
+        place = check.state.places.get(identified.values.read(slot).path)
+        old = known.inputs.get(slot.path)
         if place is None or old is None:
             continue  # a missing field is reported where it is read
         dims = known.state.unifier.dims(old.terms) if old.spec.dims is not None else None

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from ...core import Path
 from ...errors import ModuleError
-from ..parts._slots import Slot, fields_of
+from ..parts._slots import Slot, fields_of, path_text
 from ..parts._stage import Stage
 from ._explain import Explanation
 
@@ -29,17 +29,18 @@ def _title(name: str, kind: str) -> str:
     return name if name.rpartition(".")[2].startswith(kind) else f"{name}: {kind}"
 
 
-def _links(stages: Sequence[Stage], input: type, output: type) -> list[Link]:
+def _links(stages: Sequence[Stage], input: type, sources: Mapping[str, str]) -> list[Link]:
     writers: dict[Path, int] = {}
     links = []
     for node, stage in enumerate(stages, 1):
-        links += [Link(_source(slot.path, writers), node, ".".join(slot.path), slot) for slot in stage.reads]
+        links += [Link(_source(slot.path, writers), node, path_text(slot.path), slot) for slot in stage.reads]
         writers.update({slot.path: node for slot in stage.written})
     end = len(stages) + 1
-    links += [Link(node, end, ".".join(path), None) for path, node in writers.items() if path[0] in fields_of(output)]
+    returned = set(sources.values())
+    links += [Link(node, end, path_text(path), None) for path, node in writers.items() if path[0] in returned]
     known = fields_of(input)
-    passed = [n for n in fields_of(output) if n in known and not known[n].produced and (n,) not in writers]
-    return links + [Link(0, end, name, None) for name in passed]
+    passed = [n for n in sources.values() if n in known and not known[n].produced and (n,) not in writers]
+    return links + [Link(0, end, path_text((name,)), None) for name in passed]
 
 
 def _source(path: Path, writers: dict[Path, int]) -> int:
@@ -49,8 +50,9 @@ def _source(path: Path, writers: dict[Path, int]) -> int:
 
 
 def draw(
-    stages: Sequence[Stage], kinds: Sequence[str], input: type, output: type, explanation: Explanation, format: Format
-) -> str:
+    stages: Sequence[Stage], kinds: Sequence[str], input: type, output: type, sources: Mapping[str, str],
+    explanation: Explanation, format: Format,
+) -> str:  # fmt: skip
     """The text of a drawing.
 
     Args:
@@ -58,6 +60,7 @@ def draw(
         kinds: The kind of each module, for its node.
         input: The class that the pipeline takes.
         output: The class that it returns.
+        sources: The name of the value of each output field.
         explanation: What a page shows below the drawing.
         format: "mermaid", "svg" or "html".
 
@@ -67,10 +70,10 @@ def draw(
     if format not in ("mermaid", "svg", "html"):
         raise ModuleError(f"format={format!r}: a pipeline is drawn as 'mermaid', 'svg' or 'html'")
     titles = [f"{i} {_title(s.name, kind)}" for i, (s, kind) in enumerate(zip(stages, kinds, strict=True))]
-    titles, links = [input.__name__, *titles, output.__name__], _links(stages, input, output)
+    titles, links = [input.__name__, *titles, output.__name__], _links(stages, input, sources)
     if format == "mermaid":
         return mermaid(titles, links)
-    declared = {(node, ".".join(s.path)): str(s.spec) for node, stage in enumerate(stages, 1) for s in stage.written}
+    declared = {(node, path_text(s.path)): str(s.spec) for node, stage in enumerate(stages, 1) for s in stage.written}
     declared |= {(0, link.field): str(link.slot.spec) for link in links if link.source == 0 and link.slot}
     drawing = picture(titles, [(link.source, link.target, link.field) for link in links], declared)
     if format == "svg":

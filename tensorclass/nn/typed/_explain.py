@@ -16,7 +16,6 @@ from ..check._declared import Report, SeenOutput
 from ..check._known import INPUT, ByPath, Place
 from ..check._unify import Rest, Terms, Unifier, plain_name
 from ..parts._results import TENSORS
-from ..parts._slots import fields_of
 from ..parts._stage import Stage, module_of
 
 Size = int | str
@@ -94,7 +93,7 @@ def explain(
     seen, fixed = _probed(report)
     values = {id(p): _value(p, report.state.unifier, batch_size, sizes, fixed, seen.get(id(p))) for p in places}
     titles = [f"input {input.__name__}", *(f"{i} {stage.name}" for i, stage in enumerate(stages))]
-    last = _last_uses(stages, report, output)
+    last = _last_uses(stages, report)
     weights, counted = [0], set[int]()
     for target in targets:
         owner = module_of(target)
@@ -138,8 +137,9 @@ def _names(term: Polynomial | Rest) -> tuple[str, ...]:
     return () if isinstance(term, Rest) else term.names
 
 
-def _last_uses(stages: Sequence[Stage], report: Report, output: type) -> dict[int, int]:
+def _last_uses(stages: Sequence[Stage], report: Report) -> dict[int, int]:
     """The last module that needs each place; the output counts as a further module."""
+    returned = set(report.sources.values())
     state = ByPath(report.inputs)
     last: dict[int, int] = {}
     for index, stage in enumerate(stages):
@@ -151,7 +151,7 @@ def _last_uses(stages: Sequence[Stage], report: Report, output: type) -> dict[in
                 for path in state.overlapping(use.slot.path):
                     del state[path]
                 state[use.slot.path] = use.place
-    last.update({id(place): len(stages) for path, place in state.items() if path[0] in fields_of(output)})
+    last.update({id(place): len(stages) for path, place in state.items() if path[0] in returned})
     return last
 
 

@@ -14,7 +14,7 @@ A pipeline of two modules becomes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
@@ -24,6 +24,7 @@ from torch.utils.checkpoint import checkpoint
 from ...classes._compile import compile_function
 from ...core import Path
 from ...errors import ModuleError
+from ..check._identity import source_of
 from ..check._known import ByPath
 from ..check._narrowing import narrowing
 from ..parts._how import moved
@@ -58,6 +59,7 @@ class Writer:
     output: type
     gates: Sequence[Sequence[int]]
     narrowed: Sequence[str]
+    sources: Mapping[str, str]
     checked: bool = False
     lines: list[str] = field(default_factory=list)
     names: dict[str, Any] = field(default_factory=dict)
@@ -203,7 +205,7 @@ class Writer:
         """The input with the written fields filled in."""
         entries = []
         for name in fields_of(specs_along(self.input, prefix)[-1].nested if prefix else self.input):
-            path = (*prefix, name)
+            path = self._source(prefix, name)
             if path in self.written:
                 entries.append(f"{name!r}: {self._final(path, end)}")
             elif any(other[: len(path)] == path for other in self.written):
@@ -219,12 +221,16 @@ class Writer:
         given: list[tuple[str, str]] = []
         later: list[tuple[str, str]] = []
         for name, spec in fields_of(cls).items():
-            value = self._value((*prefix, name), spec.nested, end)
+            value = self._value(self._source(prefix, name), spec.nested, end)
             if value is not None:
                 (given if spec.init else later).append((name, value))
         arguments = "".join(f"{name}={value}, " for name, value in given)
         made = f"{alias}({arguments}batch_size=batch._batch_size{extra})"
         return self._fill(made, [f"{n!r}: {v}" for n, v in later]) if later else made
+
+    def _source(self, prefix: Path, name: str) -> Path:
+        """The path of the value of an output field."""
+        return (*prefix, name) if prefix else source_of((name,), self.sources)
 
     def _value(self, path: Path, nested: type | None, end: int) -> str | None:
         """The source of an output field; None for the default of the constructor."""
@@ -320,7 +326,7 @@ def generate(stages: Sequence[Stage], input: type, output: type, report: Any, se
         seen: Compares values with declarations, for the first call.
     """
     checks, names = narrowing(report)
-    writer = Writer(stages, input, output, report.gates, checks, seen is not None)
+    writer = Writer(stages, input, output, report.gates, checks, report.sources, seen is not None)
     writer.names.update(names, seen=seen)
     source = writer.source()
     run = compile_function(source, "forward", output, writer.names, globals())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import torch
@@ -14,6 +14,7 @@ from ...errors import BuildError
 from ...store import is_tensor_collection
 from ..check._declared import Report, check
 from ..check._first import FirstCall
+from ..check._identity import Identified, identify
 from ..distributions import CompositeDistribution, Delta
 from ..distributions._composite import total
 from ..distributions._draw import as_generator, build, draw, unknown_parameter
@@ -23,10 +24,10 @@ from ..parts._how import by_keyword
 from ..parts._results import construct, nest
 from ..parts._skipping import skip_mode
 from ..parts._slots import Slot, as_slots, has_path
-from ..parts._stage import Stage, TensorClassModule, read_slot
+from ..parts._stage import TensorClassModule, read_slot
 from ._forward import Program, generate
 from ._sequential import TensorClassSequential
-from ._subsequence import needed, needs, passed, picked, skipping
+from ._subsequence import names_of, needed, needs, passed, picked, skipping
 
 In = TypeVar("In", contravariant=True)  # noqa: PLC0105  # users read these names in types
 Out = TypeVar("Out", covariant=True)  # noqa: PLC0105
@@ -169,7 +170,7 @@ class ProbabilisticTensorClassModule(TensorClassModule):
 class LeadIn:
     """The modules before a probabilistic one, and the code that runs them."""
 
-    stages: Sequence[Stage]
+    identified: Identified
     needs: Sequence[tuple[Slot, bool]]
     """The fields that they need, each with whether it is read from a sample."""
     input: Any
@@ -229,8 +230,8 @@ class ProbabilisticTensorClassSequential(TensorClassSequential[In, Out]):
         index = self._samplers()[-1]
         size: Any = getattr(batch, "batch_size", torch.Size())
         reads = self._stages[index].reads
-        values = {slot.path: value for slot, value in zip(reads, self._arguments_of(index, batch, None), strict=True)}
-        return construct(picked(reads), nest(values), size, self._stages[index].name)
+        values = zip(names_of(reads).values(), self._arguments_of(index, batch, None), strict=True)
+        return construct(picked(reads), nest(dict(values)), size, self._stages[index].name)
 
     def log_prob(self, batch: In, sample: Any = None) -> Tensor:
         """The log-probability of the values in a sample, each conditional on the values before it.
@@ -267,12 +268,14 @@ class ProbabilisticTensorClassSequential(TensorClassSequential[In, Out]):
         part, stage = self._parts[key], self._stages[index]
         sources = [(slot, sample if drawn else batch) for slot, drawn in part.needs]
         values = {slot.path: read_slot(source, slot, stage.name) for slot, source in sources}
-        if part.stages:
+        if part.identified.stages:
             given = batch
             if part.input is not self.input_class:
-                given = construct(part.input, nest(values), batch.batch_size, stage.name)
-            result = self._through(part, given)
-            values = {slot.path: read_slot(result, slot, stage.name) for slot in stage.reads}
+                names = names_of(slot for slot, _ in part.needs)
+                tree = nest({names[path]: value for path, value in values.items()})
+                given = construct(part.input, tree, batch.batch_size, stage.name)
+            result, names = self._through(part, given), names_of(stage.reads)
+            values = {slot.path: read_slot(result, slot, stage.name, names[slot.path]) for slot in stage.reads}
         return [values[slot.path] for slot in stage.reads]
 
     def _part_before(self, index: int, sampled: bool) -> LeadIn:
@@ -283,7 +286,9 @@ class ProbabilisticTensorClassSequential(TensorClassSequential[In, Out]):
         missing = needs(stages, reads)
         inside = len(passed(self.input_class, missing)) == len(missing)
         wanted = [(slot, sampled and self._is_drawn(slot, drawn)) for slot in missing]
-        return LeadIn(stages, wanted, self.input_class if inside else picked(missing), picked(reads))
+        input, output = self.input_class if inside else picked(missing), picked(reads)
+        identified = identify(stages, [input], output, self._title())
+        return LeadIn(identified, wanted, input, output)
 
     def _is_drawn(self, slot: Slot, drawn: set[int]) -> bool:
         return any(slot in self._stages[index].written for index in drawn) or not has_path(self.input_class, slot.path)
@@ -303,8 +308,10 @@ class ProbabilisticTensorClassSequential(TensorClassSequential[In, Out]):
 
     def _written_for(self, part: LeadIn, mode: Any, batch: Any = None) -> Program:
         """The code of a part; with a batch, the code for the first call, which also compares returned values."""
-        stages = part.stages if mode is False else [skipping(stage, mode) for stage in part.stages]
-        report = check(stages, [self._target(stage) for stage in stages], part.input, part.output)
+        found = part.identified
+        stages = found.stages if mode is False else tuple(skipping(stage, mode) for stage in found.stages)
+        targets = [self._target(stage) for stage in stages]
+        report = check(replace(found, stages=stages), targets, part.input, part.output)
         seen = None if batch is None else FirstCall(report, stages, getattr(batch, "batch_size", torch.Size()))
         return generate(stages, part.input, part.output, report, seen)
 

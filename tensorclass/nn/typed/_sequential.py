@@ -17,22 +17,24 @@ from ...core._modes import Setting
 from ...errors import ArgumentError, BatchIndexError, BuildError, defined_again
 from ..check._declared import Report, check
 from ..check._first import FirstCall
+from ..check._identity import Identified, identify
 from ..check._order import Listed, topological
 from ..parts._diagnostics import Diagnostic, PipelineWarning, build_error
 from ..parts._hooks import Hooked
 from ..parts._keyed_base import TensorDictModuleBase
 from ..parts._results import reraise
 from ..parts._skipping import skip_existing, skip_mode
-from ..parts._slots import Slot, is_tensorclass_type, slots_of
+from ..parts._slots import Slot, is_tensorclass_type
 from ..parts._stage import Batch, Stage, TensorClassModule, as_module, check_name, default_name, fields_text
 from ..probe._prober import influences, probe, relearn
 from ._calls import Probing, as_class, as_probing, fitted, frame_of, name_numbers, refusal
 from ._class_module import TensorClassModuleBase
+from ._divisible import Divisible
 from ._drawing import Format, draw
 from ._explain import Explanation, explain
 from ._forward import Program, fillable, generate
 from ._over_fields import over_fields
-from ._subsequence import finals, inlined, known_slots, leaves, needed, needs, passed, picked, reachable, skipping
+from ._subsequence import Ends, inlined, needs, passed, skipping
 
 In = TypeVar("In", contravariant=True)  # noqa: PLC0105  # users read these names in types
 Out = TypeVar("Out", covariant=True)  # noqa: PLC0105
@@ -60,7 +62,7 @@ class PipelineOptions(Ordered, total=False):
 
 
 @flags
-class TensorClassSequential(Hooked, Generic[In, Out]):
+class TensorClassSequential(Divisible, Hooked, Generic[In, Out]):
     """A pipeline: typed modules in order, from a batch of one class to a batch of another.
 
     The declared fields are followed through the modules when the pipeline is built: missing inputs, wrong dtypes,
@@ -112,7 +114,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
     2
     """
 
-    _made: ClassVar[tuple[str, ...]] = ("_program", "_report", "_skipping", "_others", "diagnostics")
+    _made: ClassVar[tuple[str, ...]] = ("_program", "_report", "_skipping", "_others", "_values", "diagnostics")
     """The attributes that `_build` sets."""
     input_class: type[Any]
     output_class: type[Any]
@@ -156,9 +158,12 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         self._build(self._check(), warn=True)
 
     def _order(self, members: Sequence[Typed]) -> list[int]:
+        groups = [_stages_of(member, index)[:2] for index, member in enumerate(members)]
+        every = [stage for _, stages in groups for stage in stages]
+        placed = iter(identify(every, [self.input_class], self.output_class, self._title(), at_once=True).stages)
         nodes = []
-        for index, member in enumerate(members):
-            name, stages, _ = _stages_of(member, index)
+        for name, group in groups:
+            stages = [next(placed) for _ in group]
             writes = {s.path: s for stage in stages for s in stage.written if not s.within}
             update, location = any(stage.update for stage in stages), stages[0].location
             nodes.append(Listed(name, location, tuple(needs(stages, ())), tuple(writes.values()), update))
@@ -181,7 +186,13 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         )
 
     def _declared(self) -> Report:
-        return check(self._stages, self._targets(), self.input_class, self.output_class)
+        return check(self._identify(), self._targets(), self.input_class, self.output_class)
+
+    def _identify(self, *alike: type) -> Identified:
+        """Find which fields are one value; the input class also stands for the classes `alike`."""
+        found = identify(self._stages, [self.input_class, *alike], self.output_class, self._title())
+        self._stages, self._values = found.stages, found.values
+        return found
 
     def _check(self) -> Report:
         report = self._declared()
@@ -325,7 +336,8 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         other._modules = self._modules  # shared, so that a submodule that is replaced in one is replaced in both
         other.input_class, other.output_class, other._declared_output = cls, self.output_class, self._declared_output
         slots = passed(self.input_class, needs(self._stages, self._ends()))
-        other._build(fitted(self._report, slots, self._stages, self._targets(), cls, self.output_class), warn=False)
+        found = other._identify(self.input_class)
+        other._build(fitted(self._report, slots, found, self._targets(), cls, self.output_class), warn=False)
         return other
 
     def _refuse(self, batch: object, error: BuildError | None = None) -> NoReturn:
@@ -387,98 +399,6 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
             return whole
         return as_module(stage, self._target(stage))
 
-    def _slice(self, index: slice) -> TensorClassSequential[Any, Any]:
-        chosen = range(len(self))[index]
-        if not chosen or chosen.step != 1:
-            raise BatchIndexError(f"{index} picks no row of modules of a pipeline with {len(self)}")
-        start, stop = self._members[chosen[0]][1], self._members[chosen[-1]][2]
-        wanted = needs(self._stages[stop:], self._ends()) if stop < len(self._stages) else None
-        return self._part(range(start, stop), wanted)
-
-    def _ends(self) -> list[Slot]:
-        """The output fields of the whole pipeline."""
-        paths = {slot.path for slot in [*passed(self.input_class, leaves(self.input_class)), *self._written()]}
-        return [slot for slot in leaves(self.output_class) if slot.path in paths]
-
-    def select_subsequence(self, *, in_fields: Any = None, out_fields: Any = None) -> TensorClassSequential[Any, Any]:
-        """Select the modules that can run from some fields and that compute some fields; the new pipeline shares them.
-
-        Args:
-            in_fields: An input or intermediate field, or a sequence of them: only modules are kept that need no other
-                fields. The input class has the fields that the modules read; batches with more fields are accepted too.
-            out_fields: A field or a sequence of them: only modules are kept that these fields depend on. The output
-                class has these fields; by default it is that of the pipeline, if it is still complete.
-
-        Raises:
-            BuildError: for unknown fields, and if no module is left.
-        """
-        kept: Sequence[int] = range(len(self._stages))
-        wanted: list[Slot] | None = None
-        starts: list[Slot] = []
-        given = [*leaves(self.input_class), *self._written()]
-        if in_fields is not None:
-            starts = slots_of(in_fields, "in_fields")
-            known_slots(self._title(), starts, [*given, *needs(self._stages, ())], "in_fields")
-            kept = reachable(self._stages, kept, starts)
-        if out_fields is not None:
-            wanted = slots_of(out_fields, "out_fields")
-            known_slots(self._title(), wanted, given, "out_fields")
-            kept = needed(self._stages, kept, wanted)
-        if not kept:
-            first = ", ".join(slot.label for slot in starts) or "the input"
-            last = ", ".join(slot.label for slot in wanted or ()) or "the output"
-            raise BuildError(f"no module of {self._title()} leads from {first} to {last}")
-        brought = needs([self._stages[index] for index in kept], self._ends())
-        if wanted is None and len(passed(self.input_class, brought)) < len(brought):
-            wanted = finals(self._stages, kept, self.output_class)
-        return self._part(kept, wanted, narrow=True)
-
-    def _part(
-        self, kept: Sequence[int], wanted: Sequence[Slot] | None, narrow: bool = False
-    ) -> TensorClassSequential[Any, Any]:
-        """A pipeline of some of the stages; complete nested pipelines are kept.
-
-        With `narrow`, its input class has only the fields that it reads.
-        """
-        stages = [self._stages[index] for index in kept]
-        part = self._bare(kept)
-        part.output_class = part._declared_output = self.output_class if wanted is None else picked(wanted)
-        missing = needs(stages, self._ends() if wanted is None else wanted)
-        inside = len(passed(self.input_class, missing)) == len(missing)
-        part.input_class = self.input_class if inside and not narrow else picked(missing)
-        part._build(part._declared(), warn=False)  # probed as part of this pipeline; `part.check()` probes it again
-        if inside and part.input_class is not self.input_class:
-            part._others[self.input_class] = part.on(self.input_class)  # now, since torch.compile can't trace it later
-        return part
-
-    def _bare(self, kept: Sequence[int]) -> TensorClassSequential[Any, Any]:
-        """A pipeline with some of the modules, before it has its classes."""
-        part: TensorClassSequential[Any, Any] = TensorClassSequential.__new__(TensorClassSequential)
-        nn.Module.__init__(part)
-        names = ("_probe", "_name", "training")
-        part.__dict__.update({name: self.__dict__[name] for name in names}, _fresh=True, _members=(), _stages=())
-        for name, start, stop in self._members:
-            chosen = [index for index in kept if start <= index < stop]
-            part._adopt(self, name, chosen, len(chosen) == stop - start)
-        return part
-
-    def _adopt(self, other: Self, name: str, kept: Sequence[int], whole: bool) -> None:
-        start = len(self._stages)
-        self._stages += tuple(other._stages[index] for index in kept)
-        if whole and name in other._modules:
-            self.add_module(name, other.get_submodule(name))
-        for stage in self._stages[start:]:
-            owner, _, last = stage.name.rpartition(".")
-            if not whole and stage.function is None:
-                holder: nn.Module = self
-                for step in owner.split(".") if owner else ():
-                    if step not in holder._modules:
-                        holder.add_module(step, nn.Module())
-                    holder = holder.get_submodule(step)
-                holder.add_module(last, other.get_submodule(stage.name))
-        spans = [(start, len(self._stages))] if whole else [(i, i + 1) for i in range(start, len(self._stages))]
-        self._members += tuple((name, *span) for span in spans)
-
     def select_out_fields(self, *fields: Any) -> TensorClassSequential[In, Any]:
         """Return only these fields, from now on; every module still runs. `reset_out_fields` undoes it.
 
@@ -488,9 +408,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         Raises:
             BuildError: for unknown fields.
         """
-        wanted = slots_of(fields, "fields")
-        known_slots(self._title(), wanted, [*leaves(self.input_class), *self._written()], "select_out_fields")
-        return self._return(picked(wanted))
+        return self._return(self._selected(fields))
 
     def reset_out_fields(self) -> Self:
         """Return the output class of the constructor again."""
@@ -513,7 +431,8 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
                 "svg" returns a picture, "html" a self-contained page with the picture and the table of `explain()`.
         """
         kinds = [default_name(target) for target in self._targets()]
-        return draw(self._stages, kinds, self.input_class, self.output_class, self.explain(), format)
+        sources = self._report.sources
+        return draw(self._stages, kinds, self.input_class, self.output_class, sources, self.explain(), format)
 
     def _repr_html_(self) -> str:
         return f"<div style='overflow:auto'>{self.graph('svg')}</div>"
@@ -561,11 +480,15 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
 
+TensorClassSequential._plain = TensorClassSequential
+
+
 def _stages_of(member: Typed, index: int) -> tuple[str, list[Stage], nn.Module | None]:
     """The name of a member, its stages, and the module to register under the name."""
     if isinstance(member, TensorClassSequential):
         name = member._name or f"pipeline_{index}"
-        return name, inlined(member._stages, name, member.output_class), member
+        ends = Ends(member.input_class, member.output_class, member._report.sources)
+        return name, inlined(member._stages, name, ends), member
     stage, registered = member._stage_at(index)
     return stage.name, [stage], registered
 

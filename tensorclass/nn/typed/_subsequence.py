@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..._schema import field
 from ...classes import TensorClass
@@ -13,29 +13,44 @@ from ...classes._facts import Recipe
 from ...core import Path
 from ...core._caches import Classes
 from ...errors import BuildError, nearest
+from ..check._identity import origin
 from ..parts._slots import Slot, fields_of, has_path, specs_along
 from ..parts._stage import Stage
 
 
-def inlined(stages: Iterable[Stage], name: str, output: type) -> list[Stage]:
+def inlined(stages: Iterable[Stage], name: str, ends: Ends) -> list[Stage]:
     """The modules of a nested pipeline as modules of the outer one.
 
     Fields that the nested pipeline writes but doesn't return are private to it: other modules neither see nor overwrite
-    them.
+    them. The outer pipeline finds the others as fields of the input or output class of the nested one.
     """
+    homes = dict.fromkeys(ends.sources.values(), ends.output) | dict.fromkeys(fields_of(ends.input), ends.input)
+
+    def seen(slot: Slot) -> Slot:
+        return replace(slot, home=origin(homes[slot.path[0]], slot.path[0])) if slot.path[0] in homes else slot
+
     private: set[Path] = set()
     found = []
     for stage in stages:
-        reads = tuple(_inside(slot, name) if slot.within or _covers(private, slot) else slot for slot in stage.reads)
-        hidden = {s.path for s in stage.written if s.within or s.path[0] not in fields_of(output)}
+        hides = [slot.within or _covers(private, slot) for slot in stage.reads]
+        reads = tuple(_inside(s, name) if hide else seen(s) for s, hide in zip(stage.reads, hides, strict=True))
+        hidden = {s.path for s in stage.written if s.within or s.path[0] not in ends.sources.values()}
         private |= hidden
-        writes = tuple(_inside(s, name) if s is not None and s.path in hidden else s for s in stage.writes)
+        writes = tuple(s and (_inside(s, name) if s.path in hidden else seen(s)) for s in stage.writes)
         found.append(replace(stage, name=f"{name}.{stage.name}", reads=reads, writes=writes))
     return found
 
 
+class Ends(NamedTuple):
+    """The classes of a pipeline, and the name of the value of each output field."""
+
+    input: type
+    output: type
+    sources: Mapping[str, str]
+
+
 def _inside(slot: Slot, name: str) -> Slot:
-    return Slot(slot.ref, f"{name}/{slot.within}")
+    return replace(slot, within=f"{name}/{slot.within}")
 
 
 def _covers(paths: Container[Path], slot: Slot) -> bool:
@@ -109,7 +124,7 @@ def needed(stages: Sequence[Stage], kept: Sequence[int], wanted: Iterable[Slot])
     return found[::-1]
 
 
-def finals(stages: Sequence[Stage], kept: Sequence[int], output: type) -> list[Slot]:
+def finals(stages: Sequence[Stage], kept: Sequence[int], returned: Container[str]) -> list[Slot]:
     """The results of a part of a pipeline: output fields, and fields that no module of the part reads."""
     last = {slot.path: (index, slot) for index in kept for slot in stages[index].written if not slot.within}
     found = []
@@ -117,7 +132,7 @@ def finals(stages: Sequence[Stage], kept: Sequence[int], output: type) -> list[S
         readers = [
             i for i in range(writer + 1, len(stages)) if any(r.path[: len(path)] == path for r in stages[i].reads)
         ]
-        if path[0] in fields_of(output) or set(readers) - set(kept) or not readers:
+        if path[0] in returned or set(readers) - set(kept) or not readers:
             found.append(slot)
     return found
 
@@ -147,13 +162,21 @@ _PICKED = Classes()
 def picked(slots: Iterable[Slot]) -> Any:
     """A class with some fields: their owner if these are all its fields, else a new class, which is cached."""
     chosen = tuple({slot.path: slot for slot in slots}.values())
-    owners = {slot.owner for slot in chosen}
-    for owner in owners:
+    names = names_of(chosen)
+    for owner in {slot.home or slot.owner for slot in chosen}:
         fields = fields_of(owner)
-        if {s.path for s in chosen} == {(name,) for name in fields} and all(spec.init for spec in fields.values()):
+        whole = {names[s.path] for s in chosen} == {(name,) for name in fields}
+        if whole and all(spec.init for spec in fields.values()):
             return owner
-    request = tuple((slot.owner, slot.ref._path, slot.within) for slot in chosen)
-    return _PICKED.get(request, lambda: _pick((chosen, ()), {slot.path: slot for slot in chosen}))
+    request = tuple((slot.owner, slot.ref._path, slot.within, slot.apart, slot.home) for slot in chosen)
+    return _PICKED.get(request, lambda: _pick((chosen, ()), {names[slot.path]: slot for slot in chosen}))
+
+
+def names_of(slots: Iterable[Slot]) -> dict[Path, Path]:
+    """For each value of a picked class, the path of its field: the plain one, unless two values have it."""
+    plain = {slot.path: slot.plain for slot in slots}
+    short = list(plain.values())
+    return {path: name if short.count(name) == 1 else path for path, name in plain.items()}
 
 
 def _pick(recipe: tuple[tuple[Slot, ...], Path], by_path: dict[Path, Slot]) -> Any:
@@ -173,6 +196,9 @@ def _pick(recipe: tuple[tuple[Slot, ...], Path], by_path: dict[Path, Slot]) -> A
     owner = first.owner.__name__
     title = f"{owner}_{'_'.join(annotations)}"
     space = {"__annotations__": annotations, "__module__": first.owner.__module__, **values}
+    if not recipe[1]:
+        origins = {path[0]: slot.home or slot.owner for path, slot in by_path.items()}
+        space["__tensorclass_origins__"] = origins
     space["__tensorclass_recipe__"] = Recipe(_again, recipe, tuple({slot.owner for slot in by_path.values()}))
     return types.new_class(title, (TensorClass,), {"shadow": True}, lambda ns: ns.update(space))
 
