@@ -6,12 +6,14 @@ keep working. tests/test_except_clauses.py compares both libraries, call by call
 
 from __future__ import annotations
 
+import copy
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import FrozenInstanceError
 from difflib import SequenceMatcher
 from errno import EFBIG
 from types import TracebackType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
 from typing_extensions import Self
 
@@ -355,8 +357,56 @@ class MissingExtraError(TensorClassError, ImportError):
 
 
 def add_note(error: Any, text: str) -> None:
-    """`error.add_note(text)` of Python 3.11. Python 3.10 keeps the note too, but its tracebacks don't show it."""
-    error.__notes__ = [*getattr(error, "__notes__", ()), text]
+    """Add a line below the message of an error, as `error.add_note(text)` of Python 3.11 does.
+
+    Tracebacks of Python 3.10 show no notes. There the text becomes part of the message, where that is possible.
+    """
+    if text in getattr(error, "__notes__", ()):
+        return
+    if sys.version_info >= (3, 11) or not extend_message(error, text):
+        error.__notes__ = [*getattr(error, "__notes__", ()), text]
+
+
+def extend_message(error: BaseException, text: str) -> bool:
+    """Append a line to the message of an error; False if its class prints anything but its first argument."""
+    message = error.args[0] if error.args else ""
+    plain = type(error).__str__ in (Exception.__str__, TensorClassError.__str__)
+    if not plain or not isinstance(message, str):
+        return False
+    error.args = (f"{message}\n{text}" if message else text, *error.args[1:])
+    return True
+
+
+class HeldError:
+    """An error that is raised later than it was caught, and as often as needed.
+
+    A traceback holds the variables of its functions. A variable that holds the error of its own traceback is a cycle,
+    which keeps a batch alive until the garbage collector runs. Whoever raises a `HeldError` holds no traceback.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def reraise(self) -> NoReturn:
+        """Raise the error with its traceback; the next call raises a copy."""
+        error = self.error
+        self.release()
+        try:
+            raise error
+        finally:
+            del error
+
+    def release(self) -> None:
+        """Let the traceback go; the class and the message stay."""
+        self.error = _copied(self.error)
+
+
+def _copied(error: BaseException) -> BaseException:
+    """A copy without traceback and causes."""
+    try:
+        return copy.copy(error)
+    except Exception:  # the constructor of the user's class may raise anything
+        return TensorClassError(f"{type(error).__name__}: {error}")
 
 
 def nearest(name: str, candidates: Iterable[str], alike: float = _ALIKE) -> str | None:

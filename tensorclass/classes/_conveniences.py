@@ -296,6 +296,19 @@ def _value(spec: FieldSpec, op: str, make: Make, size: Any, device: Device, dims
     return make((*(() if spec.kind == "shared" else size), *event), dtype=dtype, device=device)
 
 
+class NoSize(SchemaError):
+    """A shape whose dims have no size.
+
+    Args:
+        names: the dims.
+        free: those that an argument can set.
+    """
+
+    def __init__(self, names: list[str], free: list[str]) -> None:
+        super().__init__(f"no size for {', '.join(f'`{name}`' for name in names)}")
+        self.ways = [f"`{', '.join(f'{name}=...' for name in free)}`"] if free else []
+
+
 def event_shape(spec: FieldSpec, dims: Mapping[str, int]) -> list[int]:
     tokens = () if spec.dims is None else spec.dims.tokens[1 if spec.kind == "ragged" else 0 :]
     if spec.dims is None and spec.kind != "ragged":
@@ -303,9 +316,7 @@ def event_shape(spec: FieldSpec, dims: Mapping[str, int]) -> list[int]:
     open_ = [str(token) for token in tokens if not isinstance(token, Dim)]
     missing = [name for token in tokens if isinstance(token, Dim) for name in token.size.names if name not in dims]
     if open_ or missing:
-        error: Any = SchemaError(f"no size for {', '.join(f'`{name}`' for name in dict.fromkeys(open_ or missing))}")
-        error.ways = [] if open_ else [f"`{', '.join(f'{name}=...' for name in dict.fromkeys(missing))}`"]
-        raise error
+        raise NoSize(list(dict.fromkeys(open_ or missing)), [] if open_ else list(dict.fromkeys(missing)))
     sizes = [token.size.evaluate(dims) for token in tokens if isinstance(token, Dim)]
     if any(size < 0 for size in sizes):
         raise SchemaError(f"the sizes {sizes}")

@@ -56,7 +56,7 @@ def _once(arguments: argparse.Namespace) -> int:
         try:
             text = stubs.stub(source)
         except (StubError, RecursionError, MemoryError) as error:
-            told = error if isinstance(error, StubError) else f"{source}: nested too deeply for a stub"
+            told = str(error) if isinstance(error, StubError) else f"{source}: nested too deeply for a stub"
             print(f"tensorclass: {told}", file=sys.stderr)
             failed = 1
             continue

@@ -251,17 +251,14 @@ class TensorCollection(Items):
         `other` is the operand; None for an operation without one.
         """
 
-    def _refusal(self, other: TensorCollection, op: str) -> Exception | None:
-        """The error if another container is not allowed as an operand; typed classes refuse unrelated ones."""
-        if not (self._layered and other._layered) or related(type(self), type(other)):
-            return None
-        return unrelated(type(self), type(other), op)
+    def _may_meet(self, other: TensorCollection) -> bool:
+        """Whether another container is allowed as an operand; typed classes refuse unrelated ones."""
+        return not (self._layered and other._layered) or related(type(self), type(other))
 
     def _meet(self, other: TensorCollection, op: str) -> None:
         """Refuse an operand whose class is unrelated to that of this container, also in nested containers."""
-        refusal = self._refusal(other, op)
-        if refusal is not None:
-            raise refusal
+        if not self._may_meet(other):
+            raise unrelated(type(self), type(other), op)
         if not (self._plain and other._plain):
             theirs = other._outline()
             for key, value in list(self._outline().items()):

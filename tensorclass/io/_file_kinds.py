@@ -66,8 +66,9 @@ def naming_reader(path: StrPath, *mine: str) -> Iterator[None]:
         kind, reader = _kind_of(text) if mine else ("", "")
         if kind and reader not in mine:
             what = f"it is {kind}, which {reader} reads"
-            other = type(error)(error.errno, what, text) if isinstance(error, OSError) else FileFormatError(what, text)
-            raise other from error
+            if isinstance(error, OSError):
+                raise type(error)(error.errno, what, text) from error
+            raise FileFormatError(what, text) from error
         if not mine and isinstance(error, BatchSizeError):  # sizes in the file that don't fit each other
             raise FileFormatError(str(error), text) from error
         if isinstance(error, FileFormatError) and error.path is None:

@@ -25,7 +25,7 @@ import numpy as np
 
 from .._places import is_url, local_path
 from ..core._forks import forked
-from ..errors import TensorClassError, UnsupportedOperationError
+from ..errors import HeldError, TensorClassError, UnsupportedOperationError
 from ._memory import flock
 from ._optional import optional
 
@@ -205,17 +205,18 @@ class Remote:
             store, path = _store(self.url)
             left = [i for i in range(len(spans)) if i not in found]
             begins, ends = [spans[i][0] for i in left], [spans[i][1] for i in left]
-            wrong: Any = None
+            wrong: HeldError | None = None
             parts = store.cat_ranges([path] * len(left), begins, ends, on_error="return")
             for i, data in zip(left, parts, strict=True):
                 if isinstance(data, BaseException):
-                    wrong = data
+                    wrong = HeldError(data)
                 elif len(data) != spans[i][1] - spans[i][0]:
-                    wrong = OSError(errno.EIO, f"requested {spans[i][1] - spans[i][0]} bytes, {len(data)} came")
+                    size = spans[i][1] - spans[i][0]
+                    wrong = HeldError(OSError(errno.EIO, f"requested {size} bytes, {len(data)} came"))
                 else:
                     found[i] = bytes(data)
             if wrong is not None:
-                raise wrong
+                wrong.reraise()
 
         _retried(self.url, f"reading {sum(end - begin for begin, end in spans)} bytes at {spans[0][0]}", fetch)
         return [found[i] for i in range(len(spans))]

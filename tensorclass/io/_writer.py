@@ -21,7 +21,7 @@ from .._schema import Schema, schema_of
 from ..core import STORAGE
 from ..core._base import tensors_alone
 from ..core._forks import Turn, in_turn
-from ..errors import ArgumentError, BatchDimError, SchemaError, StructureError
+from ..errors import ArgumentError, BatchDimError, HeldError, SchemaError, StructureError
 from ..ops import cat
 from ._atomic import Target, make_folder
 from ._lock import FileLock
@@ -82,7 +82,7 @@ class DatasetWriter(Generic[T]):
         self._by_size = rows_per_shard is None
         self._failure: BaseException | None = None
         self._owner = os.getpid()
-        self._behind: tuple[Future[Manifest], ShardEntry] | None = None
+        self._behind: tuple[Future[Manifest | HeldError], ShardEntry] | None = None
         self._head: Any = None
         self._plain: Any = None
         make_folder(self.path)
@@ -267,7 +267,7 @@ class DatasetWriter(Generic[T]):
         """Write the held rows, and more, as a shard. A thread flushes and lists it, while more rows are appended."""
         parts = [*self._blocks, *self._singles, *more]
         target, entry = self._write(parts)
-        future: Future[Manifest] = Future()
+        future: Future[Manifest | HeldError] = Future()
         # A new thread for each shard: the threads of a pool would be missing in a forked process.
         thread = threading.Thread(target=self._bring, args=(future, target, entry), name=f"writing {entry.file}")
         try:
@@ -279,11 +279,11 @@ class DatasetWriter(Generic[T]):
         self._behind = future, entry
         self._blocks, self._singles, self._pending, self._size = [], [], 0, 0
 
-    def _bring(self, future: Future[Manifest], target: Target, entry: ShardEntry) -> None:
+    def _bring(self, future: Future[Manifest | HeldError], target: Target, entry: ShardEntry) -> None:
         try:
             future.set_result(self._list(target, entry))
         except BaseException as error:  # the writer raises it in the next call
-            future.set_exception(error)
+            future.set_result(HeldError(error))
 
     def _list(self, target: Target, entry: ShardEntry) -> Manifest:
         """Flush a shard to disk, then the manifest that lists it."""
@@ -304,7 +304,10 @@ class DatasetWriter(Generic[T]):
             wait([future])  # if interrupted, `_behind` stays set: nobody may write before the shard is listed
         self._behind = None
         if mine:
-            self._manifest = future.result()
+            found = future.result()
+            if isinstance(found, HeldError):
+                found.reraise()
+            self._manifest = found
 
     def _write(self, parts: list[Any]) -> tuple[Target, ShardEntry]:
         number, rows = len(self._own(self._manifest)) + (self._behind is not None), sum(map(len, parts))

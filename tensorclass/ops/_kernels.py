@@ -201,7 +201,9 @@ def _combined(
     try:
         new = _run(kernel, options, rights, leaves)
     except RuntimeError as error:
-        raise _explained(twin, kernel, leaves, rights, options, error) from error
+        if not isinstance(error, CLEAR):
+            _explain(twin, kernel, leaves, rights, options, error)
+        raise
     if kernel.checked:
         twin._accept(leaves, new, kernel.name, other)
     return twin._refill(new, twin._batch_size, twin._names, VALUES)
@@ -224,7 +226,7 @@ def dunder(self: C, other: object, kernel: Kernel) -> C:
     size = there = self._batch_size
     if result is None and isinstance(other, TensorCollection):
         there = other._batch_size
-        if (not alike and self._refusal(other, kernel.name) is not None) or (size != there and _of_owners()):
+        if (not alike and not self._may_meet(other)) or (size != there and _of_owners()):
             return NotImplemented  # type: ignore[no-any-return]  # instances of two classes differ
     result = _thorough(self, other, kernel, {}) if result is None else result
     if alike or not isinstance(other, Tensor):
@@ -470,13 +472,15 @@ def _rejected(kernel: Kernel, row: Sequence[Any], options: dict[str, Any]) -> st
     return ""
 
 
-def _explained(
+CLEAR = (torch.OutOfMemoryError, StructureError, UnsupportedOperationError)
+"""Errors that no leaf has to explain."""
+
+
+def _explain(
     self: Pointwise, kernel: Kernel, leaves: list[Tensor], rights: tuple[Right, ...], options: dict[str, Any],
     error: RuntimeError,
-) -> Exception:  # fmt: skip
-    """The error with the name of the leaf on which torch failed, or torch's own error if no single leaf fails."""
-    if isinstance(error, (torch.OutOfMemoryError, StructureError, UnsupportedOperationError)):
-        return error
+) -> None:  # fmt: skip
+    """Raise an error that names the leaf on which torch failed; return if no single leaf fails."""
     columns = _columns(kernel, leaves, rights)
     for path, row in zip(self._layout(), zip(leaves, *columns, strict=True), strict=True):
         tensors = [x for x in row if isinstance(x, Tensor)]
@@ -487,9 +491,9 @@ def _explained(
             try:
                 torch.broadcast_shapes(*[x.shape for x in tensors])
             except RuntimeError:
-                return StructureError(f"{kernel.name}: the shapes at `{show(path)}` do not broadcast: {given}")
-            return UnsupportedOperationError(f"{kernel.name}: `{show(path)}` (operands {given}): {cause}")
-    return error
+                text = f"{kernel.name}: the shapes at `{show(path)}` do not broadcast: {given}"
+                raise StructureError(text) from error
+            raise UnsupportedOperationError(f"{kernel.name}: `{show(path)}` (operands {given}): {cause}") from error
 
 
 # ---- torch functions -------------------------------------------------------------------------------------------------

@@ -173,9 +173,10 @@ class RayEngine:
                 _reachable(named, self._timeout, f"Ray{hint}")
             self._ray.init(address=self._address or "auto", **options)
         except (ConnectionError, RuntimeError, TimeoutError) as error:
+            if isinstance(error, (ArgumentError, WorkerError)) and (self._address or where == "RAY_ADDRESS"):
+                raise
             if self._address or where == "RAY_ADDRESS":
-                answer = WorkerError(f"Ray does not answer at {named!r:.120}: {error!s:.300}")
-                raise error if isinstance(error, (ArgumentError, WorkerError)) else answer from error
+                raise WorkerError(f"Ray does not answer at {named!r:.120}: {error!s:.300}") from error
             self._ray.init(address="local", **{"num_cpus": workers or cores(), **options})
 
     def submit(self, task: Any) -> Any:

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..core import VALUES
-from ..errors import ArgumentError, StructureError, UnsupportedOperationError, WorkerError
+from ..errors import ArgumentError, HeldError, StructureError, UnsupportedOperationError, WorkerError
 from ._blocks import DtypeRun, check_writable, joined, write
 from ._engines import at_least
 from ._links import BUCKET, bytes_on, device_of, group_of, peer_of, rank_in, talking
@@ -62,13 +62,13 @@ def scatter(batch: Any, src: int, batches: Any, group: Any, device: Any) -> Any:
     found = group_of(group)
     root, world, here = rank_in(found, src, "src"), found.size(), device_of(found)
     parts: list[Tensor] = []
-    error: Exception | None = None
+    error: HeldError | None = None
     if root == found.rank():
         given = list(batches) if isinstance(batches, (list, tuple)) else []
         if len(given) != world:
             what = f"scatter: rank {root} gives one container for each of {world} ranks"
-            error = ArgumentError(f"{what}, got {len(given)}")
-        told = [(problem_message(error, here), error)] * world if error else [said(one, here) for one in given]
+            error = HeldError(ArgumentError(f"{what}, got {len(given)}"))
+        told = [(problem_message(error.error, here), error)] * world if error else [said(one, here) for one in given]
         most = max([len(block.whole) for block, _ in told])
         for block, _ in told:
             block.head[2] = most  # all ranks move as much
@@ -116,7 +116,7 @@ def from_remote_init(src: int, group: Any, device: Any, use_broadcast: bool) -> 
 # ---- operations that fill a structure -------------------------------------------------------------------------------
 
 
-def _agree(group: Any, structure: Structure | None, problem: Exception | None, doing: str) -> Structure:
+def _agree(group: Any, structure: Structure | None, problem: HeldError | None, doing: str) -> Structure:
     """Check that all ranks do the same with the same structure and have no problem; all have the same outcome."""
     device = device_of(group)
     digest = -1 if structure is None else structure.digest ^ crc32(doing.encode())
@@ -127,11 +127,11 @@ def _agree(group: Any, structure: Structure | None, problem: Exception | None, d
         if structure is not None and high == -low and not wrong:
             return structure
         rows = () if structure is None else structure.rows
-        text = None if problem is None else f"{type(problem).__name__}: {problem}"
+        text = None if problem is None else f"{type(problem.error).__name__}: {problem.error}"
         block, _ = said((rows, text, doing), device)
         told = [_container(whole, rank, None) for rank, whole in enumerate(_gathered(group, block.whole))]
     if problem is not None:
-        raise problem
+        problem.reraise()
     for rank, (_, text, other) in enumerate(told):
         if text is not None:
             raise WorkerError(f"{doing}: rank {rank} could not take part: {text:.2000}; nothing was changed")
@@ -200,7 +200,7 @@ def _reduction(batch: Any, op: Any, group: Any, root: Any, early: bool, bucket: 
         for run in structure.runs:
             _check_reducible(run, structure.names, wanted, found)
     except Exception as error:  # `_agree` raises it; the other ranks are told
-        problem = error
+        problem = HeldError(error)
     reducing = Reducing(found, _agree(found, structure, problem, doing), wanted, to, bucket, doing)
     if early:
         return [reducing]
@@ -254,7 +254,7 @@ def gather_and_stack(batch: Any, dst: int, group: Any) -> Any:
         else:
             block = outgoing(batch, structure, False, found)
     except Exception as error:  # `_agree` raises it; the other ranks are told
-        problem = error
+        problem = HeldError(error)
     doing = f"gather_and_stack to rank {root}"
     structure = _agree(found, structure, problem, doing)
     if block is not None:

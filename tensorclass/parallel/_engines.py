@@ -16,7 +16,7 @@ from torch import Tensor
 
 from .._flags import count
 from ..core import STORAGE, TensorCollection
-from ..errors import ArgumentError, TensorClassError, WorkerError, add_note
+from ..errors import ArgumentError, HeldError, WorkerError, add_note, extend_message
 
 Job = Callable[[Any], Any]
 """The function that is called for each task. It is sent to each worker once; tasks are small."""
@@ -188,8 +188,9 @@ def ordered(
     waiting: deque[tuple[list[Any], Any]] = deque()
     if _RUNNING.setdefault(id(engine), waiting) is not waiting:  # one step: other threads may start a map as well
         raise ArgumentError("this engine runs another map; make one for each")
+    whole = Group(job)
     try:
-        room = max(1, _of_engine(engine, "start", engine.start(Group(job), workers))) * ahead
+        room = max(1, _of_engine(engine, "start", engine.start(whole, workers))) * ahead
         while True:
             while len(waiting) < room and (group := list(islice(left, size))):
                 waiting.append((group, engine.submit(group)))
@@ -209,6 +210,7 @@ def ordered(
     finally:
         del _RUNNING[id(engine)]
         engine.close()
+        whole.end()
 
 
 def _of_engine(engine: Engine, method: str, found: Any, tasks: int | None = None) -> Any:
@@ -232,6 +234,10 @@ class Group:
     def __init__(self, job: Any) -> None:
         self.job = job
         self.fn = getattr(job, "fn", job)
+        self._failed: list[Failed] | None = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_failed": None}
 
     def about(self, tasks: list[Any]) -> str:
         """A description of the first task, for messages; failed groups are rerun task by task."""
@@ -241,7 +247,22 @@ class Group:
         """The seconds that the tasks and the copies of their results take, and the results."""
         begin = time.perf_counter()
         results = [self._done(task) for task in tasks]
+        for result in results:
+            if isinstance(result, Failed):
+                self._release_later(result)
         return time.perf_counter() - begin + sum(map(_bytes, results)) * _COPY, results
+
+    def _release_later(self, failed: Failed) -> None:
+        if self._failed is None:
+            failed.release()
+        else:
+            self._failed.append(failed)
+
+    def end(self) -> None:
+        """Release the errors that were not raised: the frames of their tracebacks hold the results."""
+        failed, self._failed = self._failed or [], None
+        for one in failed:
+            one.release()
 
     def _done(self, task: Any) -> Any:
         try:
@@ -256,12 +277,12 @@ def _bytes(result: Any) -> int:
     return sum([leaf.nbytes for leaf in leaves if isinstance(leaf, Tensor)])
 
 
-class Failed:
+class Failed(HeldError):
     """The result of a task that raised an exception; with it, the class of the exception survives every engine."""
 
     def __init__(self, error: BaseException) -> None:
         ends = isinstance(error, StopIteration)  # which would end the loop over results
-        self.error = RuntimeError(f"the function raised StopIteration: {error}") if ends else error
+        super().__init__(RuntimeError(f"the function raised StopIteration: {error}") if ends else error)
 
     def __reduce__(self) -> Any:
         text = f"{type(self.error).__name__}: {self.error}"
@@ -280,16 +301,13 @@ def _failed(raw: bytes, text: str) -> Failed:
 def unwrapped(result: Any) -> Any:
     """Return a result, or raise the error of a `Failed`."""
     if isinstance(result, Failed):
-        raise result.error
+        result.reraise()
     return result
 
 
 def placed(error: Exception, where: str) -> Exception:
     """An error of the same class that also says where it happened."""
-    text = error.args[0] if error.args else ""
-    if isinstance(text, str) and type(error).__str__ in (Exception.__str__, TensorClassError.__str__):
-        error.args = (f"{text}\n{where}" if text else where, *error.args[1:])
-    else:
+    if not extend_message(error, where):
         add_note(error, where)
     return error
 

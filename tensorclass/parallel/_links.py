@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ..errors import ArgumentError, TensorClassError, UnsupportedOperationError, WorkerError
+from ..errors import ArgumentError, HeldError, TensorClassError, UnsupportedOperationError, WorkerError
 
 BUCKET = 256 << 20
 """The most bytes that move at once."""
@@ -93,14 +93,14 @@ class talking:  # a class like `torch.no_grad`: a generator takes three times as
         WorkerError: if a rank doesn't answer within the timeout of the group, or has died.
     """
 
-    def __init__(self, group: Any, doing: str, problem: Exception | None = None) -> None:
+    def __init__(self, group: Any, doing: str, problem: HeldError | None = None) -> None:
         self._group, self._doing, self._problem = group, doing, problem
 
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if error is None and self._problem is not None:
-            raise self._problem
+            self._problem.reraise()
         if error is None or not isinstance(error, RuntimeError) or isinstance(error, TensorClassError):
             return
         group = self._group

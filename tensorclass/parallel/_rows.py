@@ -111,17 +111,17 @@ class RowJob:
         kept: list[Any] = []
         wrong: list[Any] = []
         for at in range(begin, end, self.size):
-            for rows, result in self._results(at, min(at + self.size, end)):
-                if isinstance(result, Exception):
-                    wrong.append(self._failure(int(rows[0]), result))
+            for result, failed in self._results(at, min(at + self.size, end)):
+                if failed:
+                    wrong.append(result)
                 elif len(result):
                     kept.append(result)
         cls = type(kept[0]) if kept else None
-        failed = self._written(f"{self.out}/failed", part, wrong)
-        return Done(self._written(self.out, part, kept), cls, failed, len(wrong))
+        lost = self._written(f"{self.out}/failed", part, wrong)
+        return Done(self._written(self.out, part, kept), cls, lost, len(wrong))
 
-    def _results(self, begin: int, end: int) -> Iterator[tuple[IntArray, Any]]:
-        """The results of the function for rows.
+    def _results(self, begin: int, end: int) -> Iterator[tuple[Any, bool]]:
+        """The results of the function for rows, and whether they are rows that failed.
 
         With `skip`, a batch that raises is halved until single rows are left. The source and the number of results are
         outside of this: a wrong number could be right for single rows.
@@ -129,15 +129,17 @@ class RowJob:
         rows = self.order.rows(begin, end)
         batch = self.data[torch.from_numpy(rows)]
         try:
-            result: Any = self._called(batch, begin)
+            found = self._called(batch, begin)
         except Exception as error:  # the function may raise anything
-            result = error
-        if not isinstance(result, Exception):
-            yield rows, self._counted(result, batch, rows)
-        elif not self.skip:
-            raise self._at(result, rows)
-        elif end - begin == 1:
-            yield rows, result
+            if not self.skip:
+                self._at(error, rows)
+                raise
+            failure = self._failure(int(rows[0]), error) if end - begin == 1 else None
+        else:
+            yield self._counted(found, batch, rows), False
+            return
+        if failure is not None:
+            yield failure, True
         else:
             middle = (begin + end) // 2
             yield from self._results(begin, middle)

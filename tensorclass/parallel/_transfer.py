@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ..core._forks import Turn, forked, in_turn
-from ..errors import ArgumentError, StructureError, WorkerError
+from ..errors import ArgumentError, HeldError, StructureError, WorkerError
 from ._blocks import Views, check_writable, write
 from ._links import BUCKET, bytes_on, device_of, peer_of, talking
 from ._structure import Structure, difference
@@ -158,7 +158,7 @@ def _whole(value: Any, device: torch.device, digest: int = 0, rows: Any = ()) ->
     return block
 
 
-def problem_message(error: Exception, device: torch.device) -> MessageBlock:
+def problem_message(error: BaseException, device: torch.device) -> MessageBlock:
     """The reason why nothing can be sent, as a message."""
     return MessageBlock(_message(_PROBLEM, device, text=f"{type(error).__name__}: {error}".encode()[:4096]))
 
@@ -174,7 +174,7 @@ class Transfer:
     def __init__(self, group: Any, doing: str) -> None:
         self._group, self._doing, self._turn = group, doing, Turn()
         self._ended = False
-        self._error: Exception | None = None
+        self._error: HeldError | None = None
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """End the transfer. Another call has the same outcome.
@@ -191,7 +191,7 @@ class Transfer:
             raise ArgumentError(f"timeout is a datetime.timedelta, got {timeout!r:.60}")
         self.end(timeout)
         if self._error is not None:
-            raise self._error
+            self._error.reraise()
         return True
 
     @in_turn
@@ -199,12 +199,13 @@ class Transfer:
         """End the transfer, and keep its error for `wait`."""
         if self._ended:
             return
-        self._ended, self._error = True, WorkerError(f"{self._doing}: the wait for it was interrupted")
+        self._ended = True
+        self._error = HeldError(WorkerError(f"{self._doing}: the wait for it was interrupted"))
         try:
             self._end(timeout)
             self._error = None
         except Exception as error:  # `wait` raises it
-            self._error = error
+            self._error = HeldError(error)
 
     def _end(self, timeout: timedelta | None) -> None: ...
 
@@ -221,7 +222,7 @@ class Sending(Transfer):
     def __init__(self, batch: Any, group: Any, peer: int, tag: int) -> None:
         super().__init__(group, f"send to rank {peer}")
         self._peer, self._known = peer, known_of(group)
-        self._problem: Exception | None = None
+        self._problem: HeldError | None = None
         self._asked = False
         try:
             structure = Structure(batch)
@@ -229,7 +230,7 @@ class Sending(Transfer):
             self._asked = (peer, self._digest) not in self._known.agreed
             self._block = outgoing(batch, structure, self._asked, group)
         except Exception as error:  # `wait` raises it; the other rank is told
-            self._problem, self._asked = error, False
+            self._problem, self._asked = HeldError(error), False
             self._block = problem_message(error, device_of(group))
         with talking(group, self._doing):
             self._works = posted(group, self._block, peer, tag)
@@ -242,7 +243,7 @@ class Sending(Transfer):
             ended(self._works, timeout)
         self._known.returned(self._block)
         if self._problem is not None:
-            raise self._problem
+            self._problem.reraise()
         if self._asked:
             answer = message_in(self._answer)
             if answer.kind == _PROBLEM:
@@ -318,12 +319,12 @@ def message_in(whole: Tensor) -> Message:
     return Message(block, *head_of(block.head)[1:7])
 
 
-def said(batch: Any, device: torch.device) -> tuple[MessageBlock, Exception | None]:
+def said(batch: Any, device: torch.device) -> tuple[MessageBlock, HeldError | None]:
     """A container as a message; if it can't be sent, the reason, so that no rank waits."""
     try:
         return _whole(batch, device), None
     except Exception as error:  # the caller raises it, when the other ranks have been told
-        return problem_message(error, device), error
+        return problem_message(error, device), HeldError(error)
 
 
 def moved(found: list[Tensor], move: Callable[[list[Tensor], slice], Any]) -> list[Tensor]:
@@ -423,7 +424,7 @@ class Receiving(Transfer):
 
     def _end(self, timeout: timedelta | None) -> None:
         group, peer, known = self._group, self._peer, known_of(self._group)
-        problem: Exception | None = None
+        problem: HeldError | None = None
         structure: Structure | None = None
         incoming = Incoming(group, peer, self._tag)
         try:
@@ -431,7 +432,7 @@ class Receiving(Transfer):
             check_writable(structure.leaves, structure.names)
             incoming.expect(structure)
         except Exception as error:  # raised below; the other rank is told
-            problem = error
+            problem = HeldError(error)
         message = incoming.message(structure, timeout)
         message.check(peer)
         heard = known.heard
@@ -443,13 +444,14 @@ class Receiving(Transfer):
             here, there = f"rank {group.rank()}", f"rank {peer}, which sent it"
             where, theirs = f"{here} has forgotten that of {there}", heard.get((peer, message.digest))
             where = where if theirs is None else difference(structure.rows, theirs, here, there)
-            problem = StructureError(f"recv: the structures differ: {where}; nothing was written")
+            problem = HeldError(StructureError(f"recv: the structures differ: {where}; nothing was written"))
         if message.ask:
-            text = "" if problem is None else f"rank {group.rank()} refused the container: {problem}"
+            text = "" if problem is None else f"rank {group.rank()} refused the container: {problem.error}"
             kind, short = _PROBLEM if text else _PLAIN, text.encode()[: FRAME - 2 * HEAD]
             known.answer(group, _message(kind, device_of(group), text=short), peer, self._tag)
-        if problem is not None or structure is None:
-            raise problem or WorkerError("nothing was received")
+        if problem is not None:
+            problem.reraise()
+        assert structure is not None  # or there was a problem
         incoming.take(message, self._batch, structure)
 
 

@@ -67,3 +67,8 @@ def stages() -> list[TensorClassModule]:
 def classifier() -> TensorClassSequential[Digits, Prediction]:
     """The pipeline of `stages`."""
     return TensorClassSequential(*stages(), input=Digits, output=Prediction)
+
+
+def told(error: BaseException) -> str:
+    """What a traceback prints of an error: the message, and the notes below it."""
+    return "\n".join([str(error), *getattr(error, "__notes__", ())])

@@ -15,7 +15,19 @@ from tensorclass.errors import MissingKeyError, SchemaError
 from tensorclass.nn import TensorClassSequential
 from tensorclass.nn.parts._results import describe
 from tensorclass.typing import Float, Float32, Int64
-from tests.nn._pipelines import Digits, Hidden, Prediction, State, argmax, classifier, digits, flatten, stages, step
+from tests.nn._pipelines import (
+    Digits,
+    Hidden,
+    Prediction,
+    State,
+    argmax,
+    classifier,
+    digits,
+    flatten,
+    stages,
+    step,
+    told,
+)
 
 
 def replaced(index, module, writes=None):
@@ -148,10 +160,11 @@ def test_error_inside_a_module_says_where():
     for _ in range(2):
         with pytest.raises(RuntimeError) as info:
             pipeline(digits(5))
-        text = str(info.value)
-        assert text.startswith("module 2 `odd` (tests/nn/_pipelines.py:") or "_pipelines.py:" in text
-        assert "failed on h: float32 [5, 16]\nRuntimeError: mat1 and mat2" in text
-        assert isinstance(info.value.__cause__, RuntimeError)
+        text, where = told(info.value).splitlines()
+        assert text.startswith("mat1 and mat2")
+        assert where.startswith("module 2 `odd` (tests/nn/_pipelines.py:")
+        assert where.endswith("failed on h: float32 [5, 16]")
+        assert info.value.__cause__ is None
         pipeline.odd = nn.Linear(16, 10)
         pipeline(digits(5))
         pipeline.odd = nn.Linear(17, 10)
@@ -166,10 +179,10 @@ def test_error_keeps_its_type(kind):
 
     with pytest.raises(kind) as info:
         replaced(1, fail)(digits())
-    assert "module 1 `odd`" in str(info.value)
-    assert "flat: float32 [6, 64]" in str(info.value)
-    assert "the reason" in str(info.value)
-    assert type(info.value.__cause__) is kind
+    assert type(info.value) is kind
+    assert "module 1 `odd`" in told(info.value)
+    assert "flat: float32 [6, 64]" in told(info.value)
+    assert "the reason" in told(info.value)
 
 
 def test_own_errors_are_left_alone():

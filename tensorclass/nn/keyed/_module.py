@@ -15,7 +15,7 @@ from ...errors import BatchSizeError, MissingKeyError, ModuleError, SchemaError,
 from ...store import TensorDict
 from ..parts._dispatch import dispatch
 from ..parts._keyed_base import DROPPED, Keys, TensorDictModuleBase, as_keys, read, write
-from ..parts._results import describe, fail
+from ..parts._results import describe, note_inputs
 from ..parts._skipping import SKIP, skips
 from ..parts._stage import default_name
 
@@ -114,6 +114,7 @@ class TensorDictModule(TensorDictModuleBase):
             result = self._call(values, kwargs)
         except Exception as error:  # the user's callable may raise anything
             self._explain(error, data, values)
+            raise
         target = out if out is not None else self._target(data)
         self._write(target, self.out_keys_source, self._outputs(result, data))
         return target
@@ -140,6 +141,7 @@ class TensorDictModule(TensorDictModuleBase):
             result = self.module(*values) if module is None else module(*values)
         except Exception as error:  # the user's callable may raise anything
             self._explain(error, data, values)
+            raise
         keys = self._out_keys if self._all_keys is None else self._all_keys
         if type(result) is Tensor and len(keys) == 1 and type(keys[0]) is str and keys[0] != DROPPED:
             size = data._batch_size
@@ -229,13 +231,14 @@ class TensorDictModule(TensorDictModuleBase):
         there = data.keys(True)
         return [key for key, value in zip(self.in_keys, values, strict=True) if value is None and key not in there]
 
-    def _explain(self, error: Exception, data: Any, values: Sequence[Any]) -> NoReturn:
-        """Re-raise an error of the module, with the module, its keys and their values added."""
+    def _explain(self, error: Exception, data: Any, values: Sequence[Any]) -> None:
+        """Add the module, its keys and their values to an error of the module; refuse absent keys."""
         absent = self._absent(data, values)
         if absent:
             self._refuse(data, absent, error)
         names = [join_path(unravel_key_to_tuple(key)) for key in self.in_keys]
-        fail(error, self._label(), [f"{name}: {describe(value)}" for name, value in zip(names, values, strict=True)])
+        given = [f"{name}: {describe(value)}" for name, value in zip(names, values, strict=True)]
+        note_inputs(error, self._label(), given)
 
     def _refuse(self, data: Any, absent: Keys, error: Exception | None) -> NoReturn:
         there = list(data.keys(True, True))

@@ -83,26 +83,16 @@ def describe(value: object) -> str:
 
 # ---- errors inside a module --------------------------------------------------------------------------------------
 
-_PLAIN = (RuntimeError, TypeError, ValueError, IndexError, KeyError, NotImplementedError, AssertionError)
+
+def blame(error: Exception, label: str, reads: Sequence[Slot], values: Sequence[object]) -> None:
+    """Add to an error of a module a note that names the module and its inputs; the caller raises it again."""
+    note_inputs(error, label, [f"{slot.name}: {describe(value)}" for slot, value in zip(reads, values, strict=False)])
 
 
-def reraise(error: Exception, label: str, reads: Sequence[Slot], values: Sequence[object]) -> NoReturn:
-    """Re-raise the error of a module with the same type, naming the module and its inputs.
-
-    Errors of special classes (out of memory, ours, the user's) are kept, and get a note.
-    """
-    fail(error, label, [f"{slot.name}: {describe(value)}" for slot, value in zip(reads, values, strict=False)])
-
-
-def fail(error: Exception, label: str, given: Sequence[str]) -> NoReturn:
-    """As `reraise`, with the inputs as text."""
-    where = f"{label} failed on {', '.join(given)}" if given else f"{label} failed"
-    if type(error) in _PLAIN:
-        kind = MissingKeyError if type(error) is KeyError else type(error)  # a KeyError prints its message escaped
-        raise kind(f"{where}\n{type(error).__name__}: {error}") from error
+def note_inputs(error: Exception, label: str, given: Sequence[str]) -> None:
+    """As `blame`, with the inputs as text. Our own errors name their place themselves."""
     if not isinstance(error, TensorClassError):
-        add_note(error, where)
-    raise error
+        add_note(error, f"{label} failed on {', '.join(given)}" if given else f"{label} failed")
 
 
 # ---- putting values into a class ---------------------------------------------------------------------------------

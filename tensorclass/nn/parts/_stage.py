@@ -20,7 +20,7 @@ from ...errors import ArgumentError, BuildError
 from ._diagnostics import Diagnostic, Location, location_of_caller
 from ._hooks import Hooked
 from ._how import How, as_device, by_keyword
-from ._results import build_alone, outputs, reraise
+from ._results import blame, build_alone, outputs
 from ._slots import Slot, as_slots, is_tensorclass_type
 
 Batch = TypeVar("Batch", contravariant=True, default=object)  # noqa: PLC0105  # users read this name in types
@@ -251,7 +251,8 @@ class TensorClassModule(Hooked, Generic[Batch]):
         try:
             result = self._how.call(self.module, values)
         except Exception as error:  # the user's callable may raise anything
-            reraise(error, self._label(), self._reads, values)
+            blame(error, self._label(), self._reads, values)
+            raise
         written = outputs(result, self._writes, self._label())
         return build_alone(batch, self._writes, written, self._label())
 

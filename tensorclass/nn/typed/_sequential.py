@@ -22,7 +22,7 @@ from ..check._order import Listed, topological
 from ..parts._diagnostics import Diagnostic, PipelineWarning, build_error
 from ..parts._hooks import Hooked
 from ..parts._keyed_base import TensorDictModuleBase
-from ..parts._results import reraise
+from ..parts._results import blame
 from ..parts._skipping import skip_existing, skip_mode
 from ..parts._slots import Slot, is_tensorclass_type
 from ..parts._stage import Batch, Stage, TensorClassModule, as_module, check_name, default_name, fields_text
@@ -288,7 +288,7 @@ class TensorClassSequential(Divisible, Hooked, Generic[In, Out]):
         stage = program.stages[position]
         index = next(i for i, own in enumerate(self._stages) if own.name == stage.name)
         values = [frame.f_locals.get(name) for name in names]
-        reraise(error, f"{stage.at(index)} ({stage.location})", stage.reads, values)
+        blame(error, f"{stage.at(index)} ({stage.location})", stage.reads, values)
 
     def _of_another_class(self, batch: Any) -> Any:
         """Run on a batch of another class with the fields that the modules read; each class is checked once."""
