@@ -31,9 +31,10 @@ PACKAGES = ("torch", "numpy", "pydantic", "typing_extensions")
 COMBINATIONS = {
     "oldest": ("3.10", "2.6.0", "1.26.4", "2.9.2", "4.10.0"),
     "between": ("3.12", "2.9.0", "2.1.*", "2.11.*", "4.*"),
-    "newest": ("3.13", "2.13.0", "2.*", "2.*", "4.*"),
+    "pinned": ("3.13", "2.13.0", "2.*", "2.*", "4.*"),
+    "newest": ("3.13", "2.15.0", "2.*", "2.*", "4.*"),
 }
-"""Python, then the packages."""
+"""Python, then the packages. The pinned torch is that of constraints.txt, the newest what `pip install torch` gives."""
 ROOMS = ("schema", "classes", "core", "ops", "store", "nn", "io", "parallel", "cli", "contract", "testing")
 FILES = ("bad_input", "bounded_messages", "docs", "errors", "flags", "front_door", "quickstart")
 SUITES = (*(f"tests/{room}" for room in ROOMS), *(f"tests/test_{name}.py" for name in FILES))

@@ -89,8 +89,8 @@ def test_a_combination_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no combination oldset; there are oldest" in capsys.readouterr().err
 
 
-def test_suites_and_floors() -> None:
-    """The tests of the matrix exist, and its oldest versions are those that pyproject.toml requires."""
+def test_suites_and_versions() -> None:
+    """The tests of the matrix exist. It has the oldest versions that pyproject.toml allows, the pinned, newer ones."""
     assert [suite for suite in matrix.SUITES if not (ROOT / suite).exists()] == []
     project = (ROOT / "pyproject.toml").read_text("utf-8")
     python, *versions = matrix.COMBINATIONS["oldest"]
@@ -98,6 +98,8 @@ def test_suites_and_floors() -> None:
     for package, version in zip(matrix.PACKAGES, versions, strict=True):
         least = project.partition(f'"{package}>=')[2].partition('"')[0]
         assert Version(version).release[:2] == Version(least).release, package
+    torches = {name: Version(versions[1]) for name, versions in matrix.COMBINATIONS.items()}
+    assert Version(PINS["torch"]) == torches["pinned"] < torches["newest"] == max(torches.values())
 
 
 def test_nothing_is_skipped_with_the_pinned_versions() -> None:

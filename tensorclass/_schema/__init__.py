@@ -50,3 +50,4 @@ from ._validate import check_fields as check_fields
 from ._validate import dims_problems as dims_problems
 from ._validate import infer_batch_size as infer_batch_size
 from ._validate import non_tensor_problems as non_tensor_problems
+from ._validate import told_batch_size as told_batch_size

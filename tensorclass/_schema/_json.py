@@ -62,7 +62,8 @@ def encode(value: Tensor) -> dict[str, Any]:
 def _bytes_of(value: Tensor) -> Any:
     if value.dtype in NUMPY:
         return _array_of(value).tobytes()
-    return value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+    flat = value.detach().cpu().contiguous().as_strided((value.numel(),), (1,))  # a dim of size 1 has any stride
+    return flat.view(torch.uint8).numpy()
 
 
 def _array_of(value: Tensor) -> np.ndarray[Any, Any]:

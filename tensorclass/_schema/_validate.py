@@ -91,6 +91,13 @@ def check_field(
     return result
 
 
+def told_batch_size(schema: Schema, values: Mapping[str, Any]) -> torch.Size | None:
+    """The batch size of the present fields, which aren't converted; None if none of them determines it."""
+    present = {name: value for name, value in values.items() if name in schema.fields and value is not None}
+    batch, source = infer_batch_size(schema, present)
+    return None if source == _SILENT else batch
+
+
 def infer_batch_size(schema: Schema, values: Mapping[str, Any], *, trusting: bool = False) -> tuple[torch.Size, str]:
     """Infer the batch size from the first field with a declared event rank; also returns the source, for messages.
 
@@ -149,7 +156,7 @@ def _batch_of_ragged(value: Any) -> tuple[torch.Size, bool] | None:
     while isinstance(value, list | tuple):
         shape.append(len(value))
         value = value[0] if value else None
-    return (torch.Size(shape), value is None or isinstance(value, Tensor)) if shape else None
+    return (torch.Size(shape), isinstance(value, Tensor)) if shape else None  # empty lists end at a dim of size 0
 
 
 def as_size(batch_size: Sequence[int] | int) -> torch.Size:

@@ -14,11 +14,11 @@ from typing_extensions import Self
 from .._flags import flags
 from .._schema import Options, Schema, field
 from ..core import BATCHED, Key, Path, TensorCollection
-from ..core._base import Handler, Kind, Names, Write, locked_error, settle, traced_as
+from ..core._base import Handler, Kind, Names, Write, locked_error, settle
 from ..core._device import Device
 from ..core._layered import Layered
 from ..core._pytree import blank, trusted
-from ..errors import ArgumentError, FrozenError
+from ..errors import ArgumentError, FrozenError, MissingKeyError
 from ..ops import UNSET, Container, Join
 from ..store import Relaid, TensorDict
 from ..store._bridges import tables
@@ -30,13 +30,6 @@ from ._example import ExampleMethods
 from ._facts import Facts
 from ._meta import BatchSizeField, DeviceField, FrozenMeta, Meta, NamesField
 from ._pydantic import JsonMethods
-
-
-def _wrapped(cls: Any, store: Any) -> Any:
-    """As `TypedContainer._wrap`, in terms that dynamo can trace."""
-    new = object.__new__(cls)
-    object.__setattr__(new, "_store", store)
-    return new
 
 
 class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, JsonMethods, Relaid):
@@ -86,10 +79,9 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
     # ---- construction from valid entries -------------------------------------------------------------------------
 
     @classmethod
-    @traced_as(_wrapped)
     def _wrap(cls, store: Any) -> Self:
         new: Self = blank(cls)
-        _hold(new, store)
+        object.__setattr__(new, "_store", store)  # dynamo before torch 2.15 does not know the `__set__` of a slot
         return new
 
     @classmethod
@@ -317,7 +309,10 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
             self._meet(source, "in-place write")
         if cls.__tensorclass__.lengths and self._stacked:
             _checks.try_on_members(self, "_plan", source, prefix, parts, size, wanted)
-        plan = super()._plan(source, prefix, parts, size, wanted)
+        try:
+            plan = super()._plan(source, prefix, parts, size, wanted)
+        except MissingKeyError:
+            plan = super()._plan(_checks.without_absent(self, source), prefix, parts, size, wanted)
         if cls.__tensorclass__.lengths and not self._stacked:
             require_planned(cls.__name__, cls.__tensorclass_schema__, self._live(), self._batch_size, plan, prefix)
         return plan
@@ -335,9 +330,6 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
             _checks.check_size(self, size, path)
 
     _origin = property(lambda self: self._store._origin, lambda self, v: setattr(self._store, "_origin", v))
-
-
-_hold = vars(TypedContainer)["_store"].__set__  # several times faster than `__setattr__`
 
 
 class Root(TypedContainer):

@@ -77,6 +77,17 @@ def check_many(self: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     return _in_state(self, {key: _store_check(self, key, checked.get(key)) for key in values})
 
 
+def without_absent(self: Any, source: Any) -> Any:
+    """What an in-place write takes from a source: None for an optional field that is absent writes nothing."""
+    fields, present = type(self).__tensorclass_schema__.fields, self._live()
+    entries = readable(source._entries()) if isinstance(source, TensorCollection) else source
+    absent = [k for k, v in entries.items() if v is None and k in fields and k not in present]
+    if isinstance(source, TensorCollection):
+        without: Any = source
+        return without.exclude(*absent)
+    return {key: value for key, value in entries.items() if key not in absent}
+
+
 def put_all(self: Any, values: dict[str, Any]) -> None:
     """Write several checked fields in one step. Fields that become None are removed first, so the state stays valid."""
     gone = [key for key, value in values.items() if value is None]
@@ -196,12 +207,16 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
             except SchemaError as error:
                 found = [problem._replace(path=f"{name}.{problem.path}") for problem in error.problems]
                 raise SchemaError.of(cls.__name__, found) from None
-            if hasattr(value, "_store"):  # an instance of another class must not change in its original container
+            # an instance of another class, and a container with entries of None, must not change in its own container
+            if hasattr(value, "_store") or not (value._stacked or store_of(seen[name]) is value):
                 store = store._twin() if store is given else store
                 store._put(name, seen[name])
     checked, _ = check_all(cls, seen, store._batch_size)
     for name, spec in cls.__tensorclass_schema__.fields.items():
         value = checked.get(name)
+        if value is None and name in entries and not spec.takes_none:  # None means that the field is absent
+            store = store._twin() if store is given else store
+            store._drop(name)
         changed = spec.kind in ("per_element", "shared", "ragged") or isinstance(entries.get(name), NonTensorDataBase)
         changed = changed or name not in seen
         if value is not None and (changed or (isinstance(value, Tensor) and value is not seen[name])):

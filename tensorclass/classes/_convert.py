@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .._schema import FieldSpec, Schema, infer_batch_size, migrate
+from .._schema import FieldSpec, Schema, infer_batch_size, migrate, told_batch_size
 from ..core import TensorCollection, unravel_key_to_tuple
 from ..core._batch import as_jagged
 from ..errors import BatchSizeError, Problem, SchemaError, StructureError
@@ -30,15 +31,24 @@ def from_nesting(
     values = migrate(readable(_top_level(entries)), schema)
     values = as_jagged(values.items()) or values
     problems = list(found_before)
-    for name, spec in schema.fields.items():
-        if name in values:
-            values[name] = _nested(spec, values[name], size, problems)
+    fields = {name: spec for name, spec in schema.fields.items() if name in values}
+    silent = [name for name, spec in fields.items() if _is_silent(spec, values[name])]
+    for name, spec in fields.items():
+        if name not in silent:
+            values[name] = _nested(spec, values[name], None, problems)
+    shown = {name: value for name, value in values.items() if name not in silent}
+    told = told_batch_size(schema, shown) if size is None else size
+    if told is None and batch_dims is None:
+        size = told = size_of_lists(schema, values)
+    for name in silent:
+        values[name] = _nested(fields[name], values[name], told, problems)
     for name, spec in schema.fields.items():
         cast = spec.coerce == "cast" or (spec.coerce is None and cls.__tensorclass_options__.autocast)
-        if spec.kind == "collection" and isinstance(values.get(name), Mapping) and not cast:  # else checked
+        inside = as_entries(values.get(name)) if spec.kind == "collection" and not cast else None
+        if inside is not None:  # anything else is checked
             others = {key: value for key, value in values.items() if key in schema.fields and key != name}
             inner = infer_batch_size(schema, others)[0] if size is None else size
-            values[name] = TensorDict.from_dict(values[name], batch_size=inner)
+            values[name] = TensorDict.from_dict(inside, batch_size=inner)
     if size is None and batch_dims is not None and not any(map(says_size, schema.fields.values())):
         size = _shared_size(values, batch_dims)
     try:
@@ -71,6 +81,38 @@ def _top_level(entries: Mapping[Any, Any]) -> dict[str, Any]:
     return found
 
 
+def _is_silent(spec: FieldSpec, value: Any) -> bool:
+    """Whether a mapping for a nested class doesn't show its batch size, so that it has that of its parent."""
+    nested: Any = spec.nested
+    entries = None if nested is None else as_entries(value, nested._position_names)
+    if entries is None:
+        return False
+    inner: Schema = nested.__tensorclass_schema__
+    given = [(inner.fields[key], entry) for key, entry in entries.items() if key in inner.fields and entry is not None]
+    return all([_is_silent(own, entry) if own.nested else not _shows_size(own, entry) for own, entry in given])
+
+
+def _shows_size(spec: FieldSpec, value: Any) -> bool:
+    """Whether a value has the batch dims, in front of the declared dims of an element; empty lists lack some."""
+    if spec.kind == "ragged":
+        return math.prod(told_batch_size(Schema("", [spec]), {spec.name: value}) or [0]) > 0
+    return says_size(spec)
+
+
+def size_of_lists(schema: Schema, values: Mapping[str, Any], known: Sequence[int] = ()) -> torch.Size | None:
+    """The batch size that begins with a known one and is shown by lists of objects, one for each element."""
+    for name, spec in schema.fields.items():
+        part, shape = values.get(name), list[int]()
+        while spec.kind == "per_element" and isinstance(part, list | tuple):
+            if len(shape) >= len(known) and spec.adapter_accepts(part):
+                return torch.Size(shape)
+            shape.append(len(part))
+            part = part[0] if part else None
+        if len(shape) > len(known):
+            return torch.Size(shape)
+    return None
+
+
 def _nested(spec: FieldSpec, value: Any, size: torch.Size | None, problems: list[Problem]) -> Any:
     """The value of one field; a nested mapping becomes an instance of the declared class or an untyped container."""
     if spec.nested is not None and not isinstance(value, spec.nested):
@@ -79,9 +121,10 @@ def _nested(spec: FieldSpec, value: Any, size: torch.Size | None, problems: list
         if inner is None:
             return value
         own = value._batch_size if isinstance(value, TensorCollection) else None
-        says = any(map(says_size, nested.__tensorclass_schema__.fields.values()))
+        if size is not None:
+            own = size_of_lists(nested.__tensorclass_schema__, inner, size) or size
         try:
-            return from_nesting(nested, inner, own if own is not None or says else size, None, None)
+            return from_nesting(nested, inner, own, None, None)
         except SchemaError as error:
             problems += [problem._replace(path=f"{spec.name}.{problem.path}") for problem in error.problems]
             return None

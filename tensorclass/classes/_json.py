@@ -315,6 +315,8 @@ class _Reader:
                 spec, value, "`lengths` are numbers from 0 in the batch shape that add up to the size of `values`"
             )
             return None
+        if size is not None and not (flat or size.numel()) and shape == size[: len(shape)]:
+            shape = size  # empty lists end at the first dim of size 0
         sizes = torch.tensor(flat, dtype=torch.int64).reshape(shape)
         starts = sizes.flatten().cumsum(0).reshape(shape) - sizes
         return RaggedTensor._of(table, torch.stack([starts, sizes], -1), True)

@@ -29,7 +29,6 @@ STORAGE: Final = 2
 Write: TypeAlias = Literal["", "whole", "index"]
 Names: TypeAlias = "tuple[str | None, ...] | None"
 Handler: TypeAlias = Callable[..., Any]
-F = TypeVar("F", bound="Callable[..., Any]")
 K = TypeVar("K")
 N_co = TypeVar("N_co", covariant=True)
 N_contra = TypeVar("N_contra", contravariant=True)
@@ -546,16 +545,6 @@ def check_names(names: Sequence[str | None] | None, ndim: int) -> Names:
     if len(set(given)) != len(given):
         raise BatchDimError(f"dim names are distinct, got {list(names)!r:.200}")
     return tuple(names) if given else None
-
-
-def traced_as(plain: Callable[..., Any]) -> Callable[[F], F]:
-    """Let dynamo trace a substitute for a function that it can't trace, or that is fast only in eager code."""
-
-    def decorate(fast: F) -> F:
-        fast._torchdynamo_inline = plain  # type: ignore[attr-defined]  # the attribute that torch.jit uses too
-        return fast
-
-    return decorate
 
 
 _SETTLED: Final = (FunctionType, MemberDescriptorType, classmethod, property, bool)

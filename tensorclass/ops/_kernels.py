@@ -17,6 +17,7 @@ from torch.compiler import is_compiling
 from ..core import VALUES, TensorCollection
 from ..core._batch import broadcasts_to
 from ..errors import ArgumentError, StructureError, UnsupportedOperationError
+from ._alike import alike
 from ._at_once import FEW, FEW_PAIRS, at_once, interpreters, over_lists
 from ._lengths import lent, take_back
 from ._lerp import lerp, lerp_, lerp_lists_
@@ -182,6 +183,8 @@ def _thorough(self: C, other: Any, kernel: Kernel, options: dict[str, Any], defa
             answer(result, kernel.equality)
         return _locked(result) if locked else result
     met = isinstance(other, TensorCollection)
+    if met and not kernel.checked:
+        self, other = alike(self, other)
     large, other = as_large(self, other, kernel.name, kernel.meets) if met else (self, other)
     if met and default is not None:
         (template, leaves), right = merged(large, other, kernel.name, default)
@@ -217,8 +220,8 @@ def _locked(result: C) -> C:
 
 def dunder(self: C, other: object, kernel: Kernel) -> C:
     """The operator form; returns NotImplemented for a foreign operand."""
-    alike = type(other) is type(self)
-    if not (alike or type(other) in (int, float) or isinstance(other, OPERANDS)):
+    same_type = type(other) is type(self)
+    if not (same_type or type(other) in (int, float) or isinstance(other, OPERANDS)):
         return NotImplemented  # type: ignore[no-any-return]  # the operator protocol
     result: Any = _quick(self, kernel, other)
     if kernel.equality is None:
@@ -226,10 +229,12 @@ def dunder(self: C, other: object, kernel: Kernel) -> C:
     size = there = self._batch_size
     if result is None and isinstance(other, TensorCollection):
         there = other._batch_size
-        if (not alike and not self._may_meet(other)) or (size != there and _of_owners()):
+        if (not same_type and not self._may_meet(other)) or (size != there and _of_owners()):
             return NotImplemented  # type: ignore[no-any-return]  # instances of two classes differ
+        self, matched = alike(self, other)
+        other, size, there = matched, self._batch_size, matched._batch_size
     result = _thorough(self, other, kernel, {}) if result is None else result
-    if alike or not isinstance(other, Tensor):
+    if same_type or not isinstance(other, Tensor):
         (result._store if result._layered else result)._equality = kernel.equality if there == size else None
     return result  # type: ignore[no-any-return]  # of the class of self
 

@@ -48,6 +48,7 @@ from ._values import as_tensor, deepcopied, holds, stacked
 from .entries._nested import has_rows, held, only_tensors, over
 from .entries._nodes import Node, NonTensorStack, Unbatched
 from .entries._non_tensor import NonTensorData, UnbatchedTensor, presented, same_entry, stays_one
+from .entries._pickled import picklable_entries
 
 _ABSENT: Any = object()
 _CHANGED = "another thread added or removed keys during the operation; lock the container first"
@@ -557,14 +558,13 @@ class TensorDict(TensorDictBase):
     # ---- pickling ------------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {"data": dict(self._data), "batch_size": tuple(self._batch_size), "device": self._device}
+        state = {"data": picklable_entries(self._data), "batch_size": tuple(self._batch_size), "device": self._device}
         return {**state, "names": self._names, "locked": self._lock is not None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._data, self._device, self._names = state["data"], state["device"], state["names"]
         self._batch_size = torch.Size(state["batch_size"])
-        self._plain = only_tensors(self._data)
-        self._lock = None
+        self._plain, self._lock = only_tensors(self._data), None
         if state["locked"]:
             self._set_lock(None)
 

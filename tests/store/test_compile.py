@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 import torch
+from packaging.version import Version
 from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 from torch._dynamo.testing import CompileCounter
 
 from tensorclass import TensorDict, stack
+from tests._versions import TORCH
 from tests.contract._model import Model, assert_same
 from tests.contract._typed_kinds import Inner
 
@@ -58,6 +60,8 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 
 GUARDS = {"int": 46, "new": 58, "stack": 68, "add": 85, "sum": 76, "clone": 60}
 """The most guards of each on 2 fields: some more than were counted, since releases of torch differ."""
+MORE = 12 if Version("2.15") <= TORCH else 0
+"""Since then, a name that a class inherits is looked for in the class of a user too."""
 
 
 @pytest.mark.parametrize("typed", [False, True], ids=["untyped", "typed"])
@@ -77,8 +81,9 @@ def test_guards_are_few(name: str, typed: bool) -> None:
     (entry,) = _debug_get_cache_entry_list(operations[name])
     lines = [line for line in str(entry.guard_manager).splitlines() if "+- " in line and "GuardManager" not in line]
     in_vain = [line for line in lines if "DICT_CONTAINS" in line and "not ___dict_contains" in line]
-    assert len(lines) <= GUARDS[name], "\n".join(lines)
-    assert len(in_vain) <= 8, "\n".join(in_vain)  # most of them in the dict of an instance, which has nothing
+    assert len(lines) <= GUARDS[name] + MORE, "\n".join(lines)
+    # most of them look into the dict of an instance, which has nothing
+    assert len(in_vain) <= 8 + MORE // 6, "\n".join(in_vain)
 
 
 @pytest.mark.parametrize("typed", [False, True], ids=["untyped", "typed"])

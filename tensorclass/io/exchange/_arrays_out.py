@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..._schema import FieldSpec
+from ..._schema import FieldSpec, schema_of
 from ...errors import UnsupportedOperationError
 from ...store import NonTensorData, NonTensorStack, TensorDict, Unbatched
 from .._values import Unstorable, encode
@@ -58,9 +58,14 @@ def as_json_entry(spec: FieldSpec | None, value: Any) -> Any:
     return NonTensorStack._of([as_json(spec, entry) for entry in value._table], value._index)
 
 
-def mapping_of(batch: TensorDict) -> dict[str, Any]:
+def mapping_of(batch: TensorDict, cls: Any) -> dict[str, Any]:
     """A container as the mapping that the constructor of a class accepts."""
-    entries = {k: mapping_of(v) if isinstance(v, TensorDict) else v for k, v in batch._entries().items()}
-    nodes = (NonTensorData, NonTensorStack)
-    plain = {k: v.tolist() if isinstance(v, nodes) else v for k, v in entries.items()}
-    return {**plain, "batch_size": batch._batch_size, "names": batch._names}
+    schema = schema_of(cls)
+    found: dict[str, Any] = {}
+    for key, value in batch._entries().items():
+        spec = schema.fields.get(key) if schema is not None else None
+        if isinstance(value, TensorDict) and (spec is None or spec.kind not in ("collection", "any")):
+            found[key] = mapping_of(value, spec.nested if spec is not None else None)
+        else:
+            found[key] = value.tolist() if isinstance(value, (NonTensorData, NonTensorStack)) else value
+    return {**found, "batch_size": batch._batch_size, "names": batch._names}

@@ -204,7 +204,8 @@ class _Fields:
         value = column.value
         if isinstance(value, dict):
             return self._container(spec, column, path)
-        if value is None or (not self.rows and isinstance(value, NonTensorStack)):
+        lists = isinstance(value, NonTensorStack) or (spec.kind == "ragged" and isinstance(value, Tensor))
+        if value is None or (not self.rows and lists):  # without rows nothing says how long they are
             return self._absent(spec, column, path)
         if isinstance(value, NonTensorStack) and column.decimal and column.objects is not None:
             found = numbers_of([0.0 if entry is None else entry for entry in finite(column.objects())])
@@ -224,7 +225,8 @@ class _Fields:
         if spec.nested is not None:
             nested: Any = spec.nested
             found = self.values(nested, column.value, f"{path}.")
-            says = any(says_size(inner) for inner in nested.__tensorclass_schema__.fields.values())
+            fields = nested.__tensorclass_schema__.fields.values()
+            says = any(says_size(inner) and found.get(inner.name) is not None for inner in fields)
             return found if says and not self.problems else {**found, "batch_size": [self.rows]}
         if spec.kind not in ("collection", "any"):
             return self._note(spec, column, path, "the column nests; no container is declared")

@@ -48,7 +48,7 @@ def _read_store(path: StrPath, cls: Any, rows: int | None, max_bytes: int | None
         count = len(whole)
         for i in [slice(0, count)] if rows is None else spans(count, rows, whole._weight):
             part = whole[i]
-            yield part if schema_of(found) is None else read_fields(found, mapping_of(part))
+            yield part if schema_of(found) is None else read_fields(found, mapping_of(part, found))
 
 
 def _write_store(batches: Batches, path: str, backend: str = "h5") -> None:

@@ -234,4 +234,4 @@ def typed(cls: Any, stored: PersistentTensorDict) -> Any:
     if schema_of(cls) is None:
         return stored
     with stored:
-        return read_fields(cls, mapping_of(stored._twin()))
+        return read_fields(cls, mapping_of(stored._twin(), cls))

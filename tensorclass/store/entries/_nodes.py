@@ -30,6 +30,7 @@ from ...ops._compare import same_object, same_tensor
 from ...ops._index import is_plain, near
 from ...ops._writable import expanded
 from ._follow import Follower
+from ._pickled import picklable
 from ._slots import Slots, UsedAsObject, compact, is_view, numbered, tabulate
 
 T = TypeVar("T")
@@ -484,7 +485,7 @@ class Unbatched(Node, TensorEntry):
         return f"Unbatched({self.tensor!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Unbatched, (self.tensor,)
+        return Unbatched, (picklable(self.tensor),)
 
 
 class _Link:

@@ -27,6 +27,7 @@ from ...ops._compare import same_object
 from ...ops._mapping import MappingOps
 from ._follow import Follower
 from ._nodes import Node, NonTensorStack, Unbatched
+from ._pickled import picklable
 
 T = TypeVar("T")
 
@@ -317,6 +318,13 @@ class UnbatchedTensor(Tensor):
         memo[id(self)] = new = type(self)(plain, self.batch_size)
         new.requires_grad_(self.requires_grad)
         return new
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        plain = self.as_subclass(Tensor)
+        form = picklable(plain)
+        if form is not plain:
+            return UnbatchedTensor, (form, self.batch_size)
+        return super().__reduce_ex__(protocol)  # type: ignore[no-untyped-call]  # torch does not annotate it
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]  # untyped in torch
         return f"UnbatchedTensor({self.as_subclass(Tensor)!r})"

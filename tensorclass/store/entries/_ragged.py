@@ -31,6 +31,7 @@ from ...ops._index import is_plain
 from ...ops._operands import SCALARS
 from ...ops._writable import as_source, require_fit, same_storage, unwritable
 from ._nodes import Node
+from ._pickled import picklable
 from ._ragged_ops import RaggedOps, mask_of
 from ._rows import Held, Rows, counted, holds, leaves_of, nesting, pack, padded_rows, spans_of, table_of, write_rows
 from ._slots import is_view
@@ -347,7 +348,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         table, spans = self._packed()
         if table.untyped_storage().nbytes() > table.nbytes:  # a slice: pickle would include its whole storage
             table = table.clone()
-        return _restore, (table, spans)
+        return _restore, (picklable(table), spans)
 
     # ---- comparison ----------------------------------------------------------------------------------------------
 
