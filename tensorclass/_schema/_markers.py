@@ -60,7 +60,13 @@ class PerElementValues(Protocol[T_co]):
 
     def __iter__(self) -> Iterator[Any]: ...
 
+    @overload
+    def __getitem__(self, index: int) -> T_co: ...
+    @overload
     def __getitem__(self, index: Any) -> Self: ...
+    def __getitem__(self, index: Any) -> Any:
+        """The objects at an index; in a batch with one dim, the object at a number."""
+        ...
 
     def __eq__(self, other: object) -> Tensor: ...  # type: ignore[override]  # elementwise, as for tensors
 
@@ -70,9 +76,10 @@ class PerElementValues(Protocol[T_co]):
 class PerElement(Generic[T]):
     """One value for each element of the batch: `name: PerElement[str]`.
 
-    Reading the field returns a `NonTensorStack[T]`. Writing it accepts one, a single value for all elements, or nested
-    lists of the batch shape. The class is only an annotation: checkers infer the types of reads and writes from its
-    descriptor methods.
+    Reading the field returns a `NonTensorStack[T]`; in a batch without batch dims, the value itself: `batch[3].name` is
+    a `str`. Writing it accepts a stack, a single value for all elements, or nested lists of the batch shape. The class
+    is only an annotation: checkers infer the types of reads and writes from its descriptor methods. They don't know the
+    number of batch dims, so for them a read is always the stack: write `str(batch[3].name)` or `batch.name[3]`.
 
     >>> import torch
     >>> from torch import Tensor

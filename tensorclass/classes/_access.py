@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from .._schema import EXACT, FieldSpec, Options
-from ..core import TensorCollection
+from ..core import TensorCollection, field_value
 from ..store import TensorDict
 from ._errors import not_produced
 from ._fits import DimTable, make_fits
@@ -25,6 +25,8 @@ def make_getter(spec: FieldSpec) -> Getter:
         return _nested(spec)
     if spec.kind == "shared":
         return _shared(spec.name)
+    if spec.kind == "per_element":
+        return _per_element(spec.name)
     return _optional(spec.name) if spec.optional or spec.kind == "any" else _required(spec.name)
 
 
@@ -50,6 +52,13 @@ def _shared(name: str) -> Getter:
     return get
 
 
+def _per_element(name: str) -> Getter:
+    def get(self: Any) -> Any:
+        return field_value(self._store._data.get(name))
+
+    return get
+
+
 def _nested(spec: FieldSpec) -> Getter:
     name, nested = spec.name, spec.nested
 
@@ -71,7 +80,7 @@ def _produced(spec: FieldSpec) -> Getter:
             raise not_produced(type(self), name)
         if isinstance(value, TensorCollection) and not hasattr(value, "_store"):
             return self._wrap_nested(name, value)
-        return getattr(value, "tensor", value) if shared else value
+        return getattr(value, "tensor", value) if shared else field_value(value)
 
     return get
 

@@ -13,7 +13,7 @@ from ..core import VALUES, TensorCollection, store_of
 from ..core._base import Names
 from ..core._batch import as_jagged, jagged
 from ..errors import CastError, Problem, SchemaError
-from ..store import Node, NonTensorDataBase, NonTensorStack, RaggedTensor, TensorDict, Unbatched
+from ..store import Node, NonTensorDataBase, NonTensorStack, RaggedTensor, TensorDict, Unbatched, plain_object
 from ..store.entries._agreement import require_agreement
 from ._access import like
 from ._errors import cannot_drop, unknown_field
@@ -30,7 +30,7 @@ def to_entry(spec: FieldSpec, value: Any, batch_size: torch.Size) -> Any:
         return Unbatched(value)  # pyright: ignore[reportArgumentType]  # shared fields never take None
     if spec.kind == "ragged":
         return RaggedTensor.of(value, batch_size, _no_elements(spec))
-    return value
+    return plain_object(value)
 
 
 def _no_elements(spec: FieldSpec) -> Tensor:

@@ -18,6 +18,7 @@ from ._directory import print_directory_tree as print_directory_tree
 from ._entry import Entry as Entry
 from ._entry import TensorEntry as TensorEntry
 from ._entry import batch_shape as batch_shape
+from ._entry import field_value as field_value
 from ._entry import has_lengths as has_lengths
 from ._entry import is_shared as is_shared
 from ._keys import KEY_SEPARATOR as KEY_SEPARATOR

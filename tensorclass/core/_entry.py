@@ -15,7 +15,7 @@ class Entry:
     """Whether readers get a Python object, or one per element."""
     if TYPE_CHECKING:  # implemented by entries; typed in the store
         _anything: Any = None
-        _shown = _describe = _leaves = _make = _same_node = _plan_write = _choose = _anything
+        _shown = _field_value = _describe = _leaves = _make = _same_node = _plan_write = _choose = _anything
         tolist = expand = shape = data = values = _anything
 
 
@@ -47,3 +47,8 @@ def batch_shape(value: object) -> torch.Size | None:
 def has_lengths(value: object) -> bool:
     """Whether an entry has a length for each element."""
     return isinstance(value, TensorEntry) and value._has_lengths
+
+
+def field_value(value: Any) -> Any:
+    """An entry as a field of a typed batch returns it."""
+    return value._field_value() if isinstance(value, Entry) else value

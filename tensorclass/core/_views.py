@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 from torch import Tensor
 
 from .._flags import flag
-from ._base import TensorCollection
+from ._base import TensorCollection, is_typed
 from ._entry import Entry
 from ._keys import is_key, unravel_key, unravel_key_to_tuple
 
@@ -69,6 +69,11 @@ TOP = ViewScope()
 """The entries of the top level, in their own order."""
 
 
+def _read(entry: Entry, typed: bool) -> Any:
+    """An entry for readers of an untyped or a typed container."""
+    return entry._field_value() if typed else entry._shown()
+
+
 class View(Generic[T]):
     """The base class of views of keys, values and items: the traversal of entries."""
 
@@ -93,7 +98,8 @@ class View(Generic[T]):
         entries = self._collection._entries()
         if type(entries) is not dict or self._collection._plain:  # not for a lazy stack, which would stack the values
             return entries if type(entries) is dict else None
-        return {k: v if type(v) is Tensor or not isinstance(v, Entry) else v._shown() for k, v in entries.items()}
+        typed = is_typed(self._collection)
+        return {k: v if type(v) is Tensor or not isinstance(v, Entry) else _read(v, typed) for k, v in entries.items()}
 
     def _pairs(self) -> list[tuple[Any, Any]]:
         """A snapshot of (key, value): a plain key at the top level, a path below."""
@@ -121,7 +127,7 @@ class View(Generic[T]):
                 if leaves_only and not leaf:
                     continue
                 if values is not None and not inner and isinstance(value, Entry):
-                    value = value._shown()
+                    value = _read(value, is_typed(collection))
             if paths is not None:
                 paths.append((*path, key) if path else key)
             if values is not None:

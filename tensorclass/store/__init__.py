@@ -35,13 +35,14 @@ from ._sequences import unpad_sequence as unpad_sequence
 from ._typed_dict import TypedTensorDict as TypedTensorDict
 from .entries._nodes import Node as Node
 from .entries._nodes import NonTensorStack as NonTensorStack
-from .entries._nodes import Unbatched as Unbatched
 from .entries._non_tensor import MetaData as MetaData
 from .entries._non_tensor import NonTensorData as NonTensorData
 from .entries._non_tensor import NonTensorDataBase as NonTensorDataBase
 from .entries._non_tensor import UnbatchedTensor as UnbatchedTensor
 from .entries._non_tensor import is_non_tensor as is_non_tensor
 from .entries._ragged import RaggedTensor as RaggedTensor
+from .entries._slots import plain_object as plain_object
+from .entries._unbatched import Unbatched as Unbatched
 from .lazy._functions import dense_stack_tds as dense_stack_tds
 from .lazy._functions import lazy_stack as lazy_stack
 from .lazy._functions import maybe_dense_stack as maybe_dense_stack

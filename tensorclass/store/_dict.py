@@ -46,9 +46,11 @@ from ._fitting import Replaced, below, fits, mismatch, missing, named_like, same
 from ._relaid import Relaid as Relaid
 from ._values import as_tensor, deepcopied, holds, stacked
 from .entries._nested import has_rows, held, only_tensors, over
-from .entries._nodes import Node, NonTensorStack, Unbatched
+from .entries._nodes import Node, NonTensorStack
 from .entries._non_tensor import NonTensorData, UnbatchedTensor, presented, same_entry, stays_one
 from .entries._pickled import picklable_entries
+from .entries._slots import plain_object
+from .entries._unbatched import Unbatched
 
 _ABSENT: Any = object()
 _CHANGED = "another thread added or removed keys during the operation; lock the container first"
@@ -492,7 +494,7 @@ class TensorDict(TensorDictBase):
             tensor = as_tensor(value, self._device) if tensor is None else tensor
             if tensor is not None:
                 return self._check(key, holds(key, tensor, value))
-        return self._one_each(key, value) if isinstance(value, list) and list_to_stack() else value
+        return self._one_each(key, value) if isinstance(value, list) and list_to_stack() else plain_object(value)
 
     def _one_each(self, key: str, values: list[Any]) -> NonTensorStack[Any]:
         """One object per element, from a list."""

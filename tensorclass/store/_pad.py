@@ -16,10 +16,11 @@ from ..errors import BatchSizeError, StructureError
 from ..ops._lengths import Ragged, has_lengths
 from ..ops._writable import scalar_like, takes
 from ._consolidate import PackOps
-from .entries._nodes import NonTensorStack, Unbatched
+from .entries._nodes import NonTensorStack
 from .entries._non_tensor import MetaData
 from .entries._rows import pack
 from .entries._slots import compact
+from .entries._unbatched import Unbatched
 
 C = TypeVar("C", bound=TensorCollection)
 Fill = Callable[[Path, Tensor], Any]

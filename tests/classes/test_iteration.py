@@ -46,14 +46,14 @@ def test_rows_in_order(make, loop):
     for i, row in enumerate(rows):
         assert type(row) is Row
         assert torch.equal(row.x, batch[i].x)
-        assert row.name.item() == "abc"[i]
+        assert row.name == "abc"[i]
 
 
 def test_unpacking():
     """A batch is unpacked like a tensor."""
     first, *others = dense()
-    assert first.name.item() == "a"
-    assert [row.name.item() for row in others] == ["b", "c"]
+    assert first.name == "a"
+    assert [row.name for row in others] == ["b", "c"]
 
 
 @pytest.mark.parametrize("empty", [dense()[0], TensorDict(a=1)])

@@ -9,8 +9,8 @@ import torch
 
 from ..._schema import Dim, Schema, dims_problems
 from ...errors import SchemaError
-from ._nodes import Unbatched
 from ._ragged import RaggedTensor
+from ._unbatched import Unbatched
 
 
 def shares_lengths(schema: Schema) -> bool:

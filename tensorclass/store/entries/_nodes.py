@@ -23,15 +23,13 @@ from ...core._base import Kind, Names
 from ...core._batch import broadcasts_to, over_events
 from ...core._exported import dumped, restored, single
 from ...core._pytree import trusted
-from ...core._repr import describe_entry
 from ...errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
 from ...ops import Join, LinkedList
-from ...ops._compare import same_object, same_tensor
+from ...ops._compare import same_object
 from ...ops._index import is_plain, near
 from ...ops._writable import expanded
 from ._follow import Follower
-from ._pickled import picklable
-from ._slots import Slots, UsedAsObject, compact, is_view, numbered, tabulate
+from ._slots import Slots, UsedAsObject, compact, is_view, numbered, plain_object, read_object, tabulate
 
 T = TypeVar("T")
 _functorch = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]  # missing in torch's stubs
@@ -63,6 +61,10 @@ class Node(Entry):
 
     def _item(self) -> Any:
         """The value that a read by key from an untyped container returns."""
+        return self._shown()
+
+    def _field_value(self) -> Any:
+        """The value that a field of a typed container returns."""
         return self._shown()
 
     def _describe(self, outer: torch.Size) -> str:
@@ -110,10 +112,14 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
     ('b', ['b', 'c'], torch.Size([3]))
     """
 
-    __slots__ = ("_copy", "_free", "_from", "_seen")
+    __slots__ = ("_copy", "_free", "_from", "_gives_objects", "_reader", "_seen")
     _holds_object = True
     _free: bool
     """True if no container holds it, so that it may grow; absent otherwise."""
+    _gives_objects: bool
+    """Whether an index that leaves no dims gives the object, as in typed batches; in untyped ones it gives a stack."""
+    _reader: NonTensorStack[T] | None
+    """The stack over the same elements that typed batches return, which gives objects; made at the first read."""
     _from: tuple[Slots, Tensor | None]
     """The slots that it shares with its views, and the numbers of its elements there; None for all of them."""
     _seen: tuple[Sequence[T], Tensor] | None
@@ -124,6 +130,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
     def __init__(self, *values: Any) -> None:
         table, index = tabulate([unwrap(value) for value in values])
         self._from, self._seen, self._copy, self._free = (Slots(table, index, index), None), None, None, True
+        self._gives_objects, self._reader = False, None
 
     @classmethod
     def from_list(cls, values: list[Any]) -> Self:
@@ -156,7 +163,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         if isinstance(value, NonTensorStack):
             return value
         shown = value._shown() if isinstance(value, Node) and value._holds_object else value
-        return cls._of((shown,), torch.zeros(batch_size, dtype=torch.int64, device="cpu"))
+        return cls._of((plain_object(shown),), torch.zeros(batch_size, dtype=torch.int64, device="cpu"))
 
     @classmethod
     def _of(cls, table: Sequence[Any], index: Tensor) -> Self:
@@ -166,11 +173,13 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
     def _at(cls, slots: Slots, numbers: Tensor | None) -> Self:
         node = object.__new__(cls)
         node._from, node._seen, node._copy = (slots, numbers), None, None
+        node._gives_objects, node._reader = False, None
         return node
 
     def _still(self) -> Self:
         node = object.__new__(type(self))
         node._from, node._seen, node._copy = self._from, self._seen or self._from[0].held, None
+        node._gives_objects, node._reader = self._gives_objects, None
         return node
 
     @property
@@ -223,7 +232,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
 
     def _picked(self, new: Tensor) -> Self:
         node = self._moved(new)
-        node._free = True
+        node._free, node._gives_objects = True, self._gives_objects
         return node
 
     def _moved(self, new: Tensor) -> Self:
@@ -236,7 +245,46 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
 
     def _stored(self, key: str, size: torch.Size) -> Self:
         self._free = False
-        return self
+        return self._at(*self._from) if self._gives_objects else self
+
+    def _field_value(self) -> Any:
+        if torch.compiler.is_compiling() or self._gives_objects:
+            return self
+        slots, numbers = self._from
+        index = slots.held[1] if numbers is None else numbers
+        if index.ndim or not is_plain(index):
+            if self._reader is None:
+                node = self._at(slots, numbers)
+                node._gives_objects = True
+                self._reader = node
+            return self._reader
+        table, index = self._held
+        return read_object(table[int(index)])
+
+    def __getitem__(self, index: Any) -> Any:
+        """The elements at an index; for one element of a stack read from a typed batch, its object.
+
+        >>> import torch
+        >>> from torch import Tensor
+        >>> from tensorclass import PerElement, TensorClass
+        >>> class Photo(TensorClass):
+        ...     pixels: Tensor
+        ...     caption: PerElement[str]
+        >>> photos = Photo(torch.zeros(2, 4), ["a cat", "a dog"], batch_size=2)
+        >>> photos.caption[1].split(), photos[1].caption == "a dog"
+        (['a', 'dog'], True)
+        """
+        found = super().__getitem__(index)
+        if found._gives_objects and not found.shape:
+            found._gives_objects = False
+            return found._field_value()
+        return found
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise UnsupportedOperationError(
+            "the objects of a batch are written through the batch: `batch.name = [...]` replaces all of them, and "
+            "`batch[1] = row` writes a row; a list from `tolist()` may be changed and written back"
+        )
 
     # ---- as a list -----------------------------------------------------------------------------------------------
 
@@ -415,79 +463,6 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         return _restore_stack, compact(*self._held)
 
 
-@trusted
-class Unbatched(Node, TensorEntry):
-    """A tensor without batch dims that all elements share; shape and index operations skip it."""
-
-    __slots__ = ("tensor",)
-    tensor: Tensor
-
-    def __init__(self, tensor: Tensor) -> None:
-        self.tensor = tensor
-
-    @property
-    def _batch_shape(self) -> None:
-        return None
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the tensor."""
-        return self.tensor.device
-
-    def _shown(self) -> Tensor:
-        return self.tensor
-
-    def _describe(self, outer: torch.Size) -> str:
-        return f"Shared[{describe_entry(self.tensor, torch.Size([]))}]"
-
-    def _same_node(self, other: Any, test: Callable[[Tensor, Tensor], bool]) -> bool:
-        return self.tensor.dtype is other.tensor.dtype and test(self.tensor, other.tensor)
-
-    @classmethod
-    def _join_nodes(cls, nodes: Sequence[Any], dim: int, how: Join, key: str) -> Self:
-        first = nodes[0].tensor
-        for position, node in enumerate(nodes):
-            other = node.tensor
-            if not same_tensor(other, first):
-                raise StructureError(
-                    f"{how.op}: field `{how.at(key)}` is one tensor shared by the batch, and those at positions 0 and "
-                    f"{position} differ"
-                )
-        return cls(first)
-
-    def _choose(self, other: Any, condition: Tensor, key: str) -> Self:
-        if not (isinstance(other, Unbatched) and same_tensor(self.tensor, other.tensor)):
-            raise StructureError(f"where: field `{key}` is one tensor shared by the batch, and the two sides differ")
-        return self
-
-    def _plan_write(self, value: Any, parts: Any, size: torch.Size, path: Path) -> Any:
-        tensor = value.tensor if isinstance(value, Unbatched) else value
-        if tensor is self.tensor:
-            return tensor
-        same = isinstance(tensor, Tensor) and tensor.shape == self.tensor.shape and tensor.dtype is self.tensor.dtype
-        if not same:
-            given = f"{tensor.dtype} of shape {list(tensor.shape)}" if isinstance(tensor, Tensor) else repr(tensor)
-            raise StructureError(
-                f"in-place write: `{join_path(path)}` is a shared tensor of {self.tensor.dtype} and shape "
-                f"{list(self.tensor.shape)}, got {given}"
-            )
-        if parts is not None and not same_tensor(tensor, self.tensor):
-            raise StructureError(f"in-place write: `{join_path(path)}` is shared by the batch and the values differ")
-        return tensor
-
-    def _leaves(self, kind: Kind) -> list[Tensor]:
-        return [] if kind == BATCHED else [self.tensor]
-
-    def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
-        return type(self)(self.tensor if kind == BATCHED else leaves[0])
-
-    def __repr__(self) -> str:
-        return f"Unbatched({self.tensor!r})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Unbatched, (picklable(self.tensor),)
-
-
 class _Link:
     """A position in a stack of objects, to which a linked list writes."""
 
@@ -561,14 +536,6 @@ def _unflatten_stack(children: Iterable[Any], table: Any) -> NonTensorStack[Any]
     return NonTensorStack._of(table, index)
 
 
-def _flatten_unbatched(node: Unbatched) -> tuple[list[Any], Any]:
-    return single(node.tensor), None
-
-
-def _unflatten_unbatched(children: Iterable[Any], _: Any) -> Unbatched:
-    return Unbatched(next(iter(children)))
-
-
 pytree.register_pytree_node(
     NonTensorStack,
     _flatten_stack,
@@ -577,11 +544,4 @@ pytree.register_pytree_node(
     serialized_type_name="tensorclass.NonTensorStack",
     to_dumpable_context=lambda table: dumped(table, "a field of objects of elements"),
     from_dumpable_context=restored,
-)
-pytree.register_pytree_node(
-    Unbatched,
-    _flatten_unbatched,
-    _unflatten_unbatched,
-    flatten_with_keys_fn=lambda node: ([(pytree.GetAttrKey("tensor"), node.tensor)], None),  # pyright: ignore[reportArgumentType]  # our own context
-    serialized_type_name="tensorclass.Unbatched",
 )

@@ -26,8 +26,10 @@ from ...ops import UNSET, Container, Join, capture_non_tensor_stack
 from ...ops._compare import same_object
 from ...ops._mapping import MappingOps
 from ._follow import Follower
-from ._nodes import Node, NonTensorStack, Unbatched
+from ._nodes import Node, NonTensorStack
 from ._pickled import picklable
+from ._slots import plain_object
+from ._unbatched import Unbatched
 
 T = TypeVar("T")
 
@@ -56,7 +58,7 @@ class NonTensorDataBase(Follower, Node, Generic[T]):
     ) -> None:  # fmt: skip
         if isinstance(data, NonTensorStack):
             raise StructureError(f"{type(self).__name__} holds one object; a NonTensorStack is an entry as it is")
-        self.data = data.data if isinstance(data, NonTensorDataBase) else data  # pyright: ignore[reportAttributeAccessIssue]  # the class narrows without its parameter
+        self.data = data.data if isinstance(data, NonTensorDataBase) else plain_object(data)  # pyright: ignore[reportAttributeAccessIssue]  # the class narrows without its parameter
         self._size = as_batch_size(batch_size)
         self._device = as_device(device)
         self._names = check_names(names, len(self._size))

@@ -46,6 +46,9 @@ class UsedAsObject(Pointing):
 
     __slots__ = ()
 
+    def __str__(self: Any) -> str:
+        return repr(self) if self.shape else str(self._item())
+
     def __format__(self: Any, spec: str) -> str:
         return object.__format__(self, spec) if self.shape else format(self._item(), spec)
 
@@ -57,6 +60,44 @@ class UsedAsObject(Pointing):
 
     def __float__(self: Any) -> float:
         return float(self._item())
+
+
+class ItemText(str):
+    """The string of one element as typed batches return it: a `str` that still has the methods of a stack without dims.
+
+    It becomes a plain `str` when it is stored, copied or pickled.
+    """
+
+    __slots__ = ()
+
+    def item(self) -> str:
+        """The string."""
+        return str(self)
+
+    def tolist(self) -> str:
+        """The string."""
+        return str(self)
+
+    @property
+    def data(self) -> str:
+        """The string."""
+        return str(self)
+
+    def __str__(self) -> str:
+        return "".join(self)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return str, (str(self),)
+
+
+def read_object(value: Any) -> Any:
+    """One object of a stack as typed batches return it."""
+    return ItemText(value) if type(value) is str else value
+
+
+def plain_object(value: Any) -> Any:
+    """An object as containers store it."""
+    return str(value) if type(value) is ItemText else value
 
 
 class Slots:
@@ -138,7 +179,7 @@ def numbered(values: Sequence[Any], size: torch.Size) -> tuple[tuple[Any, ...], 
     flat = values
     for _ in range(len(size) - 1):
         flat = [value for part in flat for value in part]
-    return tuple(flat), torch.arange(len(flat), device="cpu").reshape(size)
+    return tuple(map(plain_object, flat)), torch.arange(len(flat), device="cpu").reshape(size)
 
 
 def _check_nesting(values: Any, size: torch.Size, whole: torch.Size) -> None:

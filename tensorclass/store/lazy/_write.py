@@ -25,8 +25,9 @@ from ...ops._steps import AtMember, Copy, surely_writable
 from ...ops._writable import as_source, require_writable, scalar_like, takes
 from .._dict import TensorDict
 from .._fitting import mismatch
-from ..entries._nodes import Node, NonTensorStack, Unbatched
+from ..entries._nodes import Node, NonTensorStack
 from ..entries._non_tensor import UnbatchedTensor
+from ..entries._unbatched import Unbatched
 from . import _entries as entries
 from ._base import LazyBase
 
