@@ -99,7 +99,8 @@ KEPT = MappingProxyType({
     "typecheck.plugin._source._last": "one file, in the process of mypy",
     # for good: classes and functions of the package itself
     "classes._meta: copyreg.pickle": "the metaclass",
-    "core._exported: pytree.register_pytree_node": "two classes",
+    "core._exported: pytree.register_pytree_node": "one class",
+    "store.entries._unbatched: pytree.register_pytree_node": "one class",
     "core._mapped: pytree.register_pytree_node": "the classes of the package that stand in for tensors",
     "io._mapped_tensor._MAPS": "maps of files that handles share; weak values",
     "io._lock._HELD": "the files that this process has locked, until they are let go",

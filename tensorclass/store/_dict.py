@@ -44,13 +44,11 @@ from ._combine import combine
 from ._consolidate import block_of, has_own_storage, hollow, restore
 from ._fitting import Replaced, below, fits, mismatch, missing, named_like, same_tail, within
 from ._relaid import Relaid as Relaid
-from ._values import as_tensor, deepcopied, holds, stacked
+from ._values import as_tensor, deepcopied, holds, plain_object, stacked
 from .entries._nested import has_rows, held, only_tensors, over
 from .entries._nodes import Node, NonTensorStack
-from .entries._non_tensor import NonTensorData, UnbatchedTensor, presented, same_entry, stays_one
+from .entries._non_tensor import NonTensorData, Unbatched, UnbatchedTensor, presented, same_entry, stays_one
 from .entries._pickled import picklable_entries
-from .entries._slots import plain_object
-from .entries._unbatched import Unbatched
 
 _ABSENT: Any = object()
 _CHANGED = "another thread added or removed keys during the operation; lock the container first"

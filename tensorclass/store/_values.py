@@ -15,6 +15,7 @@ from ..ops import stack
 from ..ops._mapping import foreach_is_safe
 from ..ops._steps import clone_all
 from ..ops._writable import overflows
+from .entries._slots import plain_object as plain_object
 
 MOST_DIMS = 64
 """The most dims of a tensor."""

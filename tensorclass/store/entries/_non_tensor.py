@@ -29,7 +29,7 @@ from ._follow import Follower
 from ._nodes import Node, NonTensorStack
 from ._pickled import picklable
 from ._slots import plain_object
-from ._unbatched import Unbatched
+from ._unbatched import Unbatched as Unbatched
 
 T = TypeVar("T")
 
