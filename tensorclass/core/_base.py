@@ -87,6 +87,8 @@ class TensorCollection(Items):
     """Whether entries are stacked from members when they are read, so that writes to the result have no effect."""
     _written_batch: ClassVar[str] = ""
     """The addition to the error for missing batch dims, if a declaration seems to include one."""
+    _afar: ClassVar[bool] = False
+    """Whether the entries are in a file: each read gives copies of them, and only writes of entries reach it."""
     _plain: bool = False
     """Whether all entries are known to be tensors; for a twin without other references, this stays true."""
 

@@ -43,11 +43,14 @@ def changed(store: Any, owner: object | None, held: bool) -> Owners | None:
         return Held(owners if owner is None else (*owners, weakref.ref(owner)))
     others = [ref for ref in owners if ref() is not None and ref() is not owner]
     if owner is None and others:
-        raise LockedError(
-            f"this {type(store).__name__} belongs to a locked {type(others[0]()).__name__}; unlock the outermost "
-            "container instead"
-        )
+        raise belongs(store, others[0]())
     return Held(others) if others else None
+
+
+def belongs(store: Any, owner: Any) -> LockedError:
+    """The error when the user unlocks a container that a locked container holds."""
+    what = f"this {type(store).__name__} belongs to a locked {type(owner).__name__}"
+    return LockedError(f"{what}; unlock the outermost container instead")
 
 
 def children(collection: TensorCollection) -> list[TensorCollection]:

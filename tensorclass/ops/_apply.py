@@ -337,6 +337,8 @@ class ApplyOps(KeyOps):
             if mapper.leafs(value):
                 shown = value._shown() if is_shared(value) else value
                 new = mapper.call(here, value, found)
+                if self._afar and new is value and isinstance(new, Tensor):
+                    new = new.detach()  # the function may have written to the copy, which is then not the entry
                 results[here] = (shown, new._shown() if is_shared(new) else new)
             elif isinstance(value, ApplyOps) and value._stacked:
                 stacks += value._plan_mapped(mapper, found, here)

@@ -533,25 +533,35 @@ class InplaceOps(IndexOps):
         Args:
             schema: key -> (shape of one element, dtype); nested keys are tuples.
             batch_size: the leading dims of every buffer.
-            storage: None for memory, "shared" for shared memory.
+            storage: None for memory, "shared" for shared memory, "memmap" for a mapped file, "h5" or "zarr" for a live
+                store. Buffers in files are never in memory as a whole.
             device: the device of the buffers.
+            **kwargs: for "memmap" the arguments of `memmap_like` (`prefix=`), for "h5" and "zarr" `filename=` and
+                options for the arrays.
 
         >>> import torch
         >>> from tensorclass import TensorDict
         >>> TensorDict.from_schema({"a": ([3], torch.float32)}, batch_size=[4])["a"].shape
         torch.Size([4, 3])
         """
-        if storage not in (None, "shared") or kwargs:
+        on_disk = storage in ("memmap", "h5", "zarr")
+        if not on_disk and (storage not in (None, "shared") or kwargs):
             extra = f" with {sorted(kwargs)}" if kwargs else ""
-            raise UnsupportedOperationError(f"from_schema: storage is None or 'shared', got {storage!r}{extra}")
+            kinds = "None, 'shared', 'memmap', 'h5' or 'zarr'"
+            raise UnsupportedOperationError(f"from_schema: storage is {kinds}, got {storage!r}{extra}")
         size = as_batch_size(batch_size)
-        result = cls(batch_size=size, device=device)  # type: ignore[call-arg]  # an untyped container
+        here = None if on_disk else device
+        result = cls(batch_size=size, device=here)  # type: ignore[call-arg]  # an untyped container
         for key, (shape, dtype) in schema.items():
-            buffer = torch.zeros(*size, *shape, dtype=dtype, device=device)
+            blank = torch.zeros((), dtype=dtype, device=here)
+            buffer = blank.expand(*size, *shape) if on_disk else blank.new_zeros(*size, *shape)
             if storage == "shared":
                 buffer.share_memory_()
             MappingOps.set(result, key, buffer)
-        return result
+        return result._filed(storage, device, kwargs) if on_disk else result
+
+    def _filed(self, storage: str | None, device: Any, options: dict[str, Any]) -> Any:
+        raise NotImplementedError
 
 
 def spread(source: Tensor, size: torch.Size, event: torch.Size, source_dims: int | None, path: Path) -> Tensor:

@@ -17,7 +17,7 @@ from ..core import BATCHED, KEY_SEPARATOR, STORAGE, Path, TensorCollection, join
 from ..core._base import Kind, Names, Write
 from ..core._layered import Layered
 from ..core._pytree import register
-from ..errors import ArgumentError, StructureError
+from ..errors import ArgumentError, StructureError, UnsupportedOperationError
 from ..ops._by_row import RowOps
 from ..ops._device import DeviceOps
 from ..ops._mapping import MappingOps
@@ -296,6 +296,12 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
 
     def __copy__(self) -> Self:
         return type(self)._around(self._store._twin(), self.no_convert)
+
+    def __enter__(self) -> Self:
+        if self._frames()[0] is None:  # `lock_` and `unlock_` leave what they undo
+            what = "parameters, and copies of them, write nothing back"
+            raise UnsupportedOperationError(f"with: {what}; use `params.update_(...)`, or a block over `params.data`")
+        return super().__enter__()
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
         """A copy with another device or dtype. `to` of a module that holds this container works in place."""

@@ -7,6 +7,8 @@ from typing import Any
 from typing_extensions import Self
 
 from .._flags import answers
+from ..core._device import as_device
+from ..errors import ArgumentError
 from ._bridges import BridgeOps, StrPath, tables
 
 
@@ -220,6 +222,16 @@ class TableOps(BridgeOps):
         """
         shard = {"keep_local": keep_local, "compression": compression, "hashes": hashes, "size_limit": size_limit}
         tables().to_mds([self], out, columns, writer, finish_writer, **({} if writer is not None else shard), **kwargs)
+
+    def _filed(self, storage: str | None, device: Any, options: dict[str, Any]) -> Any:
+        """This container in a new file, for `from_schema`."""
+        if storage == "memmap":
+            return self.memmap_like(**options)
+        if "filename" not in options:
+            raise ArgumentError(f"from_schema: storage={storage!r} needs a path: filename=")
+        found = tables().PersistentTensorDict.create(self, options.pop("filename"), storage, **options)
+        found._set_device(as_device(device))
+        return found
 
     def to_h5(self, filename: StrPath, **kwargs: Any) -> Any:
         """Write an HDF5 file, replacing an existing one, and return a `PersistentTensorDict` over it.

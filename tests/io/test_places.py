@@ -144,7 +144,8 @@ CALLS: dict[str, Call] = {
     "from_zarr(zarr_file)": from_zarr,
     "PersistentTensorDict.__init__(filename)": lambda url: PersistentTensorDict(filename=url, mode="w"),
     "PersistentTensorDict.create(path)": lambda url: PersistentTensorDict.create(some(), url, "h5"),
-    "PersistentTensorDict.from_dict(filename)": lambda url: PersistentTensorDict.from_dict(some(), filename=url),
+    "StoreOps.clone(newfile)": lambda url: from_h5("x.h5").clone(newfile=url),
+    "StoreOps.from_dict(filename)": lambda url: PersistentTensorDict.from_dict(some(), filename=url),
     "PersistentTensorDict.open(path)": PersistentTensorDict.open,
     # datasets
     "DatasetWriter.__init__(path)": lambda url: DatasetWriter(url, Row).close(),
@@ -181,7 +182,7 @@ NOT_PATHS = {
 }  # fmt: skip
 """Arguments whose names look like those of paths: prefixes of keys and lines, and what an error says."""
 
-_NAMES = re.compile(r"(^|_)(path|paths|prefix|file|filename|folder|dir|directory|root)$")
+_NAMES = re.compile(r"(^|_)(path|paths|prefix|file|newfile|filename|folder|dir|directory|root)$")
 _TYPES = re.compile(r"StrPath|PathLike|\bPaths\b|FilePath")
 _MODULES = ("", ".io", ".parallel", ".nn", ".functional", ".testing", ".utils", ".typing", ".errors", ".nn.functional")
 
@@ -241,6 +242,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     some().to_json(here / "x.json")
     some().to_json(here / "x.jsonl", lines=True)
     some().to_parquet(here / "x.parquet")
+    some().to_h5(here / "x.h5").close()
     with TensorClassDataset.create(here / "here", Row) as writer:
         writer.append(typed())
     return here

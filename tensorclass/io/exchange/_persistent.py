@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import takewhile
@@ -23,11 +23,12 @@ from typing_extensions import Self
 
 from ..._budget import budget, reserve
 from ..._flags import flags
+from ..._places import is_url, path_or_url
 from ..._schema import schema_of
 from ...core import BATCHED, Path, TensorCollection, as_batch_size
 from ...core._base import Kind, check_names
 from ...core._device import Device, as_device
-from ...core._locks import changed
+from ...core._forks import Turn, in_turn
 from ...errors import (
     ArgumentError,
     BatchSizeError,
@@ -40,7 +41,7 @@ from ...errors import (
 )
 from ...ops import cat
 from ...ops._steps import Copy
-from ...store import NonTensorData, NonTensorStack, RaggedTensor, TensorDict, TensorDictBase, Unbatched
+from ...store import NonTensorData, NonTensorStack, RaggedTensor, TensorDict, Unbatched
 from ...store.entries._non_tensor import presented
 from ...store.entries._rows import spans_of
 from .._classes import find_class
@@ -52,6 +53,7 @@ from .._values import decode
 from ._arrays_out import BLOCK_BYTES, as_json_entry, encoded_entry, new_array
 from ._columns import restored, stored
 from ._store_nodes import check_depth, child_of, has_child, reserve_rows, stored_bytes, texts_of
+from ._store_ops import StoreOps
 from ._stores import EntryWrite, name_of, open_store, place_of, plain_index, runs_of
 
 _ATTR = "tensorclass"
@@ -59,12 +61,13 @@ _MODES = ("r", "r+", "w", "w-", "x", "a")
 
 
 @flags
-class PersistentTensorDict(TensorDictBase):
+class PersistentTensorDict(StoreOps):
     """A container in an HDF5 file or a zarr group; `from_h5`, `from_zarr`, `to_h5` and `to_zarr` return one.
 
     Getting an entry reads it from the file. Setting an entry, setting values at an index, and in-place operations write
     to the file. Other operations read the entries that they need and return a `TensorDict`. An index of integers or
-    slices reads only those rows.
+    slices reads only those rows. A `with` block closes the file at its end; `with data.lock_():` and `with
+    data.unlock_():` leave it open. A pickle holds the path. Threads may share a store: their calls run in turns.
 
     Args:
         batch_size: the leading dims that all entries share; by default the stored batch size, or `[]`.
@@ -115,13 +118,21 @@ class PersistentTensorDict(TensorDictBase):
         self._place = root.file.filename if backend == "h5" else str(root.store_path)
         self._writes = mode != "r"
         self._kwargs = kwargs
-        self._lock: Any = None
+        self._locks, self._at, self._turn = {}, (), Turn()
         self._device = as_device(device)
         self._stacks = non_tensor_as_stack
         self._keeps = False
         """Whether Python objects that were read are cached, while all rows are read in parts."""
         self._memo: dict[str, Any] = {}
         self._above: tuple[Any, ...] = ()  # the groups that contain this one
+        self._opened = None
+        if isinstance(filename, (str, os.PathLike)):
+            place, mode_again = path_or_url(filename), "r+" if self._writes else "r"
+            self._opened = {
+                "filename": place if is_url(place) else os.path.abspath(place), "mode": mode_again, "backend": backend,
+                "device": self._device, "non_tensor_as_stack": non_tensor_as_stack, "batch_size": batch_size,
+                "max_bytes": max_bytes, **kwargs,
+            }  # fmt: skip
         try:
             self._look(mode, None if batch_size is None else as_batch_size(batch_size), validate_batch_size)
         except BaseException:  # also on an interrupt: an open file is read from its cache
@@ -160,32 +171,20 @@ class PersistentTensorDict(TensorDictBase):
             try:
                 new = cls(group=group, mode="w", backend=backend, batch_size=batch.batch_size, **kwargs)
                 new._names = batch._names
-                new._fill_group(batch._solid())
+                new._fill_group(batch if isinstance(batch, PersistentTensorDict) else batch._solid())
             finally:
                 if backend == "h5":
                     group.close()
         return cls(filename=path, mode="r+", backend=backend, **kwargs)
 
-    @classmethod
-    def from_dict(cls, input_dict: Any, *args: Any, filename: Any = None, backend: str = "h5", **options: Any) -> Any:
-        """Write a mapping to a new store; without `filename`, returns a `TensorDict`."""
-        kwargs = options.pop("kwargs", {})
-        found = TensorDict.from_dict(input_dict, *args, **options)
-        return found if filename is None else cls.create(found, filename, backend, **kwargs)
-
     # ---- the file ----------------------------------------------------------------------------------------------------
 
+    @in_turn
     def close(self) -> None:
         """Close the file; a second call does nothing."""
         if self._file is not None and self._backend == "h5":
             self._file.close()
         self._group = self._file = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def kwargs(self) -> dict[str, Any]:
@@ -246,7 +245,9 @@ class PersistentTensorDict(TensorDictBase):
     def _child(self, node: Any, size: torch.Size | None = None) -> PersistentTensorDict:
         """The container of a group; `size` is its batch size, if it is known."""
         child = object.__new__(type(self))
-        child.__dict__ |= self.__dict__
+        child.__dict__ |= {name: value for name, value in self.__dict__.items() if name != "_undo"}
+        name = node.name.rpartition("/")[2]
+        child._at = (*self._at, "" if name == "%" else unquote(name))
         child._group, child._file, child._names = node, None, None
         child._above = (*self._above, self._group)
         with self._reading(f"the group {node.name}"):
@@ -339,6 +340,7 @@ class PersistentTensorDict(TensorDictBase):
         stack = NonTensorStack.of(value, self._batch_size)
         return stack if index == () else stack[index]
 
+    @in_turn
     def _entries(self) -> dict[str, Any]:
         with self._budget():
             return {key: self._load(key, node) for key, node in self._nodes().items()}
@@ -362,10 +364,12 @@ class PersistentTensorDict(TensorDictBase):
         with self._reading(f"field `{key}`"):
             return child_of(group, name, self._backend)
 
+    @in_turn
     def _entry(self, key: str) -> Any:
         value = self._load(key, self._node(key))
         return value._item() if hasattr(value, "_item") else value
 
+    @in_turn
     def get(self, key: Any, default: Any = ..., **options: Any) -> Any:
         """The value of a key, or `default` when it is absent; see `TensorDict.get`."""
         if isinstance(key, str) and has_child(self._live_group(), name_of(key), self._backend):
@@ -377,6 +381,7 @@ class PersistentTensorDict(TensorDictBase):
             return super().__getitem__(index)
         return self._rows(index)
 
+    @in_turn
     def _rows(self, index: Any) -> TensorDict:
         """The elements at an index, in memory."""
         plain = plain_index(index)
@@ -405,6 +410,7 @@ class PersistentTensorDict(TensorDictBase):
             found += 0 if ragged and part is node else count * prod(part.shape[1:]) * part.dtype.itemsize
         return found
 
+    @in_turn
     def _twin(self) -> Any:
         """Read the whole store into memory."""
         with self._budget():
@@ -435,6 +441,7 @@ class PersistentTensorDict(TensorDictBase):
         self._writable("write")
         return self._bare(self._batch_size, self._names)._check(key, value)
 
+    @in_turn
     def _put(self, key: str, value: Any, coded: bool = False) -> None:
         self._writable("write")
         name, group = name_of(key), self._live_group()
@@ -484,15 +491,18 @@ class PersistentTensorDict(TensorDictBase):
     def _fill_group(self, batch: Any) -> None:
         """Write the entries and the attributes of a container."""
         schema = schema_of(type(batch))
-        self._note(batch_size=list(batch._batch_size), names=batch._names and list(batch._names),
-                   keys=[name_of(key) for key in batch._entries()])  # fmt: skip
+        entries = batch._nodes() if isinstance(batch, PersistentTensorDict) else batch._entries()
+        names = batch._names and list(batch._names)
+        self._note(batch_size=list(batch._batch_size), names=names, keys=[name_of(key) for key in entries])
         if schema is not None:
             self._note(cls=class_part(type(batch)).model_dump(exclude_none=True))
-        for key, value in batch._entries().items():
+        for key in entries:
+            value = batch._load(key, entries[key]) if isinstance(batch, PersistentTensorDict) else entries[key]
             spec = None if schema is None else schema.fields.get(key)
             coded = spec is not None and spec.kind in ("value", "per_element")
             self._put(key, as_json_entry(spec, value) if coded else value, coded)
 
+    @in_turn
     def _drop(self, key: str) -> None:
         self._writable("delete")
         self._node(key)
@@ -514,6 +524,7 @@ class PersistentTensorDict(TensorDictBase):
         self._sync(other._solid())
         return self
 
+    @in_turn
     def _set_at(self, index: Any, value: Any, wanted: Any, non_blocking: bool) -> None:
         self._writable("write")
         plain = plain_index(index)
@@ -549,6 +560,7 @@ class PersistentTensorDict(TensorDictBase):
                 whole[index] = TensorDict._from_entries({key: value}, part._batch_size, None, None)
                 self._put(key, whole._entries()[key])
 
+    @in_turn
     def _sync(self, twin: TensorDict) -> None:
         """Write the result of an in-place operation on a copy in memory."""
         entries = twin._entries()
@@ -557,6 +569,8 @@ class PersistentTensorDict(TensorDictBase):
                 self._drop(key)
         for key, value in entries.items():
             self._put(key, value)
+        self._note(keys=[name_of(key) for key in entries])
+        self._device = twin._device
         if (twin._batch_size, twin._names) != (self._batch_size, self._names):
             self._batch_size, self._names = twin._batch_size, twin._names
             self._note(batch_size=list(self._batch_size), names=twin._names and list(twin._names))
@@ -568,33 +582,3 @@ class PersistentTensorDict(TensorDictBase):
 
     def _set_device(self, device: torch.device | None) -> None:
         self._device = device
-
-    # ---- locks -------------------------------------------------------------------------------------------------------
-
-    def _set_lock(self, owner: object | None, held: bool = True) -> None:
-        if held or self._lock is not None:
-            self._lock = changed(self, owner, held)
-
-    def _owners(self) -> Any:
-        return self._lock
-
-
-def _through_twin(name: str) -> Callable[..., Any]:
-    def method(self: PersistentTensorDict, *args: Any, **kwargs: Any) -> Any:
-        self._writable(f"`{name}`")
-        twin = self._twin()
-        result = getattr(twin, name)(*args, **kwargs)
-        self._sync(twin)
-        return self if result is twin else result
-
-    method.__name__, method.__doc__ = name, getattr(TensorDict, name).__doc__
-    return method
-
-
-_OF_STORES = {
-    "set_at_", "update_at_", "copy_at_", "lock_", "unlock_", "memmap_", "memmap_refresh_", "share_memory_",
-    "load_memmap_", "pin_memory_", "set_", "update_", "copy_", "apply_",
-}  # fmt: skip
-_IN_PLACE = [n for n in dir(TensorDict) if n.endswith("_") and n[0] != "_" and n not in _OF_STORES]
-for _name in [*_IN_PLACE, "load_state_dict", *(f"__i{n}__" for n in ("add", "sub", "mul", "truediv", "pow"))]:
-    setattr(PersistentTensorDict, _name, _through_twin(_name))
