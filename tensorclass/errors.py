@@ -45,6 +45,21 @@ def bounded(text: str, limit: int = _LONGEST) -> str:
     return f"{text[: limit - tail]} ... ({len(text) - limit} characters left out) ... {text[-tail:]}"
 
 
+def printable(text: str, keep: str = "") -> str:
+    """A text from elsewhere, safe to print: control characters and other invisible ones are written as escapes.
+
+    Args:
+        text: the text: a key, a path, a line.
+        keep: characters that stay, such as line breaks in a message.
+
+    >>> printable("a\x1b[2Jb\n")
+    'a\\\\x1b[2Jb\\\\n'
+    """
+    if text.isprintable():
+        return text
+    return "".join([c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text])
+
+
 def shown(value: object) -> str:
     """The repr of a given value, for a message.
 
@@ -81,7 +96,9 @@ class Problem(NamedTuple):
 
     def __str__(self) -> str:
         rows = (("declared: ", self.declared), ("given:    ", self.given), ("hint:     ", self.hint))
-        return "\n".join([bounded(self.path, 200), *(f"  {title}{_indent(text)}" for title, text in rows if text)])
+        return "\n".join(
+            [printable(bounded(self.path, 200)), *(f"  {title}{_indent(text)}" for title, text in rows if text)]
+        )
 
 
 def _indent(text: str) -> str:
@@ -121,7 +138,7 @@ class TensorClassError(Exception):
 
     def __str__(self) -> str:
         # KeyError prints the repr of its message, which would escape quotes and line breaks.
-        return bounded(str(self.args[0]) if len(self.args) == 1 else super().__str__())
+        return printable(bounded(str(self.args[0]) if len(self.args) == 1 else super().__str__()), "\n\t")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})" if self.args else super().__repr__()
@@ -296,9 +313,9 @@ class FileFormatError(TensorClassError, RuntimeError, ValueError):
         self.path = None if path is None else str(path)
         self.offset = offset
         self.field = field
-        where = [f"field `{field}`"] if field is not None else []
+        where = [f"field `{printable(field)}`"] if field is not None else []
         where += [f"at byte {offset}"] if offset is not None else []
-        head = f"{path}: " if path is not None else ""
+        head = f"{printable(str(path))}: " if path is not None else ""
         super().__init__(head + message + (f" ({', '.join(where)})" if where else ""))
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..errors import printable
 from ._accepted import EFFECTS, Effect, class_differences, field_differences
 from ._narrow import DimMap, redeclared, widening
 from ._spec import FieldSpec
@@ -33,9 +34,10 @@ class Change(NamedTuple):
     effect: Effect = "breaking"
 
     def __str__(self) -> str:
+        field, old, new = [printable(text or "") for text in self[:3]]
         if self.old is None:
-            return f"+ {self.field}: {self.new}"
-        return f"- {self.field}: {self.old}" if self.new is None else f"~ {self.field}: {self.old} -> {self.new}"
+            return f"+ {field}: {new}"
+        return f"- {field}: {old}" if self.new is None else f"~ {field}: {old} -> {new}"
 
 
 class SchemaDiff(NamedTuple):
@@ -93,8 +95,8 @@ class SchemaDiff(NamedTuple):
 
     def __str__(self) -> str:
         lines = [str(change) for change in (*self.removed, *self.added, *self.changed)]
-        lines += [f"order: {', '.join(self.reordered)}"] if self.reordered else []
-        return "\n".join([f"{self.old_name} -> {self.new_name}", *(lines or ["no difference"])])
+        lines += [printable(f"order: {', '.join(self.reordered)}")] if self.reordered else []
+        return "\n".join([printable(f"{self.old_name} -> {self.new_name}"), *(lines or ["no difference"])])
 
 
 def _needed(spec: FieldSpec) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from .._content import read_content
 from .._places import local_path
 from .._schema import Change, Schema, SchemaDiff, schema
-from ..errors import SchemaError
+from ..errors import SchemaError, printable
 from ._inspect import load_classes
 from ._main import CommandError
 
@@ -55,7 +55,7 @@ def _saved(file: Path, name: str) -> Schema:
         entries = entries[name]
     try:
         return Schema.from_dict(entries)
-    except SchemaError as error:
+    except (SchemaError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise CommandError(f"{file} holds no schema ({error}); {SAVED}") from None
 
 
@@ -64,7 +64,7 @@ def _changes(diff: SchemaDiff) -> list[Change]:
 
 
 def _text(diff: SchemaDiff) -> str:
-    head, *lines = str(diff).splitlines()
+    head, *lines = str(diff).split("\n")
     effects = [change.effect for change in _changes(diff)]
     effects += ["compatible"] * (len(lines) - len(effects))
     shown = [f"{effect:10}  {line}" for effect, line in zip(effects, lines, strict=True)] if diff else lines
@@ -79,8 +79,8 @@ def _json(diff: SchemaDiff) -> str:
 def _markdown(diff: SchemaDiff) -> str:
     rows = [(f"`{c.field}`", *(f"`{text}`" if text else "" for text in c[1:3]), c.effect) for c in _changes(diff)]
     rows += [("order", "", f"`{', '.join(diff.reordered)}`", "compatible")] if diff.reordered else []
-    lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
-    head = f"**{diff.old_name} -> {diff.new_name}: {diff.effect}**"
+    lines = [f"| {' | '.join(printable(cell).replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
+    head = printable(f"**{diff.old_name} -> {diff.new_name}: {diff.effect}**")
     return "\n".join([head, "", "| field | old | new | effect |", "|---|---|---|---|", *lines] if rows else [head])
 
 

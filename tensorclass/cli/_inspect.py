@@ -47,7 +47,7 @@ def _show_stored(arguments: argparse.Namespace) -> int:
     if arguments.format != "table":
         raise CommandError(f"--format {arguments.format} is for classes; {arguments.target} is stored data")
     try:
-        print(shortened(describe(arguments.target).splitlines(), 200))
+        print(shortened(describe(arguments.target).split("\n"), 200))
     except (FileFormatError, OSError) as error:
         raise CommandError(str(error)) from None
     return 0

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from .. import __version__
 from .._content import read_content, write_content
 from .._places import local_path
-from ..errors import BuildError, MissingExtraError, ModuleError, UnsupportedOperationError, named
+from ..errors import BuildError, MissingExtraError, ModuleError, UnsupportedOperationError, named, printable
 
 
 class Command(NamedTuple):
@@ -46,6 +46,10 @@ COMMANDS: dict[str, Command] = {
 """Commands by name. A module is imported when its command is called, so no command pays for the imports of another."""
 
 
+LINES = "\n\t"
+"""The control characters that are printed; names in files have none of them when they are put into a message."""
+
+
 class CommandError(Exception):
     """An error that the user of the command line can fix; printed without a traceback, exit status 2."""
 
@@ -60,7 +64,8 @@ def on_disk(text: str) -> Path:
 
 def shortened(lines: Sequence[str], most: int = 20) -> str:
     """Lines to print: at most `most` of them, then the number of the others."""
-    return "\n".join([*lines[:most], *([f"... and {len(lines) - most:,} more"] if len(lines) > most else [])])
+    more = [f"... and {len(lines) - most:,} more"] if len(lines) > most else []
+    return "\n".join([*(printable(line, LINES) for line in lines[:most]), *more])
 
 
 def write_file(path: Path, content: str | bytes, force: bool, mark: bytes = b"") -> None:
@@ -108,7 +113,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return run(parsed)
     except (BuildError, CommandError, MissingExtraError, ModuleError, UnsupportedOperationError) as error:
-        print(f"tensorclass: {error}", file=sys.stderr)
+        print(f"tensorclass: {printable(str(error), LINES)}", file=sys.stderr)
         return 1 if isinstance(error, BuildError) else 2
 
 

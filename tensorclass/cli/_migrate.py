@@ -8,14 +8,16 @@ import io
 import json
 import re
 import tokenize
+from bisect import bisect_right
 from collections.abc import Iterator
-from difflib import unified_diff
+from functools import cache
 from importlib import import_module
+from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from .._content import MAX_SOURCE, read_content
-from ..errors import ArgumentError, did_you_mean
+from ..errors import ArgumentError, did_you_mean, printable
 from ._main import CommandError, on_disk, write_file
 
 OLD, NEW = "tensordict", "tensorclass"
@@ -23,10 +25,19 @@ NOTEBOOK = ".ipynb"
 SKIPPED = {"__pycache__", "node_modules", "site-packages", "build", "dist"}
 
 
-_MAGIC = re.compile(r"^(\s*)(?:[%!?].*|.*\?\s*)$")
-"""A line of a notebook that is not Python."""
 _FOREIGN = re.compile(r"%%(?!time|capture|prun)")
 """The first line of a cell that is not Python."""
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
+"""A line as Python counts them; `splitlines` also ends lines at form feeds and others."""
+_FROM = re.compile(r"from(?:\s|\\(?:\r\n|\r|\n))*")
+_UNREADABLE = (
+    SyntaxError, ValueError, OSError, LookupError, TypeError, AttributeError, RecursionError, MemoryError,
+)  # fmt: skip
+"""What reading and parsing any bytes raises: unknown encodings, text that is not Python, or nested too deeply."""
+_CONTEXT = 3
+"""Unchanged lines that are shown around a change."""
+_HINTED = 100
+"""The most unknown names for which the nearest one is searched."""
 
 
 class Rule(NamedTuple):
@@ -37,6 +48,7 @@ class Rule(NamedTuple):
     message: str
 
 
+@cache
 def rules() -> list[Rule]:
     """The rules of `differences.txt`, next to this file."""
     lines = Path(__file__).with_name("differences.txt").read_text("utf-8").splitlines()
@@ -76,19 +88,22 @@ def run(arguments: argparse.Namespace) -> int:
             encoding = tokenize.detect_encoding(io.BytesIO(raw).readline)[0]
             text = raw.decode(encoding)
             new, findings = _migrated_notebook(text) if file.suffix == NOTEBOOK else migrated(text)
-        except (SyntaxError, ValueError, OSError, tokenize.TokenError) as error:
-            print(f"{file}: can't be read: {error}")
+            content = new.encode(encoding)
+        except _UNREADABLE as error:
+            why = str(error) or type(error).__name__
+            print(printable(f"{file}: can't be read: {why}"))
             status = 1
             continue
         if new != text and arguments.force:
-            write_file(file, new.encode(encoding), force=True)
+            write_file(file, content, force=True)
         elif new != text:
-            rows = unified_diff(text.splitlines(True), new.splitlines(True), f"{file}", f"{file} (migrated)")
-            print("".join(row if row.endswith("\n") else f"{row}\n" for row in rows), end="")
+            shown = text if file.suffix != NOTEBOOK else _notebook_text(json.loads(text))
+            for row in _difference(_LINE.findall(shown), _LINE.findall(new), printable(str(file))):
+                print(printable(row.rstrip("\r\n"), "\t"))
         changed += new != text
         status |= bool(findings)
         for line, message in sorted(set(findings)):
-            print(f"{file}:{line}: {message}")
+            print(printable(f"{file}:{line}: {message}"))
     done = "written" if arguments.force else "to be written with --force"
     print(f"{changed} {'file' if changed == 1 else 'files'} {done}; docs/migrating.md has every difference")
     return status
@@ -116,42 +131,113 @@ def migrated(text: str) -> tuple[str, list[Finding]]:
     ('import tensorclass as tensordict', [])
     """
     tree = ast.parse(text)
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom) and _modules(node)]
+    nodes = list(ast.walk(tree))
+    imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) and _modules(node)]
     if not imports:
-        return text, [*_texts(tree)]
-    lines = text.splitlines(keepends=True)
-    words = [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type == tokenize.NAME]
-    for node in sorted(imports, key=lambda node: (node.lineno, node.col_offset), reverse=True):
-        for place, (row, column) in reversed([*_places(node, words, lines)]):
-            line = lines[row - 1]
-            lines[row - 1] = line[:column] + place + line[column + len(OLD) :]
-    return "".join(lines), [*_names(imports), *_uses(tree, _bound(imports)), *_differences(tree), *_texts(tree)]
+        return text, [*_texts(nodes)]
+    source, places, odd = _Source(text), list[tuple[int, str]](), list[Finding]()
+    for node in imports:
+        for place, begin in _places(node, source):
+            if text.startswith(OLD, begin):
+                places.append((begin, place))
+            else:  # Python reads other letters of Unicode as the same name
+                odd.append(Finding(node.lineno, f"the import is unchanged; write `{OLD}` in plain letters"))
+    near: dict[str, str] = {}
+    findings = [
+        *odd,
+        *_names(imports, near),
+        *_uses(nodes, _bound(imports), near),
+        *_differences(nodes),
+        *_texts(nodes),
+    ]
+    return _replaced(text, places), findings
+
+
+def _replaced(text: str, places: list[tuple[int, str]]) -> str:
+    """A text with the old name replaced at some places."""
+    parts, end = [], 0
+    for begin, place in sorted(places):
+        parts += [text[end:begin], place]
+        end = begin + len(OLD)
+    return "".join([*parts, text[end:]])
+
+
+class _Source:
+    """A program, and where its lines begin."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.lines = _LINE.findall(text)
+        self.begins = [0, *accumulate(map(len, self.lines))]
+        self._widths: dict[int, list[int]] = {}
+
+    def at(self, row: int, column: int) -> int:
+        """The position of a character, from its line and its column in bytes."""
+        line = self.lines[row - 1]
+        if not line.isascii():
+            if row not in self._widths:
+                self._widths[row] = list(accumulate(len(letter.encode()) for letter in line))
+            column = bisect_right(self._widths[row], column)
+        return self.begins[row - 1] + column
+
+
+def _difference(old: list[str], new: list[str], name: str) -> Iterator[str]:
+    """The changed lines with some lines around them, for texts with the same number of lines."""
+    changed = [i for i, (one, other) in enumerate(zip(old, new, strict=True)) if one != other]
+    yield from (f"--- {name}", f"+++ {name} (migrated)")
+    cuts = [0, *[k for k in range(1, len(changed)) if changed[k] - changed[k - 1] > 2 * _CONTEXT + 1], len(changed)]
+    for low, high in pairwise(cuts):
+        begin = max(0, changed[low] - _CONTEXT)
+        end = min(len(old), changed[high - 1] + _CONTEXT + 1)
+        where = f"{begin + 1},{end - begin}" if end - begin != 1 else f"{begin + 1}"
+        yield f"@@ -{where} +{where} @@"
+        for same, rows in groupby(range(begin, end), lambda i: old[i] == new[i]):
+            block = list(rows)
+            yield from (f" {old[i]}" for i in block if same)
+            yield from (f"-{old[i]}" for i in block if not same)
+            yield from (f"+{new[i]}" for i in block if not same)
+
+
+def _notebook_text(notebook: Any) -> str:
+    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
 
 
 def _migrated_notebook(text: str) -> tuple[str, list[Finding]]:
     """A notebook with rewritten imports, and the findings by cell. The code cells are one program, without magics."""
     notebook = json.loads(text)
-    if not isinstance(notebook, dict) or "cells" not in notebook:
+    if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
         raise ArgumentError("it is not a notebook of format 4")
-    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    cells = [cell for cell in notebook["cells"] if isinstance(cell, dict) and cell.get("cell_type") == "code"]
+    cells = [cell for cell in cells if _is_source(cell.get("source"))]
     given = ["".join(cell["source"]).split("\n") for cell in cells]
-    plain = [[_MAGIC.sub(r"\1pass", "%" if _FOREIGN.match(lines[0]) else line) for line in lines] for lines in given]
+    plain = [["pass" if _FOREIGN.match(lines[0]) else _without_magic(line) for line in lines] for lines in given]
     before = "\n".join("\n".join(lines) for lines in plain)
     after, found = migrated(before)
     rest, findings, start = after.split("\n"), [], 0
+    by_line = {line: list(ones) for line, ones in groupby(sorted(found), lambda one: one.line)}
     for number, (cell, lines, code) in enumerate(zip(cells, given, plain, strict=True), 1):
         new = [old if old != same else rest[start + i] for i, (old, same) in enumerate(zip(lines, code, strict=True))]
         source = "\n".join(new)
         cell["source"] = source if isinstance(cell["source"], str) else source.splitlines(keepends=True)
-        inside = [one for one in found if start < one.line <= start + len(lines)]
+        inside = [one for line in range(start + 1, start + len(lines) + 1) for one in by_line.get(line, ())]
         findings += [Finding(one.line - start, f"code cell {number}: {one.text}") for one in inside]
         start += len(lines)
-    return text if before == after else json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", findings
+    return text if before == after else _notebook_text(notebook), findings
 
 
-def _texts(tree: ast.AST) -> Iterator[Finding]:
+def _is_source(source: Any) -> bool:
+    return isinstance(source, str) or (isinstance(source, list) and all([isinstance(one, str) for one in source]))
+
+
+def _without_magic(line: str) -> str:
+    """A line of a notebook as Python: commands of IPython do nothing."""
+    code = line.strip()
+    return f"{line[: len(line) - len(line.lstrip())]}pass" if code[:1] in {*"%!?"} or code[-1:] == "?" else line
+
+
+def _texts(nodes: list[ast.AST]) -> Iterator[Finding]:
     """Strings in calls that name a module, as in `import_module("tensordict.nn")` and `patch("tensordict.stack")`."""
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
     for value in [one for node in calls for one in node.args if isinstance(one, ast.Constant)]:
         if isinstance(value.value, str) and re.fullmatch(rf"{OLD}(\.\w+)*", value.value):
             yield Finding(value.lineno, f"the string {value.value!r} is unchanged; write {NEW!r} for a module")
@@ -166,26 +252,20 @@ def _modules(node: ast.Import | ast.ImportFrom) -> list[str]:
     return [name for name in names if name.partition(".")[0] == OLD]
 
 
-def _places(node: ast.Import | ast.ImportFrom, words: list[Any], lines: list[str]) -> Iterator[tuple[str, Any]]:
+def _places(node: ast.Import | ast.ImportFrom, source: _Source) -> Iterator[tuple[str, int]]:
     """The replacement of each old module name, and the position of its first word."""
-    end = (node.end_lineno or node.lineno, len(lines[(node.end_lineno or node.lineno) - 1]))
-    start = (node.lineno, len(lines[node.lineno - 1].encode()[: node.col_offset].decode()))
-    found = [word for word in words if word.string == OLD and start <= word.start < end]
     if isinstance(node, ast.ImportFrom):
-        yield NEW, found[0].start
+        found = _FROM.match(source.text, source.at(node.lineno, node.col_offset))
+        yield NEW, -1 if found is None else found.end()
         return
     for alias in node.names:
         if alias.name.partition(".")[0] == OLD:
-            word = next(
-                w for w in found if w.line[w.start[1] :].startswith(alias.name) and w.line[w.start[1] - 1 :][:1] in " ,"
-            )
-            found = found[found.index(word) + 1 :]
-            dotted = "." in alias.name
             bare = f"{NEW} as {OLD}"
-            yield (NEW if alias.asname else f"{bare}, {NEW}" if dotted else bare), word.start
+            new = f"{bare}, {NEW}" if "." in alias.name else bare
+            yield NEW if alias.asname else new, source.at(alias.lineno, alias.col_offset)
 
 
-def _names(imports: list[Any]) -> Iterator[Finding]:
+def _names(imports: list[Any], near: dict[str, str]) -> Iterator[Finding]:
     """Modules and names that this library lacks."""
     for node in imports:
         for module in _modules(node):
@@ -194,7 +274,7 @@ def _names(imports: list[Any]) -> Iterator[Finding]:
                 yield Finding(node.lineno, f"tensorclass has no module `{module[len(OLD) + 1 :]}`")
             elif isinstance(node, ast.ImportFrom):
                 yield from (
-                    _absent(node.lineno, ours, alias.name) for alias in node.names if not _has(ours, alias.name)
+                    _absent(node.lineno, ours, alias.name, near) for alias in node.names if not _has(ours, alias.name)
                 )
 
 
@@ -206,12 +286,17 @@ def _module(name: str) -> Any:
 
 
 def _has(module: Any, name: str) -> bool:
-    return name == "*" or hasattr(module, name) or _module(f"{module.__name__}.{name}") is not None
+    if name == "*" or hasattr(module, name):
+        return True
+    return not name.startswith("_") and _module(f"{module.__name__}.{name}") is not None
 
 
-def _absent(line: int, module: Any, name: str) -> Finding:
-    hint = next((f"; {rule.message}" for rule in rules() if rule.text == name), did_you_mean(name, dir(module)))
-    return Finding(line, f"{module.__name__} has no `{name}`{hint}")
+def _absent(line: int, module: Any, name: str, near: dict[str, str]) -> Finding:
+    """The finding for an unknown name; `near` has the nearest names that were searched before."""
+    if name not in near and len(near) < _HINTED:
+        near[name] = did_you_mean(name, dir(module))
+    known = [f"; {rule.message}" for rule in rules() if rule.text == name]
+    return Finding(line, f"{module.__name__} has no `{name}`{known[0] if known else near.get(name, '')}")
 
 
 def _bound(imports: list[Any]) -> dict[str, Any]:
@@ -222,36 +307,39 @@ def _bound(imports: list[Any]) -> dict[str, Any]:
     return {name: module for name, module in found.items() if module is not None}
 
 
-def _uses(tree: ast.AST, bound: dict[str, Any]) -> Iterator[Finding]:
+def _uses(nodes: list[ast.AST], bound: dict[str, Any], near: dict[str, str]) -> Iterator[Finding]:
     """Attributes of the modules that this library lacks."""
     node: Any
-    for node in ast.walk(tree):
+    for node in nodes:
         module = bound.get(getattr(node.value, "id", "")) if isinstance(node, ast.Attribute) else None
         if module is not None and not _has(module, node.attr):
-            yield _absent(node.lineno, module, node.attr)
+            yield _absent(node.lineno, module, node.attr, near)
 
 
-def _differences(tree: ast.AST) -> Iterator[Finding]:
+def _differences(nodes: list[ast.AST]) -> Iterator[Finding]:
     """The places that match a rule.
 
     Fields are only checked in typed classes, and names of other packages are skipped.
     """
-    known = [rule for rule in rules() if not isinstance(rule.tree, ast.Name)]  # names are handled by `_uses`
-    foreign = set(_foreign(tree))
-    for node in ast.walk(tree):
+    known: dict[type, list[Rule]] = {}
+    for rule in rules():
+        known.setdefault(type(rule.tree), []).append(rule)
+    known.pop(ast.Name, None)  # names are handled by `_uses`
+    foreign = set(_foreign(nodes))
+    for node in nodes:
         if isinstance(node, ast.ClassDef) and _typed(node):
             for row in (row for row in node.body if isinstance(row, ast.AnnAssign)):
-                found = [rule.message for rule in known if matches(rule.tree, row, node.name)]
+                found = [rule.message for rule in known.get(ast.AnnAssign, ()) if matches(rule.tree, row, node.name)]
                 yield from (Finding(row.lineno, text.replace("OWN", node.name)) for text in found)
         elif not isinstance(node, ast.AnnAssign):
-            for rule in known:
+            for rule in known.get(type(node), ()):
                 if matches(rule.tree, node) and (_root(node) not in foreign or rule.text.startswith(f"{_root(node)}.")):
                     yield Finding(getattr(node, "lineno", 0), rule.message)
 
 
-def _foreign(tree: ast.AST) -> Iterator[str]:
+def _foreign(nodes: list[ast.AST]) -> Iterator[str]:
     """The names that a program imports from elsewhere."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import | ast.ImportFrom) and not _modules(node):
             yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
 

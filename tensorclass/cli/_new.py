@@ -8,6 +8,7 @@ import json
 import keyword
 import re
 import sys
+import unicodedata
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -40,7 +41,7 @@ def _saved(path: str) -> Any:
         why = f"it holds {what[0][7:]}" if what else "torch can't load it"
         raise CommandError(f"{path}: only tensors and plain types are read: {why}") from None
     except Exception as error:  # torch.load may raise anything
-        raise CommandError(f"{path} can't be read: {type(error).__name__}: {str(error).splitlines()[0]}") from None
+        raise CommandError(f"{path} can't be read: {type(error).__name__}: {_first_line(error)}") from None
     rows = isinstance(found, list) and found and all(isinstance(row, dict) for row in found)
     return tensorclass.stack([from_any(row) for row in found]) if rows else found
 
@@ -62,6 +63,11 @@ READERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys((".pt", ".pth"), _saved),
 }  # fmt: skip
 """Readers by file suffix; any other file is one of this library."""
+_UNREADABLE = (
+    TensorClassError, OSError, ValueError, RuntimeError, TypeError, LookupError, AttributeError, ArithmeticError,
+    MemoryError,
+)  # fmt: skip
+"""What reading any file raises; a RecursionError is a RuntimeError."""
 _TABLES = {".parquet", ".csv", ".json", ".jsonl", ".ndjson"}
 _WITH_DTYPES = {"", ".parquet", ".pt", ".pth", ".safetensors"}
 
@@ -85,7 +91,11 @@ def run(arguments: argparse.Namespace) -> int:
     source = ClassWriter()
     if arguments.name in source.classes:
         raise CommandError(f"`{arguments.name}` is a name that the written module uses; choose another for the class")
-    source.write(arguments.name, *_read(str(arguments.source)))
+    data, gaps = _read(str(arguments.source))
+    try:
+        source.write(arguments.name, data, gaps)
+    except RecursionError:
+        raise CommandError(f"{arguments.source}: its entries are nested too deeply for classes") from None
     text = source.text()
     if arguments.out is None:
         print(text, end="")
@@ -105,9 +115,9 @@ def _read(source: str) -> tuple[TensorCollection, Any]:
         given = READERS.get(suffix, load)(source)
         found: Any = given
         found = found if isinstance(found, TensorCollection) else from_any(found, auto_batch_size=True)
-    except (TensorClassError, OSError, ValueError, RuntimeError) as error:
-        text = str(error).removeprefix(f"{source}: ")
-        why = text if isinstance(error, SchemaError) else text.splitlines()[0]
+    except _UNREADABLE as error:
+        why = str(error) if isinstance(error, SchemaError) else _first_line(error)
+        why = why.removeprefix(f"{source}: ")
         known = "" if suffix in READERS else f"; tables are read from {', '.join(READERS)}"
         raise CommandError(f"{source}: {why}{known}") from None
     if not isinstance(found, TensorCollection) or not found._entries():
@@ -116,6 +126,10 @@ def _read(source: str) -> tuple[TensorCollection, Any]:
         raise CommandError(f"{source} has no rows; the types of the fields come from them")
     masked = suffix in _TABLES and isinstance(given.get("_mask", None), TensorCollection)
     return found, given.pop("_mask") if masked else {}
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 class ClassWriter:
@@ -152,7 +166,7 @@ class ClassWriter:
     def _fields(self, owner: str, data: TensorCollection, gaps: Any) -> Iterator[tuple[str, str, str]]:
         taken: set[str] = set()
         for key, value in data._entries().items():
-            name = re.sub(r"\W", "_", key).lstrip("_") or "field"
+            name = _letters(key).lstrip("_") or "field"
             name = f"{name}_" if name[0].isdigit() or not _is_name(name) or name in RESERVED else name
             name = f"field_{name}" if name[0].isdigit() else name
             while name in taken:
@@ -172,7 +186,7 @@ class ClassWriter:
 
     def _kind(self, owner: str, key: str, value: Any, size: torch.Size, gaps: Any) -> str:
         if isinstance(value, TensorCollection):
-            name = owner + "".join(part.capitalize() for part in re.findall(r"[^\W_]+", key))
+            name = owner + "".join(part.capitalize() for part in _letters(key).split("_"))
             if value._entries():
                 return self.write(name, value, gaps.get(key, {}))
             self.names.add("TensorDict")
@@ -198,6 +212,11 @@ class ClassWriter:
         family = next((kind for kind in dir(tensorclass.typing) if kind.lower() == name), "Shaped")
         self.types.add(family)
         return f'{family}[{base}, "{" ".join(map(str, dims))}"]'
+
+
+def _letters(key: str) -> str:
+    """A key with `_` for each character that no name has, in the form in which Python compares names."""
+    return "".join([c if f"a{c}".isidentifier() else "_" for c in unicodedata.normalize("NFKC", key)])
 
 
 def _is_name(name: str) -> bool:

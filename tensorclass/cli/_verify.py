@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from ..errors import printable
 from ..io._inspect import verify
 from ._main import shortened
 
@@ -20,5 +21,5 @@ def run(arguments: argparse.Namespace) -> int:
     for path in arguments.paths:
         found = verify(path, arguments.pbar)
         wrong += len(found)
-        print(shortened(list(map(str, found))) if found else f"{path}: right")
+        print(shortened(list(map(str, found))) if found else printable(f"{path}: right"))
     return int(wrong > 0)

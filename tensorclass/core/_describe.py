@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from ..errors import printable
 from ._base import TensorCollection
 from ._entry import Entry, batch_shape
 from ._html import _CELL, _FAINT, _TABLE, memory
@@ -50,7 +51,7 @@ class Description(dict[str, FieldSummary]):
     title: str = ""
 
     def __repr__(self) -> str:
-        rows = [_COLUMNS, *((path, *summary.cells()) for path, summary in self.items())]
+        rows = [_COLUMNS, *([printable(cell) for cell in (path, *summary.cells())] for path, summary in self.items())]
         widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
         lines = ["  ".join(cell.ljust(n) for cell, n in zip(row, widths, strict=True)).rstrip() for row in rows]
         return "\n".join([self.title, *lines])

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from .._config import PrintOptions, print_options
+from ..errors import printable
 from ._base import STORAGE, TensorCollection, is_typed
 from ._entry import Entry
 
@@ -36,18 +37,18 @@ def describe_value(value: Any) -> str:
 
 
 def entries_in_order(collection: TensorCollection, options: PrintOptions) -> list[tuple[str, Any]]:
-    """The entries in the order of the options."""
+    """The entries in the order of the options, with their keys as they are printed."""
     schema = getattr(type(collection), "__tensorclass_schema__", None)
     shown = (
         {**collection._outline(), **collection._through("_shapes")} if collection._stacked else collection._entries()
     )
     entries = [item for item in shown.items() if schema is None or schema.fields[item[0]].repr]
     if options.sort_keys == "alphabetical":
-        return sorted(entries, key=lambda entry: entry[0])
-    if callable(options.sort_keys):
+        entries.sort(key=lambda entry: entry[0])
+    elif callable(options.sort_keys):
         key = options.sort_keys
-        return sorted(entries, key=lambda entry: key(entry[0]))
-    return entries
+        entries.sort(key=lambda entry: key(entry[0]))
+    return [(printable(name), value) for name, value in entries]
 
 
 # ---- the compact form --------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 from .._places import is_url, path_or_url
 from .._schema import Schema
-from ..errors import FileFormatError, SchemaError
+from ..errors import FileFormatError, SchemaError, printable
 from ._dataset import TensorClassDataset
 from ._index import read_index
 from ._manifest import NAME, read_manifest, schema_in, stored_schema
@@ -61,7 +61,8 @@ def describe(path: str) -> str:
         OSError: if the file can't be used. The message names the path.
     """
     path = path_or_url(path)
-    return "\n".join(_dataset_lines(path) if is_dataset(path) else _file_lines(to_read(path)[0]))
+    lines = _dataset_lines(path) if is_dataset(path) else _file_lines(to_read(path)[0])
+    return "\n".join([printable(line) for line in lines])
 
 
 def _dataset_lines(path: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from base64 import b64decode, b64encode
+from collections import Counter
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -23,6 +24,8 @@ from .._schema._json import encode as encode_tensor
 from ..errors import ArgumentError
 
 _INT64 = 2**63
+_ALIKE = 64
+"""The most values with the same hash in a set or dict."""
 _PLAIN = (str, bool, type(None))
 
 
@@ -144,7 +147,11 @@ def _read_array(held: Any) -> np.ndarray[Any, Any]:
     text, shape, raw = held
     dtype, data = _plain_dtype(text), bytearray(_unbase64(raw))
     count = math.prod(shape)
-    if dtype.itemsize * count != len(data) or not all([type(n) is int and n >= 0 for n in shape]):
+    if (
+        dtype.itemsize * count != len(data)
+        or (count and not dtype.itemsize)
+        or not all([type(n) is int and n >= 0 for n in shape])
+    ):
         raise ArgumentError(f"{len(data)} bytes are not an array of {dtype} and shape {shape!r:.80}")
     if not data:
         return np.empty(shape, dtype)
@@ -158,6 +165,18 @@ def _read_tensor(held: Any) -> Tensor:
     return found.requires_grad_() if grad is True else found
 
 
+def _spread(keys: list[Any]) -> list[Any]:
+    """Keys of a set or dict. Keys with one hash are all compared with each other, and numbers choose their hash."""
+    most = max(Counter(map(hash, keys)).values(), default=0)
+    if most > _ALIKE:
+        raise ArgumentError(f"{most} values have the same hash, {_ALIKE} at most are read")
+    return keys
+
+
+def _read_dict(held: Any) -> dict[Any, Any]:
+    return dict(zip(_spread([decode(key) for key, _ in held]), [decode(part) for _, part in held], strict=True))
+
+
 def _read_dtype(text: Any) -> torch.dtype:
     found = DTYPES[text] if text in DTYPES else getattr(torch, str(text), None)
     if not isinstance(found, torch.dtype):
@@ -169,12 +188,11 @@ _Coding: TypeAlias = "tuple[str, type, Callable[[Any], Any], Callable[[Any], Any
 _CODINGS: list[_Coding] = [
     ("$int", int, hex, lambda held: int(held, 16)),
     ("$float", float, repr, float),
-    ("$dict", dict, lambda value: [[_encode(key), _encode(part)] for key, part in value.items()],
-     lambda held: {decode(key): decode(part) for key, part in held}),
+    ("$dict", dict, lambda value: [[_encode(key), _encode(part)] for key, part in value.items()], _read_dict),
     ("$tuple", tuple, lambda value: [_encode(part) for part in value],
      lambda held: tuple([decode(part) for part in held])),
-    ("$set", set, _sorted, lambda held: {decode(part) for part in held}),
-    ("$frozenset", frozenset, _sorted, lambda held: frozenset([decode(part) for part in held])),
+    ("$set", set, _sorted, lambda held: set(_spread([decode(part) for part in held]))),
+    ("$frozenset", frozenset, _sorted, lambda held: frozenset(_spread([decode(part) for part in held]))),
     ("$bytes", bytes, _base64, _unbase64),
     ("$bytearray", bytearray, _base64, lambda held: bytearray(_unbase64(held))),
     ("$complex", complex, lambda value: [_encode(value.real), _encode(value.imag)],
