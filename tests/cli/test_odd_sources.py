@@ -170,9 +170,10 @@ def test_mutated_programs_never_crash(tmp_path, capsys, seed):
 # ---- new -------------------------------------------------------------------------------------------------------------
 
 KEYS = [
-    "²", "x²", "class", "None", "match", "__class__", "__init__", "__slots__", "_", "__", "", " ", "a b", "a-b", "1a",
-    "ﬁ", "fi", "é", "e\u0301", "\x1b[2J", "a\nb", "'", '"', "\\", "\u202e", "self", "cls", "batch_size", "device", "int",
-    "print", "Tensor", "TensorDict", "mro", "١", "名", "𝒳", "_private", "a" * 500, "names", "keys", "field", "tensorclass",
+    "²", "x²", "class", "None", "match", "__class__", "__init__", "__slots__", "_", "__", "", " ", "a b", "a-b",
+    "1a", "ﬁ", "fi", "é", "e\u0301", "\x1b[2J", "a\nb", "'", '"', "\\", "\u202e", "self", "cls", "batch_size",
+    "device", "int", "print", "Tensor", "TensorDict", "mro", "١", "名", "𝒳", "_private", "a" * 500, "names", "keys",
+    "field", "tensorclass",
 ]  # fmt: skip
 
 

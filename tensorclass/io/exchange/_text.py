@@ -134,6 +134,7 @@ def read_csv(
     names = cols.unique(header, name)
     for block in blocks(_rows(reader, name, names), rows, lambda row: _OBJECTS * sum(map(len, row))):
         with _reading(name, max_bytes):
+            reserve(_OBJECTS * sum([len(cell) for row in block for cell in row]), "the text of some rows")
             columns = _columns(block, names, cls, separator, name)
             made = batch_of(cls, cols.nest(columns, separator, cls), len(block), **options)
         yield made
@@ -267,6 +268,7 @@ def read_lines(
     lines = ((line, number) for number, line in enumerate(_lines(name, rows, max_bytes), 1) if line.strip())
     for block in blocks(lines, rows, lambda one: _OBJECTS * len(one[0])):
         with _reading(name, max_bytes):
+            reserve(_OBJECTS * sum([len(line) for line, _ in block]), "the text of some rows")
             found = [_object(line, name, f"line {number}") for line, number in block]
             made = batch_of_records(found, cls, separator, **options)
         yield made
