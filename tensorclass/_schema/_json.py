@@ -335,6 +335,22 @@ def refuse_literals(value: Any, path: tuple[int, ...] = ()) -> None:
         refuse_literals(part, (*path, position))
 
 
+def refuse_overflow(value: Any, found: Any) -> None:
+    """Raise an error for an integer in nested lists and objects that became an infinity when it was read as a float.
+
+    Raises:
+        Inexact: gives its position.
+    """
+    if type(value) is int and isinstance(found, float) and not math.isfinite(found):
+        raise Inexact(f"an integer of {value.bit_length()} bits is too large for a float")
+    if isinstance(value, list) and isinstance(found, list | tuple) and len(value) == len(found):
+        for part, made in zip(value, found, strict=True):
+            refuse_overflow(part, made)
+    elif isinstance(value, dict) and isinstance(found, dict):
+        for key, made in found.items():
+            refuse_overflow(value.get(key), made)
+
+
 def _holds_booleans(value: Any) -> bool:
     """Whether there is a boolean in nested lists."""
     if not isinstance(value, list | tuple):

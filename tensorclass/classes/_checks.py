@@ -287,7 +287,7 @@ def _casts_freely(value: Any, dtype: torch.dtype) -> bool:
         return False
     if value._tensors_by_key() is not None:
         return True
-    return all([_casts_freely(v, dtype) for v in value._live().values() if isinstance(v, TensorCollection)])
+    return all([_casts_freely(v, dtype) for v in value._outline().values() if isinstance(v, TensorCollection)])
 
 
 def dtypes(leaves: Sequence[Tensor]) -> list[torch.dtype]:

@@ -18,7 +18,16 @@ from .._deferred import pydantic, pydantic_core
 from .._schema import MISSING, Checker, DTypeFamily, FieldSpec, Schema, infer_batch_size, migrate
 from .._schema._convert import Inexact
 from .._schema._dtypes import Shaped
-from .._schema._json import decode, encode, encode_lists, from_object, is_tensor_object, refuse_literals, spell
+from .._schema._json import (
+    decode,
+    encode,
+    encode_lists,
+    from_object,
+    is_tensor_object,
+    refuse_literals,
+    refuse_overflow,
+    spell,
+)
 from .._schema._spec import TENSOR_KINDS, short
 from ..core import BATCHED, TensorCollection, unstacked
 from ..core._base import check_names
@@ -232,7 +241,7 @@ class _Reader:
             elif value is None:
                 continue
             elif spec.kind in TENSOR_KINDS:
-                if type(value) in JSON_KINDS:
+                if type(value) in JSON_KINDS or (self.json and type(value) is float and not math.isfinite(value)):
                     values[name] = self._tensor(spec, value)
             elif spec.kind in ("value", "per_element", "ragged"):
                 later.append(spec)
@@ -382,13 +391,19 @@ class _Reader:
         strict = self.checker.coercion(spec) == "strict"
         try:
             if self.json:
-                return spec.adapter.validate_json(pydantic_core.to_json(value), strict=strict)
+                found = spec.adapter.validate_json(pydantic_core.to_json(value), strict=strict)
+                if type(value) in (int, list, dict):
+                    refuse_overflow(value, found)
+                return found
             return spec.adapter.validate_python(value, strict=strict)
         except pydantic.ValidationError as error:
             if not self.json and isinstance(value, str) and not strict:
                 with suppress(pydantic.ValidationError):  # a list or mapping in an environment variable
                     return spec.adapter.validate_json(value, strict=False)
             self.checker.refused(spec, error, path)
+            return None
+        except Inexact as error:
+            self._note(spec, value, str(error), path)
             return None
 
 

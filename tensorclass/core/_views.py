@@ -69,9 +69,9 @@ TOP = ViewScope()
 """The entries of the top level, in their own order."""
 
 
-def _read(entry: Entry, typed: bool) -> Any:
+def _read(entry: Entry, holder: TensorCollection) -> Any:
     """An entry for readers of an untyped or a typed container."""
-    return entry._field_value() if typed else entry._shown()
+    return entry._field_value() if is_typed(holder) else entry._shown_in(holder._batch_size)
 
 
 class View(Generic[T]):
@@ -98,8 +98,8 @@ class View(Generic[T]):
         entries = self._collection._entries()
         if type(entries) is not dict or self._collection._plain:  # not for a lazy stack, which would stack the values
             return entries if type(entries) is dict else None
-        typed = is_typed(self._collection)
-        return {k: v if type(v) is Tensor or not isinstance(v, Entry) else _read(v, typed) for k, v in entries.items()}
+        holder = self._collection
+        return {k: _read(v, holder) if isinstance(v, Entry) else v for k, v in entries.items()}
 
     def _pairs(self) -> list[tuple[Any, Any]]:
         """A snapshot of (key, value): a plain key at the top level, a path below."""
@@ -127,7 +127,7 @@ class View(Generic[T]):
                 if leaves_only and not leaf:
                     continue
                 if values is not None and not inner and isinstance(value, Entry):
-                    value = _read(value, is_typed(collection))
+                    value = _read(value, collection)
             if paths is not None:
                 paths.append((*path, key) if path else key)
             if values is not None:

@@ -505,7 +505,8 @@ class InplaceOps(IndexOps):
         if isinstance(other, TensorCollection):
             self._meet(other, "where")
         if self._stacked:
-            return self._through("where", condition, other, out=out, pad=pad, update_batch_size=update_batch_size)  # type: ignore[no-any-return]  # a stack of this class
+            found = self._through("where", condition, other, pad=pad)
+            return found if out is None else MappingOps.update(out, found, update_batch_size=update_batch_size)  # type: ignore[no-any-return]  # a stack of this class
         other = stacked_below(other._open([], VALUES)) if isinstance(other, TensorCollection) else other
         wide = condition_over(condition, self._batch_size)
         (frame, left), right = stacked_below(self._open([], VALUES))._pair(other, "where", pad)

@@ -14,7 +14,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flags
-from ..core import Entry, Key, Path, TensorCollection, batch_dim, join_path, unravel_key_to_tuple, unstacked
+from ..core import Entry, Key, Path, TensorCollection, batch_dim, join_path, store_of, unravel_key_to_tuple, unstacked
 from ..core._base import Exactly, K, Names
 from ..core._batch import as_int
 from ..errors import ArgumentError, BatchDimError, BatchSizeError, KeySetError, StructureError, defined_again
@@ -382,11 +382,15 @@ class Join:
     def of_one_class(self, items: list[Any]) -> list[Any]:
         """Containers of one class; stacks and parameters among dense containers become dense.
 
-        Raises if classes differ.
+        If a stack can't be dense, dense containers become stacks along its dim instead. Raises if classes differ.
         """
-        if all([type(item) is type(items[0]) for item in items]):
+        if all([type(item) is type(items[0]) and item._stacked == items[0]._stacked for item in items]):
             return items
-        items = [unstacked(item) if isinstance(item, TensorCollection) else item for item in items]
+        try:
+            items = [unstacked(item) if isinstance(item, TensorCollection) else item for item in items]
+        except (StructureError, BatchSizeError):
+            stack = next(store_of(item) for item in items if item._stacked)
+            items = [item if item._stacked else stack._cut_alike(item) for item in items]
         for position, item in enumerate(items):
             if type(item) is not type(items[0]):
                 where = f" at `{join_path(self.path)}`" if self.path else ""

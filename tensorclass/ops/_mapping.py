@@ -273,8 +273,9 @@ class MappingOps(ReadingOps):
         ['b']
         """
         path = unravel_key_to_tuple(key)
-        self._read(path)
-        holder = self._holder(path, create=False)
+        holder = self._holder(path, create=None)
+        if holder is None or path[-1] not in holder._outline():
+            self._read(path)  # raises, and names the nearest key
         holder._require_unlocked("delete", join_path(path))
         holder._drop(path[-1])
         return self
@@ -386,6 +387,8 @@ class MappingOps(ReadingOps):
             raise _below(prefix, error) from None
 
     def _replace_all(self, source: TensorCollection, clone: bool) -> Self:
+        if self._stacked:
+            return self._through("_replace_all", source, clone)  # type: ignore[no-any-return]  # a stack of this class
         self._require_unlocked("update")
         if not self._entries().keys() <= source._entries().keys():
             self._resize(source._batch_size, ())

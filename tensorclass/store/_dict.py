@@ -47,8 +47,9 @@ from ._relaid import Relaid as Relaid
 from ._values import as_tensor, deepcopied, holds, plain_object, stacked
 from .entries._nested import has_rows, held, only_tensors, over
 from .entries._nodes import Node, NonTensorStack
-from .entries._non_tensor import NonTensorData, Unbatched, UnbatchedTensor, presented, same_entry, stays_one
+from .entries._non_tensor import NonTensorData, presented, same_entry, stays_one
 from .entries._pickled import picklable_entries
+from .entries._unbatched import Unbatched, UnbatchedTensor
 
 _ABSENT: Any = object()
 _CHANGED = "another thread added or removed keys during the operation; lock the container first"
@@ -385,9 +386,9 @@ class TensorDict(TensorDictBase):
             value = self._data[key]
         except KeyError:
             raise missing(self, key) from None
-        if type(value) is Tensor:
+        if type(value) is Tensor or not isinstance(value, Node):
             return value
-        return value._item() if isinstance(value, Node) else value
+        return value._shown_in(self._batch_size) if isinstance(value, Unbatched) else value._item()
 
     def get(self, key: Key, default: Any = UNSET, **options: Any) -> Any:
         """The value of a key, or `default` (by default None) if it is absent.
@@ -455,9 +456,8 @@ class TensorDict(TensorDictBase):
                 raise mismatch(key, value.shape, size)
             device = self._device
             return value if device is None or value.device == device else value.to(device)
-        if isinstance(value, (TensorCollection, Node)):
-            return self._check_child(key, value)
-        return self._check_object(key, value)
+        child = isinstance(value, (TensorCollection, Node))
+        return self._check_child(key, value) if child else self._check_object(key, value)
 
     def _check_child(self, key: str, value: Any) -> Any:
         size = self._batch_size

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from .._flags import flags
-from ..core import Key, Path, TensorCollection, join_path, unravel_key_to_tuple
+from ..core import Key, Path, TensorCollection, join_path, store_of, unravel_key_to_tuple
 from ..core._batch import over_events
 from ..errors import ArgumentError, BatchDimError, BatchSizeError, MissingKeyError, StructureError, did_you_mean
 from ..ops._by_row import ranks
 from ..ops._compare import is_object
+from ..ops._join import JoinOps
 from ..ops._objects import where_same
 from ._dict import TensorDict
 
@@ -240,6 +241,10 @@ def assert_close(
         )
     path = unravel_key_to_tuple(prefix) if prefix else ()
     options: Any = {"rtol": rtol, "atol": atol, "equal_nan": equal_nan}
+    for position, (a, b) in enumerate(uneven_pairs(actual, expected)):
+        assert_close(a, b, rtol, atol, equal_nan, intersection, msg, (*path, f"[{position}]"))
+    if is_uneven(actual) or is_uneven(expected):
+        return True
     mine, theirs = actual._entries(), expected._entries()
     odd = sorted(mine.keys() ^ theirs.keys())
     if odd and not intersection:
@@ -260,6 +265,32 @@ def assert_close(
         if not _close(a, b, partial(torch.testing.assert_close, **options, msg=_between(head, tail))):
             raise AssertionError(f"{head}the lengths of the elements or the dtypes differ{tail}")
     return True
+
+
+def is_uneven(collection: Any) -> bool:
+    """Whether a container is a lazy stack whose members differ in keys, shapes or sizes, so that it can't be dense."""
+    if not collection._stacked:
+        return False
+    try:
+        collection._solid()
+    except (StructureError, BatchSizeError):
+        return True
+    return False
+
+
+def uneven_pairs(actual: Any, expected: Any) -> list[tuple[Any, Any]]:
+    """The elements of two containers along the stack dim, if one of them can't be dense; else no pairs.
+
+    Raises:
+        AssertionError: if one has more elements.
+    """
+    stack = next((store_of(each) for each in (actual, expected) if is_uneven(each)), None)
+    if stack is None:
+        return []
+    sizes, at = [list(each._batch_size) for each in (actual, expected)], stack.stack_dim
+    if len(sizes[0]) != len(sizes[1]) or sizes[0][at] != sizes[1][at]:
+        raise AssertionError(f"the batch sizes {sizes[0]} and {sizes[1]} differ")
+    return list(zip(JoinOps.unbind(actual, at), JoinOps.unbind(expected, at), strict=True))
 
 
 def _close(a: Any, b: Any, compare: Callable[[Tensor, Tensor], None]) -> bool:

@@ -13,6 +13,7 @@ from .._schema._spec import describe_tensor, short
 from ..core import TensorCollection
 from ..ops._compare import same_object
 from ..store import Node, NonTensorStack, RaggedTensor
+from ..store._helpers import is_uneven, uneven_pairs
 
 TOLERANCES = {
     torch.float16: (1e-3, 1e-5), torch.bfloat16: (1.6e-2, 1e-5), torch.float32: (1.3e-6, 1e-5),
@@ -57,7 +58,7 @@ def report(actual: Any, expected: Any, tolerance: Tolerance) -> list[str]:
 
 
 def _leaf_paths(container: Any, prefix: str) -> Iterator[str]:
-    for name, value in container._entries().items():
+    for name, value in container._outline().items():
         inner = isinstance(value, TensorCollection)
         yield from _leaf_paths(value, f"{prefix}{name}.") if inner else [f"{prefix}{name}"]
 
@@ -72,6 +73,10 @@ def _containers(a: Any, b: Any, tolerance: Tolerance, prefix: str) -> Iterator[D
         if mine != theirs:
             yield Difference(where, f"{what} {mine}, expected {theirs}")
     if a.batch_size != b.batch_size:
+        return
+    for position, (x, y) in enumerate(uneven_pairs(a, b)):
+        yield from [one._replace(place=()) for one in _containers(x, y, tolerance, f"{prefix}[{position}].")]
+    if is_uneven(a) or is_uneven(b):
         return
     mine, theirs = a._entries(), b._entries()
     for name in {**mine, **theirs}:

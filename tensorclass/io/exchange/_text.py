@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic_core import from_json as parse_json
 from pydantic_core import to_json as json_text
 from torch import Tensor
 from typing_extensions import Unpack
@@ -20,6 +19,9 @@ from ..._budget import budget, reserve
 from ..._content import read_content
 from ..._places import local_path, path_or_url
 from ..._schema import FieldSpec, Schema, schema_of
+from ..._schema._convert import Inexact
+from ..._schema._json import refuse_literals
+from ..._schema._json_keys import unique
 from ..._schema._spec import short
 from ...errors import ArgumentError, FileFormatError, Problem, SchemaError, UnsupportedOperationError
 from ...store import NonTensorStack, TensorDict
@@ -276,7 +278,7 @@ def read_lines(
 
 def _object(text: str | bytes, name: str, where: str) -> Any:
     try:
-        found = parse_json(text, allow_inf_nan=False)
+        found = unique(text.encode() if isinstance(text, str) else text)
     except ValueError as error:
         raise FileFormatError(f"{where} is not JSON: {error}", name) from None
     if not isinstance(found, dict):
@@ -294,6 +296,11 @@ def batch_of_records(rows: list[Any], cls: Any, separator: str | None, **options
         if not isinstance(row, dict):
             problem = Problem(f"{cls.__name__}[{i}]", "a list of objects", short(row), "a record is an object")
             raise SchemaError.of(cls.__name__, [problem])
+        try:
+            refuse_literals(row)
+        except Inexact as error:
+            problem = Problem(f"{cls.__name__}[{i}]", "numbers of JSON", short(row), str(error))
+            raise SchemaError.of(cls.__name__, [problem]) from None
     whole = cols.column_of(rows, "JSON", True).value or {}
     return batch_of(cls, cols.nest(whole, separator, cls) if separator is not None else whole, len(rows), **options)
 
@@ -307,7 +314,7 @@ def read_records(
         text = read_content(Path(name), max_bytes)
         reserve(len(text) * _OBJECTS, "the text of all rows")
         try:
-            found = parse_json(text, allow_inf_nan=False)
+            found = unique(text)
         except ValueError as error:
             raise FileFormatError(f"it is not JSON: {error}", name) from None
         if not isinstance(found, list) or not all([isinstance(row, dict) for row in found]):

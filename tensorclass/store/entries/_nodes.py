@@ -59,6 +59,10 @@ class Node(Entry):
         """The value that a container of this batch size stores for the node."""
         return self
 
+    def _shown_in(self, size: torch.Size) -> Any:
+        """As `_shown`, for a reader of a container of this batch size."""
+        return self._shown()
+
     def _item(self) -> Any:
         """The value that a read by key from an untyped container returns."""
         return self._shown()

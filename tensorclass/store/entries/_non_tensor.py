@@ -7,7 +7,6 @@ mapping as an object, `MetaData` marks an object of the batch as a whole.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -27,7 +26,6 @@ from ...ops._compare import same_object
 from ...ops._mapping import MappingOps
 from ._follow import Follower
 from ._nodes import Node, NonTensorStack
-from ._pickled import picklable
 from ._slots import plain_object
 from ._unbatched import Unbatched as Unbatched
 
@@ -281,57 +279,6 @@ class MetaData(NonTensorDataBase[T]):
         return all(node.data is nodes[0].data for node in nodes)
 
 
-@trusted
-class UnbatchedTensor(Tensor):
-    """A tensor entry without batch dims: shape, index and join operations of its container don't change it.
-
-    Arithmetic, moves and copies of the container include it. Joined containers must have equal values.
-
-    Args:
-        data: a tensor or array of any shape.
-        batch_size: the batch size of the container; accepted for compatibility, the shape doesn't depend on it.
-
-    >>> import torch
-    >>> from tensorclass import TensorDict, UnbatchedTensor
-    >>> data = TensorDict(table=UnbatchedTensor(torch.zeros(3, 4)), b=torch.zeros(2), batch_size=[2])
-    >>> data[0]["table"].shape, data.reshape(1, 2)["table"].shape
-    (torch.Size([3, 4]), torch.Size([3, 4]))
-    """
-
-    def __new__(cls, data: Any, batch_size: Sequence[int] | None = None) -> Self:
-        tensor = data if isinstance(data, Tensor) else torch.as_tensor(data)
-        new = tensor.as_subclass(cls)  # pyright: ignore[reportArgumentType]  # torch's stub uses another type variable
-        new._outer = as_batch_size(batch_size)
-        return new
-
-    _outer: torch.Size
-
-    @property
-    def batch_size(self) -> torch.Size:
-        """The given batch size; the shape doesn't depend on it."""
-        return getattr(self, "_outer", torch.Size([]))
-
-    def copy(self) -> Self:
-        """Another object around the same memory."""
-        return type(self)(self.as_subclass(Tensor), self.batch_size)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:  # the method of torch needs a `new_empty` of this class
-        plain = deepcopy(self.detach().as_subclass(Tensor), memo)
-        memo[id(self)] = new = type(self)(plain, self.batch_size)
-        new.requires_grad_(self.requires_grad)
-        return new
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        plain = self.as_subclass(Tensor)
-        form = picklable(plain)
-        if form is not plain:
-            return UnbatchedTensor, (form, self.batch_size)
-        return super().__reduce_ex__(protocol)  # type: ignore[no-untyped-call]  # torch does not annotate it
-
-    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]  # untyped in torch
-        return f"UnbatchedTensor({self.as_subclass(Tensor)!r})"
-
-
 def is_non_tensor(data: object) -> bool:
     """Whether a value read with `get` is a Python object or a stack of them.
 
@@ -432,7 +379,7 @@ def presented(holder: TensorCollection, value: Any) -> Any:
     if has_lengths(value):
         return value._item()
     if isinstance(value, Unbatched):
-        return value.tensor
+        return value._shown_in(holder._batch_size)
     node = value if isinstance(value, NonTensorDataBase) else NonTensorData(value)
     return node._bound(holder._batch_size, holder._device, holder._names)
 

@@ -1,16 +1,18 @@
-"""An entry without batch dims: a tensor that all elements of the batch share."""
+"""An entry without batch dims: a tensor that all elements of the batch share, and a tensor class for it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from typing import Any
 
 import torch
 import torch.utils._pytree as pytree
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
-from ...core import BATCHED, Path, TensorEntry, join_path
+from ...core import BATCHED, Path, TensorEntry, as_batch_size, join_path
 from ...core._base import Kind, Names
 from ...core._exported import single
 from ...core._pytree import trusted
@@ -20,6 +22,72 @@ from ...ops import Join
 from ...ops._compare import same_tensor
 from ._nodes import Node
 from ._pickled import picklable
+
+
+@trusted
+class UnbatchedTensor(Tensor):
+    """A tensor entry without batch dims: shape, index and join operations of its container don't change it.
+
+    Arithmetic, moves and copies of the container include it. Joined containers must have equal values.
+
+    Args:
+        data: a tensor or array of any shape.
+        batch_size: the batch size until a container shows its own; the shape doesn't depend on it.
+
+    >>> import torch
+    >>> from tensorclass import TensorDict, UnbatchedTensor
+    >>> data = TensorDict(table=UnbatchedTensor(torch.zeros(3, 4)), b=torch.zeros(2), batch_size=[2])
+    >>> data[0]["table"].shape, data.reshape(1, 2)["table"].shape
+    (torch.Size([3, 4]), torch.Size([3, 4]))
+    >>> data["table"].batch_size, data.reshape(1, 2)["table"].batch_size
+    (torch.Size([2]), torch.Size([1, 2]))
+    """
+
+    def __new__(cls, data: Any, batch_size: Sequence[int] | None = None) -> Self:
+        tensor = data if isinstance(data, Tensor) else torch.as_tensor(data)
+        new = tensor.as_subclass(cls)  # pyright: ignore[reportArgumentType]  # torch's stub uses another type variable
+        new._outer = None if batch_size is None else as_batch_size(batch_size)
+        return new
+
+    _outer: torch.Size | None
+
+    @property
+    def batch_size(self) -> torch.Size:
+        """The batch size of the container that it was read from; before that, the given one. The shape differs."""
+        return getattr(self, "_outer", None) or torch.Size([])
+
+    @batch_size.setter
+    def batch_size(self, size: Sequence[int]) -> None:
+        self._outer = as_batch_size(size)
+
+    def _within(self, size: torch.Size) -> Self:
+        """This tensor as a container of a batch size shows it: another object if another container has shown it."""
+        outer = getattr(self, "_outer", None)
+        if outer == size or is_dynamo_compiling():
+            return self
+        shown = self if outer is None else type(self)(self)
+        shown._outer = size
+        return shown
+
+    def copy(self) -> Self:
+        """Another object around the same memory."""
+        return type(self)(self.as_subclass(Tensor), self.batch_size)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:  # the method of torch needs a `new_empty` of this class
+        plain = deepcopy(self.detach().as_subclass(Tensor), memo)
+        memo[id(self)] = new = type(self)(plain, self.batch_size)
+        new.requires_grad_(self.requires_grad)
+        return new
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        plain = self.as_subclass(Tensor)
+        form = picklable(plain)
+        if form is not plain:
+            return UnbatchedTensor, (form, self.batch_size)
+        return super().__reduce_ex__(protocol)  # type: ignore[no-untyped-call]  # torch does not annotate it
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]  # untyped in torch
+        return f"UnbatchedTensor({self.as_subclass(Tensor)!r})"
 
 
 @trusted
@@ -42,6 +110,11 @@ class Unbatched(Node, TensorEntry):
         return self.tensor.device
 
     def _shown(self) -> Tensor:
+        return self.tensor
+
+    def _shown_in(self, size: torch.Size) -> Tensor:
+        if isinstance(self.tensor, UnbatchedTensor):
+            self.tensor = self.tensor._within(size)
         return self.tensor
 
     def _describe(self, outer: torch.Size) -> str:

@@ -23,6 +23,7 @@ from ...ops._operands import Layout
 from ...ops._steps import KnownWrite
 from .._dict import TensorDict, TensorDictBase
 from ..entries._nodes import Node
+from ..entries._unbatched import Unbatched
 from . import _entries as entries
 
 Hook: TypeAlias = "Callable[[Any], Any] | None"
@@ -284,10 +285,13 @@ class LazyBase(TensorDictBase):
 
     def _entry(self, key: str) -> Any:
         value = entries.read(self, key)
+        if isinstance(value, Unbatched):
+            return value._shown_in(self._batch_size)
         return value._item() if isinstance(value, Node) else value
 
     def _drop(self, key: str) -> None:
-        entries.values_of(self, key)
+        if not all([key in table for table in entries.outlines(self._members)]):
+            raise entries.lacking(self, key)
         for member in self._members:
             member._drop(key)
 

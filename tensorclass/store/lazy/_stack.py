@@ -284,21 +284,7 @@ class LazyStackedTensorDict(LazyShapes):
 
     def rename_key_(self, old_key: Key, new_key: Key, safe: bool = False) -> Self:
         """Move an entry of every member to another key, in place."""
-        self._read_all(unravel_key_to_tuple(old_key))
         self._adopt_members([KeyOps.rename_key_(m._twin(), old_key, new_key, safe) for m in self._members])
-        return self
-
-    def _read_all(self, path: tuple[str, ...]) -> None:
-        for member in self._members:
-            member._read(path)
-
-    def del_(self, key: Key) -> Self:
-        """Remove an entry from every member."""
-        path = unravel_key_to_tuple(key)
-        self._read_all(path)
-        self._require_unlocked("delete", path[0])
-        for member in self._members:
-            MappingOps.del_(member, path)
         return self
 
     def filter_non_tensor_data(self) -> Any:
@@ -322,6 +308,15 @@ class LazyStackedTensorDict(LazyShapes):
             return self._new([arranged(m, o) for m, o in zip(self._members, store._members, strict=True)], dim)
         cut = self._spread_source(other, self._batch_size, dim, ())
         return self._new([arranged(m, o) for m, o in zip(self._members, cut, strict=True)], dim)
+
+    def _cut_alike(self, other: Any) -> Any:
+        """Another container as a lazy stack along the same dim, of its class; its elements are views."""
+        store, size, dim = store_of(other), other._batch_size, self.stack_dim
+        if len(size) <= dim:
+            return other
+        template = store._bare(torch.Size((*size[:dim], *size[dim + 1 :])))
+        new = self._new(JoinOps.unbind(store, dim), dim, self._dim_name, template)
+        return other._wrap(new) if other._layered else new
 
     def _broadcast_members(self, value: Tensor) -> list[Tensor | None]:
         """Unbind a value along the stack dim, and broadcast each part over its member."""
@@ -352,9 +347,12 @@ class LazyStackedTensorDict(LazyShapes):
             except (StructureError, BatchSizeError):
                 if not how.new_dim:
                     raise
-        if not how.new_dim:
+        if how.new_dim:
+            return first._new([MappingOps.clone(item) for item in items], dim)
+        try:
             return JoinOps.cat([item._solid() for item in items], dim)
-        return first._new([MappingOps.clone(item) for item in items], dim)
+        except (StructureError, BatchSizeError):
+            return first._new([MappingOps.clone(part) for item in items for part in JoinOps.unbind(item, dim)], dim)
 
     def _join_row(self, row: Sequence[Any], dim: int, new_dim: bool) -> Any:
         """Join members, by the policies of the typed class around the stack, if there is one."""

@@ -26,10 +26,9 @@ from ...ops._writable import as_source, require_writable, scalar_like, takes
 from .._dict import TensorDict
 from .._fitting import mismatch
 from ..entries._nodes import Node, NonTensorStack
-from ..entries._non_tensor import UnbatchedTensor
-from ..entries._unbatched import Unbatched
+from ..entries._unbatched import Unbatched, UnbatchedTensor
 from . import _entries as entries
-from ._base import LazyBase
+from ._base import LazyBase, fixed_size
 
 
 class Shares(list[Any]):
@@ -184,6 +183,28 @@ class LazyWrites(LazyBase):
             input_dict_or_td = _copied(input_dict_or_td)
         return super().update(input_dict_or_td, False, *args, **kwargs)
 
+    def _replace_all(self, source: Any, clone: bool) -> Self:
+        """Take over the values and the batch size of a container; with another number of elements, new members."""
+        self._require_unlocked("update")
+        size, at = source._batch_size, self.stack_dim
+        if len(size) <= at or not self._outline().keys() <= source._outline().keys():
+            raise fixed_size(size, self._batch_size)
+        members, wrap = self._members, self._member_wrap()
+        parts = JoinOps.unbind(MappingOps.clone(source) if clone else source, at)
+        models = members if len(members) == len(parts) else [*members[:1], *parts[:1]][:1] * len(parts)
+        pairs = zip(models, parts, strict=True)
+        new = [store_of(MappingOps._replace_all(wrap(model._twin()), part, False)) for model, part in pairs]
+        if models is not members or any([member._stacked for member in members]):
+            self._members = new
+            return self
+        for member, twin in zip(members, new, strict=True):
+            member._become(twin)
+        return self
+
+    def _member_wrap(self) -> Callable[[Any], Any]:
+        """A function that gives a member the typed class around the stack, if there is one."""
+        return self._joiner._wrap if self._joiner._layered else lambda member: member
+
     def _plan_update(
         self, source: Any, prefix: Path, wanted: list[Path] | None, inplace: bool, is_leaf: Any, plan: Any,
         in_place: dict[Path, Any],
@@ -192,7 +213,7 @@ class LazyWrites(LazyBase):
         if self.hook_in is not None or not (isinstance(source, TensorCollection) and source._stacked):
             super()._plan_update(source, prefix, wanted, inplace, is_leaf, plan, in_place)
             return
-        wrap: Callable[[Any], Any] = self._joiner._wrap if self._joiner._layered else lambda member: member
+        wrap = self._member_wrap()
         shares = self._cut_container(join_path(prefix), source)
         for position, (member, share) in enumerate(zip(self._members, shares, strict=True)):
             found: dict[Path, Any] = {}
