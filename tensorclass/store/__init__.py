@@ -23,9 +23,11 @@ from ._helpers import expand_as_right as expand_as_right
 from ._helpers import expand_right as expand_right
 from ._helpers import fromkeys as fromkeys
 from ._helpers import group_by as group_by
+from ._helpers import is_uneven as is_uneven
 from ._helpers import isin as isin
 from ._helpers import merge_tensordicts as merge_tensordicts
 from ._helpers import remove_duplicates as remove_duplicates
+from ._helpers import uneven_pairs as uneven_pairs
 from ._pad import pad as pad
 from ._params import Buffer as Buffer
 from ._params import TensorDictParams as TensorDictParams

@@ -12,8 +12,7 @@ from torch import Tensor
 from .._schema._spec import describe_tensor, short
 from ..core import TensorCollection
 from ..ops._compare import same_object
-from ..store import Node, NonTensorStack, RaggedTensor
-from ..store._helpers import is_uneven, uneven_pairs
+from ..store import Node, NonTensorStack, RaggedTensor, is_uneven, uneven_pairs
 
 TOLERANCES = {
     torch.float16: (1e-3, 1e-5), torch.bfloat16: (1.6e-2, 1e-5), torch.float32: (1.3e-6, 1e-5),

@@ -193,7 +193,7 @@ CASES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "apply with a shorter one": (lambda: even().apply(lambda a, b: a, even()[:2]), ("apply", "2 elements", "has 3")),
     "rename an absent key": (lambda: even().rename_key_("aa", "x"), ("aa", "did you mean")),
     "select an absent key": (lambda: even().select("aa"), ("aa", "did you mean")),
-    "stack and dense": (lambda: torch.stack([uneven().select("a"), even().densify()]), ("`a` differ", "[2]", "[3]")),
+    "stack and dense": (lambda: torch.stack([uneven().select("a"), even().densify()]), ("batch size", "[2]", "[3, 4]")),
     "dense_stack_tds": (lambda: dense_stack_tds([TensorDict()]), ("dim", "None")),
     "legacy mode": (lambda: set_lazy_legacy(True), ("lazy_stack", "deferred")),
     "vmap": (lambda: torch.vmap(lambda t: t["a"])(uneven().select("a")), ("vmap", "mapped dimension")),
