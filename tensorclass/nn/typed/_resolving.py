@@ -351,7 +351,7 @@ def _output(members: Sequence[Listed]) -> type:
 
 
 def _value_of(members: Sequence[Listed], declared: Any) -> Any:
-    """The class of the results of the last member, for an output that is no tensorclass; else what was given."""
+    """The class of the results of the last member, if the output is given as another type; else what was given."""
     last = [slot for slot in _writes_of(members[-1].member) if slot is not None]
     if isinstance(declared, type) and len(last) == 1 and is_unnamed(last[0].owner):
         return last[0].owner
