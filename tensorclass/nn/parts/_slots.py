@@ -29,8 +29,6 @@ class Slot:
     """The class of the value with `APART`, if another value has the plain name (`check/_identity.py`)."""
     home: type | None = None
     """The class by which the value was found in a pipeline; None before."""
-    items: tuple[Any, ...] = ()
-    """The item of the value that is read, as in `h[0]`."""
 
     @property
     def owner(self) -> type:
@@ -60,13 +58,7 @@ class Slot:
     @property
     def label(self) -> str:
         """The reference as the user wrote it."""
-        items = "".join(f"[{item!r}]" for item in self.items)
-        return self.name + items if is_unnamed(self.owner) else f"{self.owner.__name__}.{self.name}{items}"
-
-    @property
-    def known(self) -> bool:
-        """Whether a declaration says what the value is."""
-        return self.spec.kind != "any" or not is_unnamed(self.owner)
+        return f"{self.owner.__name__}.{self.name}"
 
     @cached_property
     def optional(self) -> bool:
@@ -79,7 +71,7 @@ class Slot:
         return self.spec.required or self.spec.produced
 
     def __str__(self) -> str:
-        return f"{self.label}: {self.spec}" if self.known else self.label
+        return f"{self.label}: {self.spec}"
 
 
 def path_text(path: Path) -> str:
@@ -95,18 +87,6 @@ def specs_along(owner: Any, path: Sequence[str]) -> list[FieldSpec]:
         found.append(spec)
         owner = spec.nested
     return found
-
-
-def is_unnamed(cls: type) -> bool:
-    """Whether a class declares the results of a stage."""
-    return getattr(cls, "__tensorclass_unnamed__", False)
-
-
-def item_of(value: Any, items: Sequence[Any]) -> Any:
-    """An item of a value that a stage returned."""
-    for item in items:
-        value = value[item]
-    return value
 
 
 def has_path(owner: Any, path: Path) -> bool:

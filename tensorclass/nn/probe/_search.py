@@ -119,8 +119,7 @@ class Searcher:
         tensors: Tensors | None = None, live: Any = (), isolator: Isolator | None = None,
     ) -> Outcome:  # fmt: skip
         """Run a module on values; without `sizes`, the sizes of the sweep are used and not changed."""
-        returned = self.report.sources.values()
-        run = Run(index, self.stages[index], self.targets[index], self.report.writes[index], sweep.batch, returned)
+        run = Run(index, self.stages[index], self.targets[index], self.report.writes[index], sweep.batch)
         sizes, tensors = sizes or sweep.sizes.copy(self.plan), tensors or sweep.tensors
         outcome = run(tensors, values, sizes, dict(live), isolator or self.isolator(tensors))
         self.errors += [] if outcome.error is None else [outcome.error]
