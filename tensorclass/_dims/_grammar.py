@@ -12,6 +12,7 @@ from ..errors import DimSyntaxError
 from ._identifiers import why_no_name
 from ._polynomial import Polynomial
 
+MOST_DIVISIONS = 50
 GRAMMAR = (
     "dims are separated by spaces; each is a number (`3`), a name (`h`), an expression of both with + - * // "
     "(`h//2`, `2*(h+1)`), `_` (any size), `...` or `*name` (any number of dims, once)"
@@ -137,6 +138,8 @@ def _parse_token(word: str, position: int, text: str) -> Token:
     try:
         if word.startswith("*") and word[1:].isidentifier() and not word.startswith("*_"):
             return Variadic(_dim_name(word[1:]))
+        if word.count("//") > MOST_DIVISIONS:  # each contains the one before
+            raise ValueError(f"it has more than {MOST_DIVISIONS} divisions")
         size = _parse_expression(word)
     except (ValueError, SyntaxError, RecursionError, MemoryError, ZeroDivisionError) as error:
         hint = next((hint for sign, hint in _ODD.items() if sign in word), _reason(error))

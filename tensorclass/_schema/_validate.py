@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import torch
@@ -168,6 +169,8 @@ def as_size(batch_size: Sequence[int] | int) -> torch.Size:
     sizes = (batch_size,) if isinstance(batch_size, int) else tuple(batch_size)
     if any(isinstance(size, bool) or not isinstance(size, int | torch.SymInt) or size < 0 for size in sizes):
         raise BatchSizeError(f"a batch size is a number or a sequence of numbers from 0, got {batch_size!r}")
+    if prod([size for size in sizes if type(size) is int]) >= 2**63:
+        raise BatchSizeError(f"the entries of a batch size and their product are below 2**63, got {batch_size!r:.200}")
     return torch.Size(sizes)
 
 

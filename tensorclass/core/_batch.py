@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 from operator import index
 from typing import Any, SupportsIndex, TypeAlias
 
@@ -36,7 +37,7 @@ def as_batch_size(size: Sequence[int] | int | None) -> torch.Size:
             if type(n) is not int or n < 0:
                 break
         else:
-            if is_dynamo_compiling() or not size or max(size) <= LARGEST:  # torch notices only when the size is read
+            if is_dynamo_compiling() or 0 < prod(size) <= LARGEST:  # torch notices only when the size is read
                 return torch.Size(size)
     result = torch.Size(as_ints(size, "batch_size"))
     if any(n < 0 for n in result):
@@ -47,9 +48,9 @@ def as_batch_size(size: Sequence[int] | int | None) -> torch.Size:
 LARGEST = 2**63 - 1
 
 
-def _too_large(size: int) -> bool:
+def _too_large(size: Sequence[int]) -> bool:
     """Whether a size is too large for torch. Not checked in traced code: this would add a guard on a dynamic size."""
-    return not torch.compiler.is_compiling() and size > LARGEST
+    return not torch.compiler.is_compiling() and abs(prod(size)) > LARGEST
 
 
 def as_ints(value: Any, what: str) -> list[Any]:
@@ -67,8 +68,8 @@ def as_ints(value: Any, what: str) -> list[Any]:
     items = list(value) if many or getattr(value, "ndim", 0) == 1 else [None]
     if not all([_is_int(item) for item in items]):
         raise BatchSizeError(f"{what} is an int or a sequence of ints, got {value!r:.200}")
-    if any([type(item) is int and _too_large(item) for item in items]):
-        raise BatchSizeError(f"{what} has entries below 2**63, got {items}")
+    if _too_large([item for item in items if type(item) is int and item]):
+        raise BatchSizeError(f"the entries of {what} and their product are below 2**63, got {items!r:.200}")
     return [as_int(item) for item in items]
 
 

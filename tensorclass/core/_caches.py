@@ -102,6 +102,7 @@ KEPT = MappingProxyType({
     "core._exported: pytree.register_pytree_node": "one class",
     "store.entries._unbatched: pytree.register_pytree_node": "one class",
     "core._mapped: pytree.register_pytree_node": "the classes of the package that stand in for tensors",
+    "io._memmap._EMPTY": "where mapped containers without tensors lie; weak values",
     "io._mapped_tensor._MAPS": "maps of files that handles share; weak values",
     "io._lock._HELD": "the files that this process has locked, until they are let go",
     "io._memory.libc": "the C library",

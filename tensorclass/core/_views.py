@@ -77,7 +77,9 @@ def _read(entry: Entry, holder: TensorCollection) -> Any:
 class View(Generic[T]):
     """The base class of views of keys, values and items: the traversal of entries."""
 
-    __slots__ = ("_collection", "_scope")
+    __slots__ = ("_begun", "_collection", "_scope")
+
+    _begun: Iterator[T]
     object_type: ClassVar[type] = object
     """The class for Python objects, which the store assigns."""
 
@@ -163,6 +165,14 @@ class View(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         raise NotImplementedError
+
+    def __next__(self) -> T:
+        """The next of one iteration over this view, so that `next(data.values())` gives the first."""
+        try:
+            begun = self._begun
+        except AttributeError:
+            begun = self._begun = iter(self)
+        return next(begun)
 
 
 class KeysView(View[T]):

@@ -24,6 +24,7 @@ from ..errors import (
     UnsupportedOperationError,
     did_you_mean,
 )
+from ..store import TensorDict
 from ._advice import IntArray
 from ._classes import find_class
 from ._file_kinds import DATASET, naming_reader
@@ -37,6 +38,7 @@ from ._scaled import Scaled
 from ._shards import ReadHow, Shard, Shelf, check_shard, size_of
 from ._unpack import UNTYPED
 from ._writer import DatasetWriter, write_dataset
+from .exchange._batches import without_rows
 from .exchange._streams import Exchange
 
 T = TypeVar("T")
@@ -210,11 +212,12 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
             yield from batch
 
     def _rows(self, rows: IntArray) -> Any:
-        if not self.shards:
-            raise BatchIndexError(f"{self.paths[0]}: the dataset has no rows")
         if not len(rows):
-            return self._shelf[0][:0].clone()
+            return self._shelf[0][:0].clone() if self.shards else self._without_rows()
         return self._shelf.gather(rows)
+
+    def _without_rows(self) -> Any:
+        return TensorDict(batch_size=[0]) if self.cls is None else without_rows(self.cls)
 
     def _numbers(self, index: Any) -> IntArray:
         """The row numbers of an index."""
@@ -348,6 +351,8 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
     def _blocks(self) -> Iterator[Any]:
         """All rows in order, in blocks that each lie in one shard."""
         begin = 0
+        if not len(self) and self.cls is not None:
+            yield self._without_rows()
         for number, shard in enumerate(self.shards):
             for part in parts_of(self._shelf[number], BLOCK):
                 yield self[begin + part.start : begin + part.stop]

@@ -171,6 +171,8 @@ def _with_entry(
 
 def blank_of(shape: Any, dtype: torch.dtype | None) -> Tensor:
     """A tensor of a shape and dtype that takes no memory."""
+    if not isinstance(dtype, torch.dtype | None):
+        raise ArgumentError(f"make_memmap: `dtype` is a dtype of torch, such as `torch.float32`, got {dtype!r:.80}")
     return torch.zeros((), dtype=dtype, device="cpu").expand(shape_from(shape))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -415,6 +416,8 @@ def shape_from(shape: Any) -> tuple[int, ...]:
         raise ArgumentError(f"a shape is a sequence of ints, got {shape!r:.80}") from None
     if min(found, default=0) < 0:
         raise ArgumentError(f"a shape has no negative numbers, got {found}")
+    if prod([n for n in found if n]) >= 2**60:  # torch and files count bytes in 64 bits
+        raise ArgumentError(f"a shape has fewer than 2**60 elements, got {found!r:.200}")
     return found
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path as FilePath
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
@@ -257,8 +258,8 @@ def is_memmap(data: Any) -> bool:
     """Whether a batch is locked and its tensors are mapped."""
     if not data.is_locked:
         return False
-    mapped = any([isinstance(leaf, MemoryMappedTensor) for leaf in data._leaves(STORAGE)])
-    return mapped and not any([type(value) is Tensor and not value.is_nested for _, value in tensors_in(data)])
+    mapped = any([isinstance(leaf, MemoryMappedTensor) for leaf in data._leaves(STORAGE)]) or _empty_path(data)
+    return bool(mapped) and not any([type(value) is Tensor and not value.is_nested for _, value in tensors_in(data)])
 
 
 def tensors_in(data: Any, path: Path = ()) -> Iterator[tuple[Path, Tensor]]:
@@ -273,7 +274,16 @@ def tensors_in(data: Any, path: Path = ()) -> Iterator[tuple[Path, Tensor]]:
 def container_path(data: Any) -> Path | None:
     """The file or folder of a mapped container, and its keys there; () for tensors without a known container."""
     leaves = [(path, leaf) for path, leaf in tensors_in(data) if isinstance(leaf, MemoryMappedTensor) and leaf._source]
-    return next((leaf._key[: -len(path)] for path, leaf in leaves if leaf._key), () if leaves else None)
+    return next((leaf._key[: -len(path)] for path, leaf in leaves if leaf._key), () if leaves else _empty_path(data))
+
+
+_EMPTY: WeakValueDictionary[tuple[int, Path], Any] = WeakValueDictionary()
+
+
+def _empty_path(data: Any) -> Path | None:
+    """The file or folder of a mapped container that has no tensors yet, and its keys there."""
+    store = store_of(data)
+    return next((path for (_, path), found in [*_EMPTY.items()] if found is store), None)
 
 
 def saved_path(data: Any) -> FilePath:
@@ -287,10 +297,14 @@ def saved_path(data: Any) -> FilePath:
 
 
 def mark(data: Any, path: Path) -> None:
-    """Store in each tensor its location: a file or folder, and its keys."""
+    """Store in each tensor its location: a file or folder, and its keys. Without tensors, note it of the container."""
+    alone = True
     for key, value in tensors_in(data, path):
+        alone = False
         if isinstance(value, MemoryMappedTensor):
             value._key = key
+    if alone:
+        _EMPTY[id(store_of(data)), path] = store_of(data)
 
 
 def children(data: Any) -> Iterator[tuple[str, Any]]:
@@ -304,7 +318,7 @@ def children(data: Any) -> Iterator[tuple[str, Any]]:
 
 def _take_over(data: Any, found: Any) -> Any:
     """Replace the tensors of one batch by those of another. A mapped batch is unlocked for this."""
-    mapped = is_memmap(data)
+    mapped, empty = is_memmap(data), _empty_path(found)
     if mapped:
         data.unlock_()
     if found.is_locked:
@@ -321,6 +335,8 @@ def _take_over(data: Any, found: Any) -> Any:
             del store[key]
         if data._device is not None and data._device.type != "cpu":
             data._set_device(torch.device("cpu"))
+    if empty is not None:
+        _EMPTY[id(store), empty] = store
     return data.lock_() if mapped else data
 
 

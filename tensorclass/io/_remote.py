@@ -57,12 +57,19 @@ def _store(url: str) -> tuple[Any, str]:
     fsspec = optional("fsspec", f"The URL {url:.200}", "remote")
     kind, options = url.partition("://")[0], dict[str, Any]()
     if kind in ("http", "https"):
-        options["client_kwargs"] = {"trace_configs": [_trace()]}
+        options["client_kwargs"] = {"trace_configs": [_trace()], "timeout": _patience()}
     try:
         found: tuple[Any, str] = fsspec.core.url_to_fs(url, **options)
     except (ImportError, ValueError) as error:
         raise UnsupportedOperationError(f"{url:.200}: fsspec can't open it: {error}") from error
     return found
+
+
+def _patience() -> Any:
+    """The time limits of a request: none for a whole file, but for a server that accepts or sends nothing."""
+    seconds = float(os.environ.get("TENSORCLASS_TIMEOUT") or 60)
+    aiohttp = optional("aiohttp", "An http URL", "remote")
+    return aiohttp.ClientTimeout(total=None, sock_connect=seconds, sock_read=seconds)
 
 
 @functools.cache
@@ -86,15 +93,32 @@ def _retried(url: str, doing: str, call: Callable[[], T]) -> T:
         try:
             return call()
         except (FileNotFoundError, PermissionError) as error:
-            raise type(error)(error.errno or errno.ENOENT, f"{doing}: {error.strerror or error!s:.200}", url) from error
+            kind = _kind_of(error)
+            if kind is not None:
+                number_of = errno.EACCES if kind is PermissionError else errno.ENOENT
+                told = error.strerror or (error if kind is FileNotFoundError else error.__cause__) or error
+                raise kind(error.errno or number_of, f"{doing}: {told!s:.200}", url) from error
+            failure: Exception = error
         except TensorClassError:
             raise
         except Exception as error:  # every store has its own errors
-            if number == TRIES - 1:
-                what = f"{doing} failed {TRIES} times: {type(error).__name__}: {error!s:.200}"
-                raise OSError(errno.EIO, what, url) from error
-            time.sleep(PAUSE * 2**number)
+            failure = error
+        if number == TRIES - 1:
+            cause = failure.__cause__ if isinstance(failure, FileNotFoundError) else failure
+            what = f"{doing} failed {TRIES} times: {type(cause).__name__}: {cause!s:.200}"
+            raise OSError(errno.EIO, what, url) from failure
+        time.sleep(PAUSE * 2**number)
     raise AssertionError  # the last round returns or raises
+
+
+def _kind_of(error: OSError) -> type[OSError] | None:
+    """The error for a file that is absent or closed to us; None for a failure that fsspec reports as an absent file."""
+    cause = error.__cause__
+    status = getattr(cause, "status", None)
+    if status in (401, 403):
+        return PermissionError
+    absent = cause is None or status in (404, 410) or isinstance(cause, (FileNotFoundError, KeyError))
+    return type(error) if absent or not isinstance(error, FileNotFoundError) else None
 
 
 class Remote:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, TypeAlias
 
 import torch
@@ -564,7 +565,7 @@ def given_sizes(shape: tuple[Any, ...]) -> list[int]:
     if (
         type(given) in (tuple, list, torch.Size)
         and all([type(n) is int for n in given])
-        and (is_dynamo_compiling() or not given or max(given) <= LARGEST)
+        and (is_dynamo_compiling() or 0 < abs(prod(given)) <= LARGEST)
     ):
         return list(given)
     return as_ints(given, "a shape")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -31,6 +32,9 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(True)
 
     def _answer(self, body: bool) -> None:
+        if self.server.status:
+            time.sleep(self.server.pause)
+            return self.send_error(self.server.status)
         path = self.server.folder / self.path.lstrip("/")
         if path.is_dir() and self.path.endswith("/"):
             links = "".join([f'<a href="{quote(entry.name)}{"/" * entry.is_dir()}">x</a>' for entry in path.iterdir()])
@@ -99,10 +103,11 @@ FAULTS = {"500": refused, "short": short, "cut": cut, "elsewhere": elsewhere, "w
 
 @contextmanager
 def serving(folder: Path) -> Iterator[Any]:
-    """A server of a folder; `url`, `ranges` that were asked for, `faults` to come."""
+    """A server of a folder; `url`, `ranges` that were asked for, `faults` to come, a `status` for every request."""
     server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.folder, server.ranges, server.faults, server.lock = folder, [], [], threading.Lock()
     server.tagged = True
+    server.status, server.pause = 0, 0.0
     server.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from tensorclass import TensorClass, TensorClassDataset, TensorDict, field
+from tensorclass import PerElement, Ragged, TensorClass, TensorClassDataset, TensorDict, field
 from tensorclass.errors import BatchDimError, BatchIndexError, SchemaError, StructureError, UnknownFieldError
 from tensorclass.io import _shards
 from tensorclass.io._manifest import Manifest, ShardEntry, class_part, write_manifest
@@ -268,15 +268,14 @@ def test_plain_dataloader(workers, tmp_path):
 
 
 def test_empty(tmp_path):
-    """A dataset without rows opens; a row of it is an error."""
+    """A dataset without rows opens; a row of it is an error, all rows are an empty batch."""
     TensorClassDataset.create(tmp_path, Digits).close()
     data: Any = TensorClassDataset(tmp_path)
     assert len(data) == 0
     assert list(data) == []
     with pytest.raises(BatchIndexError, match=r"no rows|0 rows"):
         data[0]
-    with pytest.raises(BatchIndexError, match="no rows"):
-        data[:]
+    assert data[:].batch_size == (0,)
 
 
 @pytest.mark.parametrize(
@@ -297,3 +296,42 @@ def test_size_of_shards(tmp_path, monkeypatch):
     with TensorClassDataset.create(tmp_path, Digits) as writer:
         writer.append(digits(25))
     assert [shard.rows for shard in TensorClassDataset(tmp_path).shards] == [10, 10, 5]
+
+
+class Words(TensorClass):
+    """Fields of every kind that has no value without rows."""
+
+    x: Float32[Tensor, "3"]
+    s: PerElement[str]
+    r: Ragged[Tensor, "t 2"]
+    n: Digits | None = None
+
+
+def test_a_dataset_without_rows(tmp_path):
+    """An index gives an empty batch, exports have the columns, and a number is outside."""
+    TensorClassDataset.create(tmp_path / "d", Words).close()
+    data = TensorClassDataset(tmp_path / "d", Words)
+    for index in (slice(None), slice(0, 0), [], torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=torch.bool)):
+        found = data[index]
+        assert (type(found), found.batch_size, found.x.shape) == (Words, (0,), (0, 3))
+    assert [*data] == [*data.batches(2)] == []
+    with pytest.raises(BatchIndexError, match="0 rows"):
+        data[0]
+    for name in ("parquet", "csv", "json"):
+        getattr(data, f"to_{name}")(tmp_path / name)
+        if name != "json":  # lines of JSON have no header
+            assert getattr(Words, f"from_{name}")(tmp_path / name).batch_size == (0,)
+    assert len(data.compact(tmp_path / "e")) == len(data.concat([data, data])) == 0
+    assert data.verify() == []
+
+
+def test_shared_values_need_rows(tmp_path):
+    """A value that all rows share is in the rows: without them it is asked for."""
+
+    class Scaled(TensorClass):
+        x: Float32[Tensor, ""]
+        scale: float
+
+    TensorClassDataset.create(tmp_path / "d", Scaled).close()
+    with pytest.raises(SchemaError, match="`scale=`"):
+        TensorClassDataset(tmp_path / "d", Scaled)[:]

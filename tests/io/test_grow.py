@@ -607,3 +607,42 @@ def test_readers_of_a_folder_that_is_replaced(tmp_path):
         seen += 1
     thread.join()
     assert seen
+
+
+@pytest.mark.parametrize("size", [[], [3]], ids=str)
+def test_a_data_set_from_nothing(size, tmp_path):
+    """Entries are added to a mapped container that has none, however it was mapped."""
+    for name, mapped in {
+        "memmap_": TensorDict(batch_size=size).memmap_(tmp_path / "memmap_"),
+        "memmap": TensorDict(batch_size=size).memmap(tmp_path / "memmap"),
+        "loaded": TensorDict.load_memmap(tmp_path / "memmap_").lock_(),
+    }.items():
+        assert mapped.is_memmap()
+        mapped.make_memmap(name, shape=[3, 2]).fill_(7)
+        mapped.make_memmap_from_tensor(("n", name), torch.ones(3))
+        found = TensorDict.load_memmap(tmp_path / ("memmap_" if name == "loaded" else name))
+        assert found[name].tolist() == [[7, 7]] * 3
+        assert found["n", name].tolist() == [1] * 3
+    with pytest.raises(StructureError, match="not mapped"):
+        TensorDict(batch_size=size).make_memmap("a", shape=[3])
+    with pytest.raises(StructureError, match="not mapped"):
+        mapped.unlock_().clear().make_memmap("a", shape=[3])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"shape": [3], "dtype": "float32"}, "`dtype` is a dtype of torch"),
+        ({"shape": [3], "dtype": float}, "`dtype` is a dtype of torch"),
+        ({"shape": [3, 2**60]}, "fewer than 2\\*\\*60 elements"),
+        ({"shape": [-3]}, "no negative numbers"),
+        ({"shape": "x"}, "a sequence of ints"),
+    ],
+)
+def test_entries_that_cannot_be_made(options, message, tmp_path):
+    """A wrong shape or dtype is named, and no file is written."""
+    mapped = TensorDict(b=torch.zeros(3), batch_size=[3]).memmap_(tmp_path / "x")
+    before = sorted(os.listdir(tmp_path / "x"))
+    with pytest.raises(ValueError, match=message):
+        mapped.make_memmap("a", **options)
+    assert sorted(os.listdir(tmp_path / "x")) == before

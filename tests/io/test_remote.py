@@ -432,3 +432,39 @@ def test_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(ImportError, match=r"tensorclass\[remote\]"):
         load("memory://b/x.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "message"),
+    [
+        (404, FileNotFoundError, "looking it up"),
+        (410, FileNotFoundError, "looking it up"),
+        (401, PermissionError, "401"),
+        (403, PermissionError, "403"),
+        (429, OSError, f"failed {TRIES} times.*429"),
+        (500, OSError, f"failed {TRIES} times.*500"),
+        (503, OSError, f"failed {TRIES} times.*503"),
+    ],
+)
+def test_only_an_absent_file_is_absent(status, error, message, tmp_path):
+    """A server that refuses, or that is down, is told apart from a file that isn't there, and asked again."""
+    TensorDict(a=torch.arange(3)).save(tmp_path / "x.safetensors")
+    with serving(tmp_path) as server:
+        server.status = status
+        url = f"{server.url}/x.safetensors"
+        with pytest.raises(OSError, match=message) as caught:
+            load(url)
+        assert type(caught.value) is error
+        assert caught.value.filename == url
+        server.status = 0
+        assert load(url)["a"].tolist() == [0, 1, 2]
+
+
+def test_a_server_that_sends_nothing(tmp_path, monkeypatch):
+    """A request ends after some seconds without a byte; the variable says how many."""
+    monkeypatch.setenv("TENSORCLASS_TIMEOUT", "0.05")
+    TensorDict(a=torch.arange(3)).save(tmp_path / "x.safetensors")
+    with serving(tmp_path) as server:
+        server.status, server.pause = 503, 0.5
+        with pytest.raises(OSError, match=f"failed {TRIES} times.*imeout"):
+            load(f"{server.url}/x.safetensors")

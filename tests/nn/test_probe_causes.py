@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import torch
@@ -174,17 +174,14 @@ def test_a_wrong_width_of_ragged_elements():
         _one(PerElement(4), Cloud.points, Code.code, Cloud, Code)
 
 
-RUNS = "runs"
-
-
 class Deep(nn.Module):
     """Many operations, then a refusal that no size mends."""
 
-    runs: ClassVar[list[int]] = []
+    runs = 0
 
     def forward(self, x: Tensor) -> Tensor:
-        """Always fails; counts in a way that the check does not see."""
-        getattr(Deep, RUNS).append(1)
+        """Always fails."""
+        Deep.runs += 1
         for _ in range(300):
             x = x + 1
         raise ValueError("no size will do")
@@ -194,4 +191,4 @@ def test_the_search_in_a_large_module_ends():
     """It is bounded by operations, not by tries."""
     with pytest.raises(BuildError, match="no size will do"):
         _one(Deep(), Two.x, States.h, Two, States)
-    assert 0 < len(Deep.runs) < 150
+    assert 0 < Deep.runs < 150

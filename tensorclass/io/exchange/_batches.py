@@ -340,6 +340,20 @@ class _Fields:
         return spec.adapter.validate_python(entry, strict=False)
 
 
+def without_rows(cls: Any) -> Any:
+    """An instance of batch size `[0]`.
+
+    Raises:
+        SchemaError: for a class with values that all rows share; nothing says them.
+    """
+    return batch_of(cls, _absent_columns(schema_of(cls)), 0)
+
+
+def _absent_columns(schema: Any) -> Columns:
+    parts = {name: spec.nested_schema for name, spec in schema.fields.items()}
+    return {name: Column(None if part is None else _absent_columns(part)) for name, part in parts.items()}
+
+
 def _no_rows(spec: FieldSpec) -> Tensor:
     """A tensor with no rows; dims that the declaration doesn't fix are 0."""
     tokens = () if spec.dims is None else spec.dims.tokens[spec.kind == "ragged" :]

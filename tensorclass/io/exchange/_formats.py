@@ -23,8 +23,6 @@ from .._parts import BLOCK, parts_of, spans
 from .._paths import SUFFIXES, StrPath
 from .._writer import write_dataset
 from ._arrays_out import mapping_of
-from ._batches import batch_of
-from ._columns import Column
 from ._frames import hf_tables
 from ._parquet import arrow_errors, batch_in, read_ipc, read_parquet, write_ipc, write_parquet
 from ._persistent import PersistentTensorDict
@@ -65,15 +63,7 @@ def _read_dataset(path: StrPath, cls: Any, rows: int | None, max_bytes: int | No
     if not os.path.lexists(os.path.join(local_path(path), MANIFEST)):  # the folder of a saved batch
         return (yield from _read_stored(path, cls, rows, max_bytes))
     data = TensorClassDataset[Any](path, cls, max_bytes=max_bytes)
-    if not len(data) and data.cls is not None:
-        yield batch_of(data.cls, _absent(schema_of(data.cls)), 0)
     yield from data._blocks()
-
-
-def _absent(schema: Any) -> dict[str, Column]:
-    """The columns of a schema, without rows."""
-    parts = {name: spec.nested_schema for name, spec in schema.fields.items()}
-    return {name: Column(None if part is None else _absent(part)) for name, part in parts.items()}
 
 
 def _read_hf(path: StrPath, cls: Any, rows: int | None, max_bytes: int | None = None) -> Iterator[Any]:

@@ -65,6 +65,7 @@ def fit_of(swaps: Swaps, olds: list[Tensors], params: Any, preserve: bool) -> li
         ]
     if unknown or missing:
         raise _mismatch(swaps, unknown, missing)
+    _require_shapes(plan, olds, news)
     stores: list[TensorDict] = []
     if preserve and not _wrap(plan, olds, news) and _plain_stores(params, stores):
         fits, key = swaps.fits, id(params)
@@ -93,6 +94,18 @@ def _sort_in(level: Level, params: Any, path: Path, news: list[Tensors], unknown
         news[slot].setdefault(name, tensor)  # a submodule under several names uses the first value
 
 
+def _require_shapes(plan: Plan, olds: list[Tensors], news: list[Tensors]) -> None:
+    """Refuse tensors of other shapes than those that the module has."""
+    for level, held, new in zip(plan.levels, olds, news, strict=True):
+        for name, value in new.items():
+            old = held.get(name)
+            if old is not None and value.shape != old.shape:
+                raise StructureError(
+                    f"to_module: `{join_path((*level.path, name))}` has shape {list(old.shape)} in the module, "
+                    f"{list(value.shape)} in the container; nothing was copied"
+                )
+
+
 def _mismatch(swaps: Swaps, unknown: list[Path], missing: list[Path]) -> StructureError:
     names = swaps.plan.root.names()
     told: list[object] = [Later(_unknown, join_path(path), names) for path in unknown]
@@ -119,22 +132,19 @@ def _plain_stores(params: Any, stores: list[TensorDict]) -> bool:
 
 
 def _wrap(plan: Plan, olds: list[Tensors], news: list[Tensors]) -> bool:
-    """Make what replaces parameters a parameter, and what replaces buffers none; returns whether anything changed.
+    """Wrap plain tensors that replace parameters as parameters; returns whether there may be such tensors.
 
     A tensor that requires grad, or belongs to a function transform, is not wrapped, so that gradients reach it.
     """
     if not foreach_is_safe() or forward_ad._current_level >= 0:
         return True
     made: dict[int, tuple[Path, Tensor, Tensor]] = {}
-    buffers: dict[int, Tensor] = {}
     found = False
     for level, held, new, kind in zip(plan.levels, olds, news, plan.kinds, strict=True):
+        if kind == "_buffers":
+            continue
         for name, value in new.items():
             old = held[name]
-            if kind == "_buffers" and not isinstance(old, Parameter):
-                new[name] = _buffer(value, buffers, old)
-                found = found or new[name] is not value
-                continue
             if isinstance(value, Parameter) or not (kind == "_parameters" or isinstance(old, Parameter)):
                 continue
             found = True
@@ -153,20 +163,13 @@ def _wrap(plan: Plan, olds: list[Tensors], news: list[Tensors]) -> bool:
     return found
 
 
-def _buffer(value: Tensor, made: dict[int, Tensor], old: Tensor) -> Tensor:
-    """What replaces a buffer: no parameter, which an optimizer would find, and one tensor for one buffer."""
-    value = value.detach() if isinstance(value, Parameter) else value
-    known = made.setdefault(id(old), value)
-    return known if known is not value and _equal(known, value) else value
-
-
 def _parameter(path: Path, value: Tensor, old: Tensor) -> Tensor:
     if old.requires_grad and not (value.is_floating_point() or value.is_complex()):
         raise StructureError(
             f"to_module: `{join_path(path)}` is a parameter that requires grad, and a tensor of {value.dtype} can't; "
             "give floating point values, or put the tensor there as it is with preserve_module_state=False"
         )
-    return Parameter(value.detach(), requires_grad=old.requires_grad)  # of a mapped tensor: a view of its memory
+    return Parameter(value, requires_grad=old.requires_grad)
 
 
 def _equal(a: Tensor, b: Tensor) -> bool:

@@ -215,13 +215,6 @@ def copy_values(swaps: Swaps, module: nn.Module, params: Any, non_blocking: bool
     with swaps.plan.lock:
         plan, holders, olds = _renewed(swaps, module)
         news = fit_of(swaps, olds, params, preserve=False)
-        for level, held, new in zip(plan.levels, olds, news, strict=True):
-            for name, value in new.items():
-                if value.shape != held[name].shape:
-                    raise StructureError(
-                        f"to_module: `{join_path((*level.path, name))}` has shape {list(held[name].shape)} in the "
-                        f"module, {list(value.shape)} in the container; nothing was copied"
-                    )
         state = [swaps, plan, holders, _clones(olds, news), news, write, False]
         write(state, news)
         return _pushed(state)

@@ -10,7 +10,8 @@ from torch import nn
 
 from ..._flags import flags
 from ...core import TensorCollection, unravel_key_to_tuple
-from ...errors import MissingKeyError, ModuleError, did_you_mean
+from ...core._batch import as_ints
+from ...errors import ArgumentError, MissingKeyError, ModuleError, did_you_mean
 from ...store import TensorDict
 from ..distributions import CompositeDistribution, Delta
 from ..distributions._composite import LOG_PROB_KEY, suffixed
@@ -297,9 +298,10 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
 
 def as_shape(num_samples: Any) -> torch.Size:
     """Leading dims from a number, a shape or None."""
-    if num_samples is None:
-        return torch.Size()
-    return torch.Size((num_samples,) if isinstance(num_samples, int) else tuple(num_samples))
+    size = as_ints(() if num_samples is None else num_samples, "num_samples")
+    if any([n < 0 for n in size]):
+        raise ArgumentError(f"num_samples is a number from 0, or a shape of such numbers, got {num_samples!r:.60}")
+    return torch.Size(size)
 
 
 def _next_seed(generator: torch.Generator, held: Any) -> Any:
