@@ -52,8 +52,8 @@ def printable(text: str, keep: str = "") -> str:
         text: the text: a key, a path, a line.
         keep: characters that stay, such as line breaks in a message.
 
-    >>> printable("a\x1b[2Jb\n")
-    'a\\\\x1b[2Jb\\\\n'
+    >>> print(printable("a" + chr(27) + "[2Jb" + chr(10)))
+    a\\x1b[2Jb\\n
     """
     if text.isprintable():
         return text

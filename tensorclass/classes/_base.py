@@ -309,6 +309,9 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
             self._meet(source, "in-place write")
         if cls.__tensorclass__.lengths and self._stacked:
             _checks.try_on_members(self, "_plan", source, prefix, parts, size, wanted)
+        if self._store._afar:
+            self._refuse_frozen("write in place", ".".join(prefix))
+            return self._store._plan(source, prefix, parts, size, wanted)  # type: ignore[no-any-return]  # a plan
         try:
             plan = super()._plan(source, prefix, parts, size, wanted)
         except MissingKeyError:
@@ -322,7 +325,11 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
             self._meet(value, "in-place write")
         if type(self).__tensorclass__.lengths and self._stacked:
             _checks.try_on_members(self, "_set_at", index, value, wanted, non_blocking)
-        super()._set_at(index, value, wanted, non_blocking)
+        if self._store._afar:
+            self._refuse_frozen("write by index", "")
+            self._store._set_at(index, value, wanted, non_blocking)
+        else:
+            super()._set_at(index, value, wanted, non_blocking)
 
     def _check_size(self, size: torch.Size, path: Path) -> None:
         super()._check_size(size, path)
@@ -436,6 +443,8 @@ class TensorClass(Root, metaclass=Meta):
     @classmethod
     def from_tensordict(cls, tensordict: Any, non_tensordict: Mapping[str, Any] | None = None) -> Self:
         """Wrap an untyped container, without a copy: writes to one are visible in the other.
+
+        A live store stays in its file: fields are read when they are accessed, and setting fields or rows writes to it.
 
         Args:
             tensordict: a container with the declared fields; it is validated.

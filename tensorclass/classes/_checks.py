@@ -185,12 +185,10 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
         problem = Problem("from_tensordict", "a container to wrap", given, "give a TensorDict or a mapping")
         raise SchemaError.of(cls.__name__, [problem])
     store: Any = store_of(tensordict)
-    if not (store._stacked or hasattr(store, "_data")):  # its fields are read from its store
-        given = f"{type(store).__name__}, which reads its entries again at each access"
-        problem = Problem("from_tensordict", "a container in memory", given, "pass `value.to_tensordict()`")
-        raise SchemaError.of(cls.__name__, [problem])
     for key, value in extra.items():
         store.set(key, value)
+    if store._afar:
+        return _adopt_afar(cls, store)
     if store._stacked:
         members = [store_of(member) for member in store._members]
         for member in members:
@@ -221,6 +219,22 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
         changed = changed or name not in seen
         if value is not None and (changed or (isinstance(value, Tensor) and value is not seen[name])):
             store._put(name, to_entry(spec, value, store._batch_size))
+    return run_checks(cls._wrap(store))
+
+
+def _adopt_afar(cls: Any, store: Any) -> Any:
+    """As `adopt`, for a store in a file: values are read only if something is declared about them."""
+    fields = cls.__tensorclass_schema__.fields
+    seen: dict[str, Any] = readable(
+        store._sketch([n for n, spec in fields.items() if spec.metadata or spec.validators])
+    )
+    for name, spec in fields.items():
+        if spec.nested is not None and isinstance(seen.get(name), TensorCollection):
+            seen[name] = adopt(spec.nested, seen[name], {})
+    checked, _ = check_all(cls, seen, store._batch_size)
+    for name, spec in fields.items():
+        if name not in seen and checked.get(name) is not None:
+            store._put(name, to_entry(spec, checked[name], store._batch_size))
     return run_checks(cls._wrap(store))
 
 

@@ -19,6 +19,8 @@ class Layered(TensorCollection):
     _device = property(lambda self: self._store._device, lambda self, v: setattr(self._store, "_device", v))  # pyright: ignore[reportAssignmentType]  # as above
     _names = property(lambda self: self._store._names, lambda self, v: setattr(self._store, "_names", v))  # pyright: ignore[reportAssignmentType]  # as above
 
+    _afar = property(lambda self: self._store._afar)  # pyright: ignore[reportAssignmentType]  # that of the store
+
     def _leaves(self, kind: Kind = BATCHED) -> Any:
         return self._store._leaves(kind)
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
+from torch._C import _functorch
 from torch.nn.parameter import Buffer as Buffer  # public here, as in `tensordict`
 from torch.nn.parameter import Parameter
 from typing_extensions import Self
@@ -26,6 +27,16 @@ from .lazy._stack import LazyStackedTensorDict
 
 Hook: TypeAlias = "Callable[[TensorDictParams, Any], Any]"
 _TRAINABLE = (torch.float16, torch.float32, torch.float64)
+
+
+def _place(value: Tensor) -> Any:
+    """A key that two tensors of the same memory share, such as the `data` of one parameter that was read twice."""
+    if type(value) is not Tensor or value.layout is not torch.strided or value.grad_fn is not None:
+        return id(value)
+    if _functorch.peek_interpreter_stack() is not None:
+        return id(value)  # under a transform of torch.func it may have no storage
+    where = value.untyped_storage()._cdata, value.storage_offset()
+    return (*where, value.shape, value.stride(), value.dtype)
 
 
 class Flat(MutableMapping[str, Any]):
@@ -103,7 +114,8 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
 
     Args:
         parameters: a container or mapping; its structure is copied, its tensors are not.
-        no_convert: convert all tensors that are neither parameters nor buffers to buffers. Otherwise float16, float32
+        no_convert: convert all tensors that are neither parameters nor buffers to buffers; results of operations that
+            autograd tracks stay as they are. Otherwise float16, float32
             and float64 tensors become parameters that require grad, all others buffers.
         lock: lock the given container.
         **kwargs: entries given by keyword instead of `parameters`.
@@ -162,21 +174,23 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
         return new
 
     def _converted(self, value: Tensor) -> Tensor:
-        if isinstance(value, (Parameter, Buffer)):
+        tracked = self.no_convert and value.grad_fn is not None  # a view of a parameter that others own
+        if isinstance(value, (Parameter, Buffer)) or tracked:
             return value
         if self.no_convert or value.dtype not in _TRAINABLE:
             return Buffer(value.detach())
         return Parameter(value.detach())
 
-    def _convert_all(self, store: Any, made: dict[int, Tensor]) -> None:
+    def _convert_all(self, store: Any, made: dict[Any, Tensor]) -> None:
         """Convert all tensors to parameters and buffers; a tensor in several places is converted once."""
         for key, value in store._entries().items():
             if isinstance(value, TensorCollection):
                 self._convert_all(value, made)
             elif isinstance(value, Tensor) and not isinstance(value, (Parameter, Buffer)):
-                if id(value) not in made:
-                    made[id(value)] = self._converted(value)
-                store._put(key, made[id(value)])
+                place = _place(value)
+                if place not in made:
+                    made[place] = self._converted(value)
+                store._put(key, made[place])
 
     def register_get_post_hook(self, hook: Hook) -> None:
         """Call `hook(params, value)` after each read of a tensor; a result other than None replaces the value.
@@ -317,6 +331,9 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         new = memo[id(self)] = type(self).__new__(type(self))
+        for leaf in self._store._leaves(STORAGE):
+            if leaf.grad_fn is not None:  # autograd's results can't be copied; their values can
+                memo.setdefault(id(leaf), Buffer(leaf.detach().clone()))
         new.__dict__.update({key: deepcopy(value, memo) for key, value in self.__dict__.items()})
         new._store = deepcopy(self._store, memo)
         return new

@@ -256,15 +256,20 @@ def test_keys_are_escaped_wherever_they_are_printed(tmp_path, capsys):
 
 def test_saved_schemas_are_escaped(tmp_path, capsys):
     """The names in a saved schema can't add lines to what `diff` prints."""
-    good = {"name": "A", "fields": {"x": {"kind": "tensor", "dtype": "float32", "dims": ""}}}
-    for number, odd in enumerate([
-        {"name": BAD, "fields": {}}, {"name": "A", "fields": {BAD: good["fields"]["x"]}}, {"fields": 3},
-        {"fields": {"a": 1}},
+    field = {"name": "x", "kind": "tensor", "dtype": "Float32", "dims": "", "optional": False, "join": "stack",
+             "init": True, "kw_only": False}  # fmt: skip
+    good = {"name": "A", "fields": [field]}
+    odd = [
+        {"name": BAD, "fields": []}, {**good, "name": BAD}, {**good, "fields": [{**field, "name": BAD}]},
+        {**good, "fields": [{**field, "dims": BAD}]}, {**good, "fields": [{**field, "kind": BAD}]}, {"fields": 3},
+        {**good, "fields": [{**field, "name": BAD}, {**field, "name": f"{BAD}2"}]}, {"fields": {"a": 1}},
         {"fields": [None]}, {"name": 3, "fields": {"x": {"kind": BAD}}}, [], None, {BAD: {"a": 1}, "B": {}},
-    ]):  # fmt: skip
+    ]  # fmt: skip
+    for number, given in enumerate(odd):
         one, other = tmp_path / f"{number}.json", tmp_path / "good.json"
-        one.write_text(json.dumps(odd))
+        one.write_text(json.dumps(given))
         other.write_text(json.dumps(good))
         for form in ("text", "markdown", "json"):
-            _status(capsys, "diff", str(one), str(other), "--format", form)
+            _, out = _status(capsys, "diff", str(one), str(other), "--format", form)
+            assert form == "json" or "title" not in out or "\\x1b]0;title\\x07\\nb" in out
             _status(capsys, "diff", str(other), str(one), "--format", form)

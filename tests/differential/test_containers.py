@@ -46,6 +46,7 @@ KINDS: dict[str, Callable[[Path], Any]] = {
     "mapped": lambda folder: dense().memmap(folder / "mapped").unlock_(),
     "parameters": lambda folder: TensorDictParams(dense(), no_convert=True),
     "typed": lambda folder: Above.from_tensordict(dense()),
+    "typed h5": lambda folder: Above.from_tensordict(dense().to_h5(folder / "x.h5")),
     "typed lazy": lambda folder: lazy_stack(list(Above.from_tensordict(dense()).unbind(0)), 0),
 }
 

@@ -572,8 +572,11 @@ def test_hints_that_lead_to_the_next_error_are_dropped():
     assert "another order" not in info.value.diagnostics[0].hint
 
 
+KINDS = "kinds"
+
+
 class Noted(nn.Module):
-    """Notes on its class what its forward was given."""
+    """Notes on its class what its forward was given, in a way that the check does not see."""
 
     kinds: ClassVar[list[str]] = []
 
@@ -583,7 +586,7 @@ class Noted(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The same, after some work that nobody needs."""
-        type(self).kinds.append(type(x).__name__)
+        getattr(type(self), KINDS).append(type(x).__name__)
         (x @ torch.ones(8, self.work)).sum()
         return x[..., : 40 if self.narrow else None, :]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -38,6 +38,9 @@ class StoreOps(TensorDictBase):
     """The arguments that open the file again; None for a store that has no path."""
     _backend: str
     create: Callable[..., Any]
+    _nodes: Callable[[], dict[str, Any]]
+    _about: Callable[[Any], dict[str, Any]]
+    _load: Callable[..., Any]
 
     # ---- `with` ------------------------------------------------------------------------------------------------------
 
@@ -50,6 +53,31 @@ class StoreOps(TensorDictBase):
     def close(self) -> None:
         """Close the file."""
         raise NotImplementedError
+
+    # ---- typed classes -----------------------------------------------------------------------------------------------
+
+    @property
+    def _data(self) -> StoredEntries:
+        return StoredEntries(self)
+
+    def _sketch(self, read: Sequence[str]) -> dict[str, Any]:
+        """The entries, with zeros in place of the tensors that aren't to be read."""
+        found = {}
+        for key, node in self._nodes().items():
+            plain = hasattr(node, "dtype") and node.dtype.kind in "biufc" and node.shape and key not in read
+            if plain and not self._about(node).get("kind"):
+                row = self._load(key, node, (slice(0, 0),))
+                found[key] = row.new_zeros(()).expand(node.shape[0], *row.shape[1:])
+            else:
+                found[key] = self._load(key, node)
+        return found
+
+    def _refuse_frozen(self, what: str, key: str | None = None) -> None:
+        if key is None:  # asked by an instance of a typed class, whose operations in place write to leaves: copies
+            what = (
+                f"cannot {what}: this batch is over a file; set fields or rows (`batch.field = ...`, `batch[i] = ...`)"
+            )
+            raise UnsupportedOperationError(f"{what}, or call it on the store, whose changes are seen here")
 
     # ---- locks -------------------------------------------------------------------------------------------------------
 
@@ -139,6 +167,26 @@ class StoreOps(TensorDictBase):
     def from_schema(cls, schema: Any, **options: Any) -> Any:
         """As `TensorDict.from_schema`."""
         return TensorDict.from_schema(schema, **options)
+
+
+class StoredEntries(Mapping[str, Any]):
+    """The entries of a store. Each is read when it is requested.
+
+    Args:
+        store: the store.
+    """
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def __getitem__(self, key: str) -> Any:
+        return self._store._entry(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._store._nodes())
+
+    def __len__(self) -> int:
+        return len(self._store._nodes())
 
 
 def reopened(cls: Any, opened: dict[str, Any], path: Path) -> Any:

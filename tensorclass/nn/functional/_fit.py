@@ -132,19 +132,22 @@ def _plain_stores(params: Any, stores: list[TensorDict]) -> bool:
 
 
 def _wrap(plan: Plan, olds: list[Tensors], news: list[Tensors]) -> bool:
-    """Wrap plain tensors that replace parameters as parameters; returns whether there may be such tensors.
+    """Make what replaces parameters a parameter, and what replaces buffers none; returns whether anything changed.
 
     A tensor that requires grad, or belongs to a function transform, is not wrapped, so that gradients reach it.
     """
     if not foreach_is_safe() or forward_ad._current_level >= 0:
         return True
     made: dict[int, tuple[Path, Tensor, Tensor]] = {}
+    buffers: dict[int, Tensor] = {}
     found = False
     for level, held, new, kind in zip(plan.levels, olds, news, plan.kinds, strict=True):
-        if kind == "_buffers":
-            continue
         for name, value in new.items():
             old = held[name]
+            if kind == "_buffers" and not isinstance(old, Parameter):
+                new[name] = _buffer(value, buffers, old)
+                found = found or new[name] is not value
+                continue
             if isinstance(value, Parameter) or not (kind == "_parameters" or isinstance(old, Parameter)):
                 continue
             found = True
@@ -163,13 +166,20 @@ def _wrap(plan: Plan, olds: list[Tensors], news: list[Tensors]) -> bool:
     return found
 
 
+def _buffer(value: Tensor, made: dict[int, Tensor], old: Tensor) -> Tensor:
+    """What replaces a buffer: no parameter, which an optimizer would find, and one tensor for one buffer."""
+    value = value.detach() if isinstance(value, Parameter) else value
+    known = made.setdefault(id(old), value)
+    return known if known is not value and _equal(known, value) else value
+
+
 def _parameter(path: Path, value: Tensor, old: Tensor) -> Tensor:
     if old.requires_grad and not (value.is_floating_point() or value.is_complex()):
         raise StructureError(
             f"to_module: `{join_path(path)}` is a parameter that requires grad, and a tensor of {value.dtype} can't; "
             "give floating point values, or put the tensor there as it is with preserve_module_state=False"
         )
-    return Parameter(value, requires_grad=old.requires_grad)
+    return Parameter(value.detach(), requires_grad=old.requires_grad)  # of a mapped tensor: a view of its memory
 
 
 def _equal(a: Tensor, b: Tensor) -> bool:

@@ -71,6 +71,12 @@ def flattened(params: Any, path: Path = ()) -> dict[str, Any]:
     return found
 
 
+def _unmapped(value: Any) -> Any:
+    """A tensor that can be a parameter: of a mapped tensor, a view of its memory."""
+    kept = not isinstance(value, Tensor) or value.requires_grad or type(value) in (Tensor, Parameter)
+    return value if kept else value.detach()
+
+
 # ---- several modules -----------------------------------------------------------------------------------------------
 
 
@@ -95,7 +101,7 @@ def from_modules(
     if lazy_stack:
         stack = LazyStackedTensorDict(*members)
         return stack.lock_() if lock else stack
-    result = _stacked(members, (), expand_identical and not as_module, {})
+    result = _stacked(members, (), expand_identical, {})
     if as_module:
         return TensorDictParams(result, no_convert=True)
     return result.lock_() if lock else result
@@ -165,7 +171,7 @@ def to_module(
     if inplace:
         found = copy_values(swaps, module, params, non_blocking)
     elif use_state_dict:
-        found = load_state(swaps, module, flattened(params))
+        found = load_state(swaps, module, {name: _unmapped(value) for name, value in flattened(params).items()})
     else:
         found = swap(swaps, module, params, preserve)
     if swap_dest is not None:

@@ -12,7 +12,7 @@ import functools
 import itertools
 import sys
 import types
-from collections import deque
+from collections import ChainMap, deque
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ._attributes import ITEMS, WRITERS, Stores
 from ._copy import DATA, HEAP, HOLDERS, MODELS
 
 OPT_OUT = "__tensorclass_probe__"
@@ -40,15 +41,11 @@ _OUTSIDE = frozenset((
     "print", "open", "save", "load", "manual_seed", "manual_seed_all", "set_rng_state", "set_rng_state_all",
     "fromfile", "tofile", "savez", "savetxt", "loadtxt", "memmap", "distributed", "set_default_dtype",
     "set_default_device", "set_num_threads", "set_printoptions", "hub", "from_file", "seterr", "profiler",
-    "multiprocessing",
+    "multiprocessing", "use_deterministic_algorithms", "set_detect_anomaly", "set_float32_matmul_precision",
+    "set_flush_denormal", "set_default_validate_args", "set_deterministic_debug_mode", "set_default_tensor_type",
+    "enable_flash_sdp", "enable_math_sdp", "enable_mem_efficient_sdp", "enable_cudnn_sdp", "seed",
 ))  # fmt: skip
 """Names with external effects in packages that otherwise only compute."""
-_WRITERS = frozenset((
-    "add", "append", "appendleft", "extend", "extendleft", "insert", "update", "setdefault", "pop", "popitem",
-    "popleft", "remove", "discard", "clear", "sort", "reverse", "rotate", "fill", "put", "itemset", "resize",
-    "partition", "setfield", "subtract", "move_to_end",
-))  # fmt: skip
-_STORES = frozenset(("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE", "DELETE_SLICE"))
 _MOST = 4000
 
 
@@ -67,6 +64,12 @@ class Reach:
     _queue: deque[Any] = field(default_factory=deque)
     _methods: dict[str, list[Any]] = field(default_factory=dict)
     _names: set[str] = field(default_factory=set)
+    _loaded: set[str] = field(default_factory=set)
+    _stores: Stores = field(default_factory=Stores)
+    _classes: set[str] = field(default_factory=set)
+    """The names of attributes that are classes or modules."""
+    _contents: set[str] = field(default_factory=set)
+    """The names of attributes of classes that are containers, which all copies share."""
 
     @classmethod
     def of(cls, target: Any) -> Reach:
@@ -79,13 +82,37 @@ class Reach:
                 if len(found._seen) > 4 * _MOST:
                     found._may("more code than is looked through")
                     break
+            found._share()
         except Exception as error:  # attributes of the user's objects may raise anything
             found._may(f"what raises {type(error).__name__} when it is looked at")
         found.writes |= bool(found.outside)
         return found
 
+    def feeds(self, other: Reach) -> bool:
+        """Whether this code may write Python state that other code reads."""
+        shared = [self._seen[key] for key in self._seen.keys() & other._seen.keys()]
+        if self.writes and any(isinstance(value, (list, dict, set, deque, bytearray)) for value in shared):
+            return True
+        if self._stores.attributes & other._names and any(map(_has_attributes, shared)):
+            return True
+        spaces = [{id(f.__globals__) for f in reach._seen.values() if isinstance(f, types.FunctionType)}
+                  for reach in (self, other)]  # fmt: skip
+        return bool(self._stores.rebound & other._loaded and spaces[0] & spaces[1])
+
+    def hooks(self) -> list[Any]:
+        """The hooks of the modules that were seen; copies run without those of the user."""
+        modules = [value for value in self._seen.values() if isinstance(value, nn.Module)]
+        held = [entry for module in modules for name, entry in vars(module).items() if name.endswith("_hooks")]
+        return [hook for entry in held if entry for hook in entry.values()]
+
     def _may(self, what: str) -> None:
         self.outside = self.outside or what
+
+    def _share(self) -> None:
+        """Writes to classes and modules, which copies share."""
+        shared = sorted(self._stores.through & self._classes | self._stores.into & self._contents)
+        if shared or self._stores.shared:
+            self._may(self._stores.shared or f"`{shared[0]}` of a class or module")
 
     # ---- values --------------------------------------------------------------------------------------------------
 
@@ -112,6 +139,7 @@ class Reach:
                 self._may(f"a {cls.__module__}.{cls.__qualname__}")
             return
         self._class(cls)
+        self._classes |= {name for name, entry in held.items() if isinstance(entry, (type, types.ModuleType))}
         # The user's hooks do not run in copies.
         self._queue.extend(entry for name, entry in held.items() if not name.endswith("_hooks"))
 
@@ -126,6 +154,8 @@ class Reach:
             if not base.__flags__ & HEAP or _is_library(base):
                 self._may(f"a {base.__module__}.{base.__qualname__}")
             for name, member in vars(base).items():
+                if isinstance(member, (list, dict, set, deque, bytearray)) and not name.startswith("__"):
+                    self._contents.add(name)
                 for code in _functions(member):
                     implied = name == "forward" or (name.startswith("__") and name.endswith("__"))
                     if implied or name in self._names:
@@ -146,7 +176,7 @@ class Reach:
     def _builtin(self, value: types.BuiltinFunctionType) -> None:
         owner = value.__self__
         if owner is not None and not isinstance(owner, (types.ModuleType, type)):
-            self.writes |= value.__name__ in _WRITERS
+            self.writes |= value.__name__ in WRITERS
             self._queue.append(owner)
         elif value.__name__ in _OUTSIDE | _FUNCTIONS or not _is_pure(value):
             self._may(f"`{value.__name__}`")
@@ -166,16 +196,19 @@ class Reach:
         else:
             self._queue.extend(cells_of(value))
             self._queue += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
-            self._code(value.__code__, value.__globals__)
+            self._code(value.__code__, ChainMap(dict(_cells(value)), value.__globals__))
 
     def _code(self, code: types.CodeType, space: Mapping[str, Any]) -> None:
+        self._stores.read(code, space)
         for step in dis.get_instructions(code):
             name = str(step.argval)
+            if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"):
+                self._loaded.add(name)
             if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
                 self._global(name, space)
             elif step.opname == "IMPORT_NAME" and name.partition(".")[0] not in _PURE:
                 self._may(f"the module {name}")
-            elif step.opname in _STORES:
+            elif step.opname in ITEMS:
                 self.writes = True
             elif step.opname.startswith(("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER", "IMPORT_FROM")):
                 self._attribute(name)
@@ -194,7 +227,7 @@ class Reach:
     def _attribute(self, name: str) -> None:
         self._names.add(name)
         self._queue += self._methods.pop(name, ())
-        self.writes |= name in _WRITERS
+        self.writes |= name in WRITERS
         if name in _OUTSIDE:
             self._may(f"`.{name}`")
 
@@ -210,6 +243,14 @@ _RULES: tuple[tuple[Any, Any], ...] = (
     ((dict, types.MappingProxyType), lambda reach, value: reach._container(value.values())),
     ((list, tuple, set, frozenset, deque), Reach._container),
 )
+
+
+def _has_attributes(value: Any) -> bool:
+    """Whether a value is a class, an instance or a module of the user, to whose attributes code may write."""
+    cls = value if isinstance(value, type) else type(value)
+    if isinstance(value, (Tensor, types.FunctionType, types.MethodType)) or _is_pure(cls):
+        return isinstance(value, types.ModuleType) and not _is_pure(value)
+    return hasattr(value, "__dict__")
 
 
 def _root(value: Any) -> str:
@@ -231,9 +272,14 @@ def _is_library(value: Any) -> bool:
 
 def cells_of(function: types.FunctionType) -> Iterator[Any]:
     """The closure values of a function."""
-    for cell in function.__closure__ or ():
+    for _, value in _cells(function):
+        yield value
+
+
+def _cells(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with suppress(ValueError):  # an empty cell
-            yield cell.cell_contents
+            yield name, cell.cell_contents
 
 
 def _functions(member: Any) -> list[Any]:

@@ -30,12 +30,14 @@ from ._fake import Unavailable
 from ._quiet import quiet
 from ._run import Outcome, RealTensors, Tensors, as_real
 from ._search import Again, Searcher, Sweep, parameter_count
+from ._settings import restored
 from ._sizes import BATCHES, SweepSizes
 from ._values import RealRuns
 from ._watched import Stopped, Watched
 from ._words import useful_line
 
 _ATTEMPTS = 24
+_LATER = "its outputs are compared on the first call"
 _COPIED = 1 << 23
 """Parameters below which real runs are faster than fake ones."""
 _REAL_PARAMETERS, _REAL_VALUES = 1 << 26, 1 << 24
@@ -87,6 +89,7 @@ def influences(
                 continue
             except Exception as error:  # a failure of the check itself
                 found.append(prober.fault(index, error))
+        found = prober._proven(found)
         prober.close()
     return tuple(found)
 
@@ -124,11 +127,32 @@ class Prober(Searcher):
                 self.faults[index] = self.fault(index, error)
         for index in range(len(self.stages)):
             self._tell(index, sweeps)
-        self.found = self._cited()
+        self.found = self._proven(self._cited())
         seen = tuple(self._seen(sweeps[0], index) for index in range(len(self.stages)))
         blind = {index: reason for sweep in sweeps[:1] for index, reason in sweep.blind.items()}
         probed = Probed(tuple(self.found), tuple(self.answered), dict(self.narrowed), seen, blind)
         return replace(self.report, diagnostics=_sorted(self.report, probed), probed=probed)
+
+    def _proven(self, found: Sequence[Diagnostic]) -> list[Diagnostic]:
+        """The findings; a note replaces the errors of a module about whose inputs the check knows too little."""
+        kept, told = [], set[int]()
+        for d in found:
+            reason = self._doubt(d) if d.severity == "error" and d.module is not None else ""
+            if not reason:
+                kept.append(d)
+            elif d.module is not None and d.module not in told:
+                told.add(d.module)
+                kept.append(self.words.diagnostic(d.module, "N302", f"is not probed: {reason}", (), _LATER))
+        return kept
+
+    def _doubt(self, found: Diagnostic) -> str:
+        """The reason why an error of a module proves nothing; "" if it does."""
+        index = found.module or 0
+        if index in self.fed:
+            return f"it shares Python state with {self.words.who(self.fed[index])}, and copies do not"
+        if found.code in ("E108", "E111") and index in self.guessed:
+            return f"no dtype is declared for `{self.guessed[index]}`, and it rejects those that were tried"
+        return ""
 
     def _cited(self) -> list[Diagnostic]:
         """The findings. Errors of modules that depend on a narrowed field say where it was narrowed."""
@@ -251,7 +275,10 @@ class Prober(Searcher):
         """Run a module with external effects, once: without retries and searches."""
         guessed = [name for t in self.terms(index) for name in ([t.name] if isinstance(t, Rest) else t.names)]
         try:
-            outcome = self.run_one(index, sweep, sweep.given[index], live=sweep.live[index], isolator=sweep.isolator)
+            with restored():
+                outcome = self.run_one(
+                    index, sweep, sweep.given[index], live=sweep.live[index], isolator=sweep.isolator
+                )
         except (Unknown, Uncopyable) as reason:
             sweep.blind[index] = str(reason)
             return
@@ -349,8 +376,7 @@ class Prober(Searcher):
             if uneven and not self.reach[index].refused:
                 self.found.append(self.words.uneven(index, uneven, reason))
                 return
-            later = 'its outputs are compared on the first call; `probe="run"` runs a copy now'
-            hint = "" if self.real else later
+            hint = "" if self.real else f'{_LATER}; `probe="run"` runs a copy now'
             self.found.append(self.words.diagnostic(index, "N302", f"is not probed: {reason}", (), hint))
             return
         shown = sweeps[: 1 if index in self.once else 2]

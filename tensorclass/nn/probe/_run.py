@@ -127,7 +127,7 @@ class Run:
             isolator: Makes the copy.
         """
         target = isolator.copy(self.target)
-        with tensors.running():
+        with tensors.running(), torch.enable_grad():  # a call may leave another mode
             before = {path: _state(value) for path, value in live.items()}
             try:
                 result = self._call(target, reads)

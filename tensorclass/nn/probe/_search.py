@@ -109,6 +109,46 @@ class Searcher:
         """The tensors of the sweeps; fake ones are made late, since the first of a process takes a second."""
         return RealTensors(self.device) if self.real else FakeTensors()
 
+    @functools.cached_property
+    def own(self) -> list[set[str]]:
+        """For each module, the variables that only its outputs determine."""
+        known, found = {name for place in self.report.inputs.values() for name in self._names(place)}, []
+        for writes in self.report.writes:
+            named = {
+                name for use in writes if use is not None for p in self.parts(use.place) for name in self._names(p)
+            }
+            found.append(named - known)
+            known |= named
+        return found
+
+    def _names(self, place: Place) -> Iterator[str]:
+        for term in self.unifier.resolve(place.terms):
+            yield from [term.name] if isinstance(term, Rest) else term.names
+
+    @functools.cached_property
+    def guessed(self) -> dict[int, str]:
+        """The modules that read tensors whose dtype nothing declares, with the name of one: the probe made it up."""
+        unknown = {path for path, place in self.report.inputs.items() if _is_any(place)}
+        found = {}
+        for index in range(len(self.stages)):
+            names = [place.name for place in self.read(index) if place.path in unknown]
+            if names:
+                found[index] = names[0]
+                written = [use.place for use in self.report.writes[index] if use is not None]
+                unknown |= {place.path for place in written if _is_any(place)}
+        return found
+
+    @functools.cached_property
+    def fed(self) -> dict[int, int]:
+        """The modules that read Python state that another one may write, with that module. Copies can't follow it."""
+        seen = [(reach, list(map(Reach.of, reach.hooks()))) for reach in self.reach]
+        return {
+            index: other
+            for other, (reach, hooks) in enumerate(seen)
+            for index, (reader, more) in enumerate(seen)
+            if index != other and any(a.feeds(b) for a in (reach, *hooks) for b in (reader, *more))
+        }
+
     def isolator(self, tensors: Tensors) -> Isolator:
         """The isolator for the copies of one sweep."""
         share = not any(reach.writes for reach in self.reach)
@@ -120,7 +160,7 @@ class Searcher:
     ) -> Outcome:  # fmt: skip
         """Run a module on values; without `sizes`, the sizes of the sweep are used and not changed."""
         run = Run(index, self.stages[index], self.targets[index], self.report.writes[index], sweep.batch)
-        sizes, tensors = sizes or sweep.sizes.copy(self.plan), tensors or sweep.tensors
+        sizes, tensors = sizes or sweep.sizes.again(self.plan, self.own[index]), tensors or sweep.tensors
         outcome = run(tensors, values, sizes, dict(live), isolator or self.isolator(tensors))
         self.errors += [] if outcome.error is None else [outcome.error]
         made_up = [part.name for part in self.read(index) if part.path in self.made_up]
@@ -224,7 +264,8 @@ class Searcher:
 
     def _search_dtypes(self, sweep: Sweep, index: int) -> bool:
         for place in self.read(index):
-            is_open = place.writer == INPUT and place.dtype is not None and place.dtype.exact is None
+            is_open = place.writer == INPUT and (place.dtype is None or place.dtype.exact is None)
+            is_open &= place.spec.kind in TENSORS or place.spec.kind == "ragged"
             if not is_open or place.path in self.plan.dtypes:
                 continue
             for dtype in dtypes_of(place.dtype):
@@ -320,7 +361,7 @@ class Searcher:
         self, sweep: Sweep, index: int, plan: Learned, tensors: Tensors | None = None
     ) -> tuple[list[Any], Outcome]:
         """Run a module on values with other sizes than those of the sweep; also returns the values."""
-        sizes = sweep.sizes.copy(plan)
+        sizes = sweep.sizes.again(plan, self.own[index])
         values = []
         for use, value in zip(self.report.reads[index], sweep.given[index], strict=True):
             if use is not None and (use.place.writer == INPUT or isinstance(value, TensorCollection)):
@@ -378,6 +419,11 @@ class Searcher:
             changed = list(values)
             changed[position] = self.tensors.tensor(shape, dtype, value.device)
             yield f"{name} accepts {text} ({self.words.made_by(use.place)})", changed
+
+
+def _is_any(place: Place) -> bool:
+    """Whether a field holds tensors of any dtype."""
+    return place.spec.kind in TENSORS and (place.dtype is None or place.dtype.dtypes is None)
 
 
 def _numbers(error: Exception | None) -> set[int]:

@@ -6,7 +6,7 @@ import copy
 import functools
 import itertools
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import lcm
 from typing import Any
@@ -83,6 +83,13 @@ class SweepSizes:
         new.known = {**self.known, **set_anew}
         new.rests = {n: s for n, s in self.rests.items() if plan is self.plan or n not in self.guessed}
         new.guessed, new.bound = set(self.guessed), dict(self.bound)
+        return new
+
+    def again(self, plan: Learned, own: Collection[str]) -> SweepSizes:
+        """The numbers for another run of a stage, without the variables that only its outputs determine."""
+        new = self.copy(plan)
+        new.known = {name: size for name, size in new.known.items() if name not in own}
+        new.rests = {name: shape for name, shape in new.rests.items() if name not in own}
         return new
 
     def shape(self, terms: Terms) -> tuple[int, ...]:

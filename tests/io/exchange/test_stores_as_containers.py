@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 import torch
 import zarr
+from torch import Tensor
 
 import tensorclass
-from tensorclass import PersistentTensorDict, TensorDict, equal, from_h5
-from tensorclass.errors import ArgumentError, UnsupportedOperationError
+from tensorclass import PerElement, PersistentTensorDict, TensorClass, TensorDict, equal, field_validator, from_h5
+from tensorclass.errors import ArgumentError, SchemaError, UnsupportedOperationError
+from tensorclass.typing import Bool, Float32
 from tests.io._exact import assert_same
 from tests.io.exchange.test_persistent import BACKENDS, whole, written
 
@@ -157,6 +159,79 @@ def test_locks_belong_to_the_file(backend: str, tmp_path: Path) -> None:
     assert store.is_locked
     holder.unlock_()
     assert not store.is_locked
+
+
+class Deep(TensorClass):
+    c: Float32[Tensor, "2"]
+
+
+class Sample(TensorClass):
+    a: Float32[Tensor, "3"]
+    deep: Deep
+    who: PerElement[str]
+    tag: str = "x"
+    mask: Bool[Tensor, ""] | None = None
+
+
+class Positive(TensorClass):
+    a: Float32[Tensor, "3"]
+
+    @field_validator("a")
+    @classmethod
+    def _positive(cls, value: Tensor) -> Tensor:
+        if (value <= 0).any():
+            raise ValueError("the values are positive")
+        return value
+
+
+def samples() -> Sample:
+    """Two elements with a field of each kind."""
+    return Sample(a=torch.zeros(2, 3), deep=Deep(c=torch.ones(2, 2)), who=["p", "q"], tag="t")
+
+
+@BACKENDS
+def test_typed_classes_over_stores(backend: str, tmp_path: Path) -> None:
+    """Fields are read from the file; setting fields, rows and nested fields writes to it, checked."""
+    store = written(backend, tmp_path, samples())
+    batch = Sample.from_tensordict(store)
+    assert equal(batch.clone(), samples())
+    assert (batch.who, batch.tag, batch.mask) == (["p", "q"], "t", None)
+    batch.a = torch.ones(2, 3)
+    batch.deep.c = torch.zeros(2, 2)
+    batch.mask = torch.tensor([True, False])
+    batch[0] = batch[1].replace(a=torch.full((3,), 5.0))
+    batch.update_({"deep": {"c": torch.full((2, 2), 7.0)}})
+    assert store["a"].tolist() == [[5, 5, 5], [1, 1, 1]]
+    assert store["deep", "c"].tolist() == [[7, 7], [7, 7]]
+    assert (batch.who, batch.mask.tolist()) == (["q", "q"], [False, False])
+    store["a"] = store["a"] + 1
+    assert batch[1].a.tolist() == [2, 2, 2]
+    with pytest.raises(SchemaError):
+        batch.a = torch.ones(2)
+    again = Sample.from_h5(tmp_path / "data.h5") if backend == "h5" else Sample.from_zarr(tmp_path / "data.zarr")
+    assert equal(again, batch.clone())
+
+
+def test_typed_classes_refuse_what_would_be_lost(tmp_path: Path) -> None:
+    """An operation in place that can't reach the file says so; nothing is changed."""
+    store = samples().to_h5(tmp_path / "x.h5")
+    batch = Sample.from_tensordict(store)
+    for name, *rest in (("zero_",), ("add_", 1), ("masked_fill_", torch.ones(2, dtype=torch.bool), 1)):
+        with pytest.raises(UnsupportedOperationError, match="over a file"):
+            getattr(batch, name)(*rest)
+    assert equal(batch.clone(), samples())
+
+
+def test_typed_classes_check_stores(tmp_path: Path) -> None:
+    """Dtypes and shapes are checked when a store is wrapped, values where something is declared about them."""
+    store = TensorDict(a=torch.zeros(2, 4), batch_size=[2]).to_h5(tmp_path / "x.h5")
+    with pytest.raises(SchemaError, match="deep"):
+        Sample.from_tensordict(store)
+    with TensorDict(a=torch.zeros(2, 3), batch_size=[2]).to_h5(tmp_path / "y.h5") as store:
+        with pytest.raises(SchemaError, match="positive"):
+            Positive.from_tensordict(store)
+        store["a"] = torch.ones(2, 3)
+        assert Positive.from_tensordict(store).a.sum() == 6
 
 
 @BACKENDS
