@@ -48,9 +48,11 @@ from .parts._keyed_base import TensorDictModuleBase as TensorDictModuleBase
 from .parts._skipping import set_skip_existing as set_skip_existing
 from .parts._skipping import skip_existing as skip_existing
 from .parts._stage import TensorClassModule as TensorClassModule
+from .typed._calling import sample as sample
+from .typed._calling import stage as stage
 from .typed._class_module import TensorClassModuleBase as TensorClassModuleBase
 from .typed._class_module import TensorClassModuleWrapper as TensorClassModuleWrapper
-from .typed._probabilistic import ProbabilisticTensorClassModule as ProbabilisticTensorClassModule
 from .typed._probabilistic import ProbabilisticTensorClassSequential as ProbabilisticTensorClassSequential
+from .typed._sampler import ProbabilisticTensorClassModule as ProbabilisticTensorClassModule
 from .typed._sequential import TensorClassSequential as TensorClassSequential
 from .typed._two_step import module as module

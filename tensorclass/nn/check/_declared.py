@@ -173,8 +173,10 @@ class DeclaredCheck:
         return f"add a module that writes `{slot.label}`, or declare `{slot.name}` in {self.input.__name__}"
 
     def _optional(self, index: int, position: int, slot: Slot, place: Place) -> None:
-        module, names = self.modules[index], self.stages[index].how.parameters
-        if admits_none(module, self._signature(module), names[position] if names else position):
+        module, how = self.modules[index], self.stages[index].how
+        named = position - (len(self.stages[index].reads) - len(how.parameters))
+        parameter = how.parameters[named] if named >= 0 else position
+        if how.over is not None or admits_none(module, self._signature(module), parameter):
             return
         if self.stages[index].partial:
             self.gates[index].append(position)
@@ -195,8 +197,10 @@ class DeclaredCheck:
         return self.signatures[id(function)][1]
 
     def _arity(self, index: int, stage: Stage) -> None:
-        signature = self._signature(self.modules[index])
-        problem = None if signature is None else arity_problem(signature, len(stage.reads), stage.how.parameters)
+        if stage.how.spread or stage.how.over is not None:
+            return  # the number of arguments is known when it runs
+        signature, positional = self._signature(self.modules[index]), len(stage.reads) - len(stage.how.parameters)
+        problem = None if signature is None else arity_problem(signature, positional, stage.how.parameters)
         if problem is not None:
             names = ", ".join(slot.label for slot in stage.reads) or "none"
             count = f"{len(stage.reads)} in field" + ("s" if len(stage.reads) != 1 else "")

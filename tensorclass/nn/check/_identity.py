@@ -13,7 +13,7 @@ from typing import Any
 
 from ...core import Path
 from ..parts._diagnostics import Diagnostic, build_error
-from ..parts._slots import APART, Slot, fields_of
+from ..parts._slots import APART, Slot, fields_of, is_unnamed
 from ..parts._stage import Stage
 
 
@@ -73,8 +73,10 @@ class Values:
     def _find(self, slot: Slot, by_name: bool = True) -> OneValue | None:
         owner, known = slot.home or slot.owner, self._known.get(slot.ref._path[0], [])
         found = [value for value in known if owner in value.owners]
-        found = found or [value for value in known if any(related(owner, other) for other in value.owners)]
-        found = found or (known if by_name else [])
+        if not found and not is_unnamed(owner):
+            named = [value for value in known if not is_unnamed(value.owners[0])]
+            found = [value for value in named if any(related(owner, other) for other in value.owners)]
+            found = found or (named if by_name else [])
         if len(found) > 1:
             raise Unclear(", ".join(f"{value.owners[0].__name__}.{slot.name}" for value in found))
         return found[0] if found else None

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from ..._schema import DTypeFamily, FieldSpec, family_of
 from ...core import Path
-from ..parts._slots import Slot, fields_of, path_text
+from ..parts._slots import Slot, fields_of, is_unnamed, path_text
 from ._unify import Clash, DimScope, Terms, Unifier
 
 INPUT = -1
@@ -39,7 +39,9 @@ class Place:
         return path_text(self.path)
 
     def __str__(self) -> str:
-        return f"{self.owner.__name__}.{path_text(self.path).removeprefix(f'{self.owner.__name__}.')}: {self.spec}"
+        if is_unnamed(self.owner):
+            return self.name if self.spec.kind == "any" else f"{self.name}: {self.spec}"
+        return f"{self.owner.__name__}.{self.name.removeprefix(f'{self.owner.__name__}.')}: {self.spec}"
 
 
 class ByPath(dict[Path, V]):

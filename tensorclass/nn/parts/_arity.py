@@ -36,11 +36,11 @@ def signature_of(module: Callable[..., Any]) -> inspect.Signature | None:
 def arity_problem(signature: inspect.Signature, count: int, names: Sequence[str] = ()) -> str | None:
     """The reason why positional arguments, or keyword arguments of these names, don't fit; None if they do.
 
-    >>> arity_problem(inspect.signature(lambda query, key: 0), 2, ["query", "kee"])
+    >>> arity_problem(inspect.signature(lambda query, key: 0), 0, ["query", "kee"])
     'has no parameter `kee` (the nearest is `key`)'
     """
     try:
-        signature.bind(**dict.fromkeys(names)) if names else signature.bind(*range(count))
+        signature.bind(*range(count), **dict.fromkeys(names))
     except TypeError as error:
         return _takes_named(signature, names, error) if names else _takes(signature)
     return None

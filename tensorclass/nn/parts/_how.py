@@ -11,42 +11,79 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from ..._dims import why_no_name
-from ...errors import BuildError
+from ...errors import BuildError, ModuleError
+from ._results import describe, fill
+from ._slots import fields_of
 
 
 @dataclass(frozen=True)
 class How:
     """How the values of the in fields are passed to a call.
 
-    `parameters` has the parameter name of every value if they are passed by keyword, and is empty if they are passed by
-    position. The values are moved to `device`; `checkpoint` reruns the module in the backward pass.
+    `parameters` has the parameter names of the last values, which are passed by keyword; the others are passed by
+    position. With `spread`, a tuple is passed as several arguments. With `over`, the values become one batch. They are
+    moved to `device`; `checkpoint` reruns the module in the backward pass.
     """
 
     parameters: tuple[str, ...] = ()
     device: torch.device | None = None
     checkpoint: bool = False
+    spread: bool = False
+    over: Over | None = None
 
     def bind(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Positional and keyword arguments, on the device."""
         device = self.device
         given = tuple(values) if device is None else tuple(moved(value, device) for value in values)
-        return (given, {}) if not self.parameters else ((), dict(zip(self.parameters, given, strict=True)))
+        first = len(given) - len(self.parameters)
+        named = dict(zip(self.parameters, given[first:], strict=True))
+        return tuple(spread(given[0])) if self.spread else given[:first], named
 
     def call(self, target: Callable[..., Any], values: Sequence[Any]) -> Any:
         """Call a target with the values of its in fields."""
+        if self.over is not None:
+            return self.over.call(target, values)
         arguments, named = self.bind(values)
         if self.checkpoint:
             return checkpoint(target, *arguments, use_reentrant=False, **named)
         return target(*arguments, **named)
 
-    def source(self, callee: str, names: Sequence[str], device: str) -> str:
-        """The call as source code, which uses the names `checkpoint`, `moved` and that of the device."""
+    def source(self, callee: str, names: Sequence[str], device: str, over: str) -> str:
+        """The call as source code; it uses `checkpoint`, `moved`, `spread`, and the names of `device` and `over`."""
         given = [name if self.device is None else f"moved({name}, {device})" for name in names]
-        if self.parameters:
-            given = [f"{name}={value}" for name, value in zip(self.parameters, given, strict=True)]
+        first = len(given) - len(self.parameters)
+        named = [f"{name}={value}" for name, value in zip(self.parameters, given[first:], strict=True)]
+        given = [f"*spread({given[0]})"] if self.spread else [*given[:first], *named]
+        if self.over is not None:
+            return f"{over}.call({callee}, ({', '.join([*given, ''])}))"
         if self.checkpoint:
             return f"checkpoint({', '.join([callee, *given, 'use_reentrant=False'])})"
         return f"{callee}({', '.join(given)})"
+
+
+def spread(value: Any) -> tuple[Any, ...]:
+    """A tuple as several arguments, anything else as one."""
+    return value if isinstance(value, tuple) else (value,)
+
+
+@dataclass(frozen=True)
+class Over:
+    """The classes of a callable from one batch to another."""
+
+    taken: Any
+    returned: Any
+
+    def call(self, target: Callable[[Any], Any], values: Sequence[Any]) -> Any:
+        """Call a target on a batch of some values; the values of its result."""
+        specs = fields_of(self.taken)
+        given = dict(zip(specs, values, strict=True))
+        batch = self.taken(**{name: value for name, value in given.items() if specs[name].init})
+        later = {name: value for name, value in given.items() if not specs[name].init}
+        result = target(fill(batch, later) if later else batch)
+        if not isinstance(result, self.returned):
+            raise ModuleError(f"it is annotated to return a {self.returned.__name__}, and returned {describe(result)}")
+        found = tuple(getattr(result, name) for name in fields_of(self.returned))
+        return found[0] if len(found) == 1 else found
 
 
 def moved(value: Any, device: torch.device) -> Any:

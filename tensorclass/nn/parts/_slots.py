@@ -29,6 +29,8 @@ class Slot:
     """The class of the value with `APART`, if another value has the plain name (`check/_identity.py`)."""
     home: type | None = None
     """The class by which the value was found in a pipeline; None before."""
+    items: tuple[Any, ...] = ()
+    """The item of the value that is read, as in `h[0]`."""
 
     @property
     def owner(self) -> type:
@@ -58,7 +60,13 @@ class Slot:
     @property
     def label(self) -> str:
         """The reference as the user wrote it."""
-        return f"{self.owner.__name__}.{self.name}"
+        items = "".join(f"[{item!r}]" for item in self.items)
+        return self.name + items if is_unnamed(self.owner) else f"{self.owner.__name__}.{self.name}{items}"
+
+    @property
+    def known(self) -> bool:
+        """Whether a declaration says what the value is."""
+        return self.spec.kind != "any" or not is_unnamed(self.owner)
 
     @cached_property
     def optional(self) -> bool:
@@ -71,7 +79,7 @@ class Slot:
         return self.spec.required or self.spec.produced
 
     def __str__(self) -> str:
-        return f"{self.label}: {self.spec}"
+        return f"{self.label}: {self.spec}" if self.known else self.label
 
 
 def path_text(path: Path) -> str:
@@ -87,6 +95,18 @@ def specs_along(owner: Any, path: Sequence[str]) -> list[FieldSpec]:
         found.append(spec)
         owner = spec.nested
     return found
+
+
+def is_unnamed(cls: type) -> bool:
+    """Whether a class declares the results of a stage."""
+    return getattr(cls, "__tensorclass_unnamed__", False)
+
+
+def item_of(value: Any, items: Sequence[Any]) -> Any:
+    """An item of a value that a stage returned."""
+    for item in items:
+        value = value[item]
+    return value
 
 
 def has_path(owner: Any, path: Path) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypedDict, overload
 
@@ -21,7 +21,7 @@ from ._diagnostics import Diagnostic, Location, location_of_caller
 from ._hooks import Hooked
 from ._how import How, as_device, by_keyword
 from ._results import blame, build_alone, outputs
-from ._slots import Slot, as_slots, is_tensorclass_type
+from ._slots import Slot, as_slots, is_tensorclass_type, item_of
 
 Batch = TypeVar("Batch", contravariant=True, default=object)  # noqa: PLC0105  # users read this name in types
 N = TypeVar("N")
@@ -284,12 +284,12 @@ def as_module(stage: Stage, target: Callable[..., Any]) -> TensorClassModule:
     """The typed module of a stage."""
     how = stage.how
     reads = [slot.ref for slot in stage.reads]
-    fields = dict(zip(how.parameters, reads, strict=True)) if how.parameters else reads
     writes = [None if slot is None else slot.ref for slot in stage.writes]
     module = TensorClassModule(
-        target, fields, writes, name=stage.name.rpartition(".")[2], update=stage.update, checkpoint=how.checkpoint
+        target, reads, writes, name=stage.name.rpartition(".")[2], update=stage.update, checkpoint=how.checkpoint
     )
     module._how, module.location = how, stage.location
+    module._reads = tuple(replace(slot, apart="", within="", home=None) for slot in stage.reads)
     return module
 
 
@@ -366,4 +366,4 @@ def read_slot(batch: Any, slot: Slot, label: str, path: Path | None = None) -> A
                 f"{slot.owner.__name__}"
             )
         value = getattr(value, part)
-    return value
+    return item_of(value, slot.items)

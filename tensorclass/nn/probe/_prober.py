@@ -22,6 +22,7 @@ from ..check._known import Place, overlap
 from ..check._unify import Clash, Rest, Term
 from ..parts._diagnostics import Diagnostic
 from ..parts._results import TENSORS
+from ..parts._slots import item_of
 from ..parts._stage import Stage
 from ._copy import Isolator, Uncopyable
 from ._effects import OPT_OUT
@@ -220,7 +221,9 @@ class Prober(Searcher):
         elif index not in self.blocked:
             try:
                 sweep.given[index] = tuple(
-                    self._value(sweep, use.slot.path) for use in self.report.reads[index] if use is not None
+                    item_of(self._value(sweep, use.slot.path), use.slot.items)
+                    for use in self.report.reads[index]
+                    if use is not None
                 )
                 kept = self.live[index] | self.report.inputs.keys()
                 held = {path: value for path, value in sweep.values.items() if path in kept or path[:1] in kept}

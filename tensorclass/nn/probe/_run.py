@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -113,6 +113,8 @@ class Run:
     target: Callable[..., Any]
     writes: tuple[Use | None, ...]
     batch: int
+    returned: Collection[str] = ()
+    """The names of the values that the pipeline returns."""
 
     def __call__(
         self, tensors: Tensors, reads: Sequence[Any], sizes: SweepSizes, live: Mapping[Path, Any], isolator: Isolator
@@ -159,6 +161,8 @@ class Run:
         spec = use.slot.spec
         if spec.optional and value is None:
             return None
+        if not use.slot.known:
+            return self._unnamed(use, value, position)
         ragged = value if spec.kind == "ragged" and isinstance(value, RaggedTensor) else None
         uneven = ragged is not None
         if spec.kind not in TENSORS and not uneven:
@@ -185,6 +189,13 @@ class Run:
                 return Symptom("E113", position, None, wrong.expected + first, given)
             return Symptom("E114", position, wrong.dim + first, wrong.expected, given)
         return None
+
+    def _unnamed(self, use: Use, value: Any, position: int) -> Symptom | None:
+        """A tensor without a declaration has the batch dim; the result of the pipeline may be one number."""
+        if not isinstance(value, Tensor) or value.shape[:1] == (self.batch,):
+            return None
+        number = not value.ndim and use.slot.path[0] in self.returned
+        return None if number else Symptom("E112", position, given=tuple(value.shape))
 
 
 def empty(tensors: Tensors, shape: Sequence[int], dtype: torch.dtype, device: Any) -> Tensor:

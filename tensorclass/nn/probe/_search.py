@@ -159,7 +159,8 @@ class Searcher:
         tensors: Tensors | None = None, live: Any = (), isolator: Isolator | None = None,
     ) -> Outcome:  # fmt: skip
         """Run a module on values; without `sizes`, the sizes of the sweep are used and not changed."""
-        run = Run(index, self.stages[index], self.targets[index], self.report.writes[index], sweep.batch)
+        returned = self.report.sources.values()
+        run = Run(index, self.stages[index], self.targets[index], self.report.writes[index], sweep.batch, returned)
         sizes, tensors = sizes or sweep.sizes.again(self.plan, self.own[index]), tensors or sweep.tensors
         outcome = run(tensors, values, sizes, dict(live), isolator or self.isolator(tensors))
         self.errors += [] if outcome.error is None else [outcome.error]

@@ -16,7 +16,7 @@ from ..check._known import INPUT, Place
 from ..check._unify import plain_name
 from ..parts._arity import signature_of
 from ..parts._diagnostics import Diagnostic, Location
-from ..parts._slots import path_text
+from ..parts._slots import is_unnamed, path_text
 from ..parts._stage import Stage, module_of
 from ._run import Symptom
 
@@ -111,7 +111,8 @@ class Words:
         signature, how = signature_of(self.targets[index]), self.stages[index].how
         if signature is None or not re.search(r"specif|provid|requir|missing|None", str(error)):
             return ""
-        given = how.parameters or list(signature.parameters)[: len(self.stages[index].reads)]
+        positional = len(self.stages[index].reads) - len(how.parameters)
+        given = (*list(signature.parameters)[:positional], *how.parameters)
         names = [f"`{n}`" for n, p in signature.parameters.items() if p.default is None and n not in given]
         return f"give it what it misses, `in_fields={{parameter: field}}`: {', '.join(names[:6])}" if names else ""
 
@@ -157,6 +158,10 @@ class Words:
             hint = "it has no in field to take the batch size from: let it read one, or declare a `Shared` field"
             return self.diagnostic(index, "E112", f"{writes} without the batch dim: shape {shape}", notes[:1], hint)
         hint = "a mean, sum, squeeze or flatten may have taken it; name the dims it works on, counted from the end"
+        if not shape:
+            hint = (
+                "one value for the batch? declare `Shared[Float32[Tensor, \"\"]]`; one per element: `reduction='none'`"
+            )
         if batch in shape[1:]:
             place = shape.index(batch)
             hint = f"dim {place} looks like the batch; the batch comes first (`batch_first=True`, `movedim`)"
@@ -254,7 +259,7 @@ def _candidates(dims: Mapping[str, tuple[int, ...]], wanted: Sequence[int]) -> I
 
 def _given(use: Use, value: Any) -> str:
     shape = f" = {list(value.shape)}" if isinstance(value, Tensor) else ""
-    return f"{use.slot.name}: {use.slot.spec}{shape}"
+    return f"{use.slot}{shape}" if is_unnamed(use.slot.owner) else f"{use.slot.name}: {use.slot.spec}{shape}"
 
 
 def _token(use: Use, dim: int | None, rank: int) -> str:

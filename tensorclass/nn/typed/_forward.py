@@ -23,13 +23,13 @@ from torch.utils.checkpoint import checkpoint
 
 from ...classes._compile import compile_function
 from ...core import Path
-from ...errors import ModuleError
+from ...errors import ModuleError, Problem, SchemaError
 from ..check._identity import source_of
 from ..check._known import ByPath
 from ..check._narrowing import narrowing
-from ..parts._how import moved
-from ..parts._results import TENSORS, fill, outputs, single
-from ..parts._slots import Slot, fields_of, has_path, specs_along
+from ..parts._how import moved, spread
+from ..parts._results import TENSORS, describe, fill, outputs, single
+from ..parts._slots import Slot, fields_of, has_path, is_unnamed, specs_along
 from ..parts._stage import Stage
 
 
@@ -121,8 +121,8 @@ class Writer:
 
     def _call(self, index: int, stage: Stage, arguments: list[str], targets: list[str]) -> None:
         self.names |= {f"W{index}": stage.writes, f"L{index}": stage.at(index)}
-        self.names[f"D{index}"] = stage.how.device
-        call = stage.how.source(self._callee(index, stage), arguments, f"D{index}")
+        self.names |= {f"D{index}": stage.how.device, f"O{index}": stage.how.over}
+        call = stage.how.source(self._callee(index, stage), arguments, f"D{index}", f"O{index}")
         self.calls[len(self.lines) + 3] = Call(index, tuple(arguments))
         if len(targets) == 1:
             self.lines.append(f"{targets[0]} = {call}")
@@ -164,7 +164,7 @@ class Writer:
             if self.checked and base == "batch" and position is not None:
                 self.lines.append(f"seen.read({index}, {position}, {known})")
         self._use(known, index)
-        return known
+        return known + "".join(f"[{item!r}]" for item in slot.items)
 
     def _target(self, slot: Slot | None, index: int) -> str:
         if slot is None:
@@ -197,9 +197,19 @@ class Writer:
     # ---- the output ----------------------------------------------------------------------------------------------
 
     def _result(self, end: int) -> str:
+        if is_unnamed(self.output):
+            return self._bare_result(end)
         if self.output is self.input:
             return self._filled((), "batch", end)
         return self._constructed(self.output, "Output", (), end, ", names=batch._names")
+
+    def _bare_result(self, end: int) -> str:
+        """The values of the last module themselves."""
+        if all(spec.kind == "any" for spec in fields_of(self.output).values()):
+            name = self._value(self._source((), next(iter(fields_of(self.output)))), None, end)
+            return f"bare({name}, batch._batch_size, {self.stages[-1].at(len(self.stages) - 1)!r})"
+        made = self._constructed(self.output, "Output", (), end)
+        return f"values_of({made})"
 
     def _filled(self, prefix: Path, base: str, end: int) -> str:
         """The input with the written fields filled in."""
@@ -258,6 +268,24 @@ class Writer:
         return has_path(self.input, path) and not any(spec.produced for spec in specs_along(self.input, path))
 
 
+def bare(value: Any, size: Any, label: str) -> Any:
+    """The value of the last module; a tensor has the batch dims, or is one number for the batch.
+
+    Raises:
+        SchemaError: for a tensor of another shape.
+    """
+    if isinstance(value, Tensor) and value.ndim and value.shape[: len(size)] != size:
+        hint = f"keep the batch dims {list(size)} first, or return one number for the batch"
+        raise SchemaError.of(label, [Problem("the result", f"batch size {list(size)}", describe(value), hint)])
+    return value
+
+
+def values_of(result: Any) -> Any:
+    """The fields of a class of results: one value, or a tuple."""
+    values = tuple(getattr(result, name) for name in fields_of(type(result)))
+    return values[0] if len(values) == 1 else values
+
+
 def fillable(slot: Slot, input: type, output: type) -> bool:
     """Whether an input batch may already have a value for a field that a module writes."""
     if slot.within or not has_path(input, slot.path):
@@ -311,7 +339,7 @@ def dig(value: Any, path: Path) -> Any:
     return value
 
 
-HELPERS = (Tensor, single, outputs, fill, dig, hooked, moved, existing, present, checkpoint)
+HELPERS = (Tensor, single, outputs, fill, dig, hooked, moved, spread, existing, present, bare, values_of, checkpoint)
 """The globals of generated code, by name."""
 
 

@@ -13,17 +13,18 @@ from ..parts._stage import TensorClassModule, default_name
 from ._class_module import TensorClassModuleBase, ends_of, leaf_keys
 
 
-def over_fields(modules: Sequence[Any], taken: type, returned: type) -> tuple[Any, ...]:
+def over_fields(modules: Sequence[Any], ends: Sequence[type]) -> tuple[Any, ...]:
     """The modules of a pipeline, with keyed modules converted to typed modules.
 
-    A key is the path of a field of the output class, of the input class, or of a class that a typed module names.
+    A key is the path of a field of the output class, of the input class (`ends`), or of a class that a typed module
+    names.
 
     Raises:
         BuildError: for a key that none of these classes declares.
     """
     if not any(isinstance(module, TensorDictModuleBase) for module in modules):
         return tuple(modules)
-    classes = list(dict.fromkeys([returned, taken, *_named(modules)]))
+    classes = list(dict.fromkeys([*ends, *_named(modules)]))
     return tuple(
         _over_fields(module, index, classes) if isinstance(module, TensorDictModuleBase) else module
         for index, module in enumerate(modules)

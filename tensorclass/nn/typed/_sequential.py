@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypedDict, TypeVar, overload
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.compiler import is_compiling
 from typing_extensions import Self, Unpack
 
@@ -29,11 +29,13 @@ from ..parts._stage import Batch, Stage, TensorClassModule, as_module, check_nam
 from ..probe._prober import influences, probe, relearn
 from ._calls import Probing, as_class, as_probing, fitted, frame_of, name_numbers, refusal
 from ._class_module import TensorClassModuleBase
+from ._densities import Densities
 from ._divisible import Divisible
 from ._drawing import Format, draw
 from ._explain import Explanation, explain
 from ._forward import Program, fillable, generate
-from ._over_fields import over_fields
+from ._resolving import Forward, WithEnds, opened
+from ._resolving import Listed as Listing
 from ._subsequence import Ends, inlined, needs, passed, skipping
 
 In = TypeVar("In", contravariant=True)  # noqa: PLC0105  # users read these names in types
@@ -62,7 +64,7 @@ class PipelineOptions(Ordered, total=False):
 
 
 @flags
-class TensorClassSequential(Divisible, Hooked, Generic[In, Out]):
+class TensorClassSequential(Divisible, Densities, Hooked, Generic[In, Out]):
     """A pipeline: typed modules in order, from a batch of one class to a batch of another.
 
     The declared fields are followed through the modules when the pipeline is built: missing inputs, wrong dtypes,
@@ -114,7 +116,19 @@ class TensorClassSequential(Divisible, Hooked, Generic[In, Out]):
     2
     """
 
-    _made: ClassVar[tuple[str, ...]] = ("_program", "_report", "_skipping", "_others", "_values", "diagnostics")
+    def __class_getitem__(cls, item: Any) -> Any:
+        """The type with its classes; calling it gives them to the constructor."""
+        return WithEnds(cls, item)
+
+    _made: ClassVar[tuple[str, ...]] = (
+        "_program",
+        "_report",
+        "_skipping",
+        "_others",
+        "_parts",
+        "_values",
+        "diagnostics",
+    )
     """The attributes that `_build` sets."""
     input_class: type[Any]
     output_class: type[Any]
@@ -139,16 +153,41 @@ class TensorClassSequential(Divisible, Hooked, Generic[In, Out]):
         self: TensorClassSequential[State, State], *modules: Member, sort: bool,
         input: type[State], **options: Unpack[Ordered],
     ) -> None: ...  # fmt: skip
+    @overload
     def __init__(
-        self, *modules: Member, input: type[Any], output: type[Any] | None = None, probe: Probing = True,
-        sort: bool = False, partial: bool = False, skip_existing: bool = False, name: str | None = None,
+        self, first: First[In], /, *modules: Any, input: type[In], output: type[Out], probe: Probing = ...,
+        sort: bool = ..., partial: bool = ..., skip_existing: bool = ..., name: str | None = ..., **stages: Any,
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self, *values: Tensor, input: type[In], output: type[Out], probe: Probing = ..., sort: bool = ...,
+        partial: bool = ..., skip_existing: bool = ..., name: str | None = ..., **stages: Any,
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self, *values: Tensor, input: type[In], output: None = ..., probe: Probing = ..., sort: bool = ...,
+        partial: bool = ..., skip_existing: bool = ..., name: str | None = ..., **stages: Any,
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self, model: Forward[In, Out], /, *, input: None = ..., output: None = ..., probe: Probing = ...,
+        partial: bool = ..., skip_existing: bool = ..., name: str | None = ...,
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self, *members: Any, input: None = ..., output: type[Out] | None = ..., probe: Probing = ..., sort: bool = ...,
+        partial: bool = ..., skip_existing: bool = ..., name: str | None = ..., **stages: Any,
+    ) -> None: ...  # fmt: skip
+    def __init__(  # type: ignore[misc]  # a keyword `first` is a stage of that name
+        self, *modules: Any, input: type[Any] | None = None, output: type[Any] | None = None, probe: Probing = True,
+        sort: bool = False, partial: bool = False, skip_existing: bool = False, name: str | None = None, **stages: Any,
     ) -> None:  # fmt: skip
         super().__init__()
         self._name = check_name(name)
         self._probe = as_probing(probe)
+        members, input, output = opened(modules, stages, input, output)
         self.input_class = as_class(input, "input")
-        self.output_class = self._declared_output = input if output is None else as_class(output, "output")
-        members = _as_members(over_fields(modules, self.input_class, self.output_class))
+        self.output_class = self._declared_output = as_class(output, "output")
         self._members: tuple[tuple[str, int, int], ...] = ()
         self._stages: tuple[Stage, ...] = ()
         taken: dict[str, int] = {}
@@ -157,8 +196,8 @@ class TensorClassSequential(Divisible, Hooked, Generic[In, Out]):
         self._fresh = True
         self._build(self._check(), warn=True)
 
-    def _order(self, members: Sequence[Typed]) -> list[int]:
-        groups = [_stages_of(member, index)[:2] for index, member in enumerate(members)]
+    def _order(self, members: Sequence[Listing]) -> list[int]:
+        groups = [_stages_of(*member, index)[:2] for index, member in enumerate(members)]
         every = [stage for _, stages in groups for stage in stages]
         placed = iter(identify(every, [self.input_class], self.output_class, self._title(), at_once=True).stages)
         nodes = []
@@ -169,10 +208,10 @@ class TensorClassSequential(Divisible, Hooked, Generic[In, Out]):
             nodes.append(Listed(name, location, tuple(needs(stages, ())), tuple(writes.values()), update))
         return topological(nodes, self.input_class, self._title())
 
-    def _add(self, member: Typed, partial: bool, skip_existing: bool, taken: dict[str, int]) -> None:
+    def _add(self, listed: Listing, partial: bool, skip_existing: bool, taken: dict[str, int]) -> None:
         """Register a member under its name if it is a module, and add its stages."""
         index, start = len(self._members), len(self._stages)
-        name, stages, registered = _stages_of(member, index)
+        name, stages, registered = _stages_of(*listed, index)
         if taken.setdefault(name, index) != index:
             both = f"modules {taken[name]} and {index} are both named `{name}` ({stages[0].location})"
             raise BuildError(f"{both}; give one another `name=`")
@@ -227,6 +266,7 @@ class TensorClassSequential(Divisible, Hooked, Generic[In, Out]):
                 warnings.warn_explicit(str(diagnostic), PipelineWarning, file, line)
         self._report = report
         self._others: dict[type, TensorClassSequential[Any, Out]] = {}
+        self._parts = {}
         self._program = self._generate()
         self._may_skip = any(fillable(slot, self.input_class, self.output_class) for slot in self._written())
         # Generated here, because torch.compile can't trace the generation.
@@ -483,31 +523,15 @@ class TensorClassSequential(Divisible, Hooked, Generic[In, Out]):
 TensorClassSequential._plain = TensorClassSequential
 
 
-def _stages_of(member: Typed, index: int) -> tuple[str, list[Stage], nn.Module | None]:
+def _stages_of(keyword: str | None, member: Any, index: int) -> tuple[str, list[Stage], nn.Module | None]:
     """The name of a member, its stages, and the module to register under the name."""
     if isinstance(member, TensorClassSequential):
-        name = member._name or f"pipeline_{index}"
+        name = keyword or member._name or f"pipeline_{index}"
         ends = Ends(member.input_class, member.output_class, member._report.sources)
         return name, inlined(member._stages, name, ends), member
     stage, registered = member._stage_at(index)
+    stage = replace(stage, name=keyword or stage.name)
     return stage.name, [stage], registered
-
-
-def _as_members(modules: tuple[object, ...]) -> tuple[Typed, ...]:
-    if not modules:
-        raise BuildError("a pipeline needs at least one TensorClassModule")
-    for index, module in enumerate(modules):
-        if isinstance(module, (TensorClassModule, TensorClassModuleBase, TensorClassSequential)):
-            continue
-        if is_tensorclass_type(module):
-            raise BuildError(
-                f"module {index} is the class {module.__name__}; classes are given as `input=` and `output=`"
-            )
-        hint = "say which fields it reads and writes, `TensorClassModule(module, in_fields=..., out_fields=...)`"
-        if isinstance(module, (list, tuple)):
-            hint = "pass the modules one by one, `TensorClassSequential(*modules, input=..., output=...)`"
-        raise BuildError(f"module {index} is a {type(module).__name__}, not a TensorClassModule: {hint}")
-    return modules  # type: ignore[return-value]  # checked above
 
 
 Typed = TensorClassModule[Any] | TensorClassModuleBase[Any, Any] | TensorClassSequential[Any, Any]

@@ -14,7 +14,7 @@ from ...core import Path
 from ...core._caches import Classes
 from ...errors import BuildError, nearest
 from ..check._identity import origin
-from ..parts._slots import Slot, fields_of, has_path, specs_along
+from ..parts._slots import Slot, fields_of, has_path, is_unnamed, specs_along
 from ..parts._stage import Stage
 
 
@@ -166,7 +166,7 @@ def picked(slots: Iterable[Slot]) -> Any:
     for owner in {slot.home or slot.owner for slot in chosen}:
         fields = fields_of(owner)
         whole = {names[s.path] for s in chosen} == {(name,) for name in fields}
-        if whole and all(spec.init for spec in fields.values()):
+        if whole and not is_unnamed(owner) and all(spec.init for spec in fields.values()):
             return owner
     request = tuple((slot.owner, slot.ref._path, slot.within, slot.apart, slot.home) for slot in chosen)
     return _PICKED.get(request, lambda: _pick((chosen, ()), {names[slot.path]: slot for slot in chosen}))

@@ -1,0 +1,91 @@
+"""Values without a field: what a stage returns, as an input of later stages, and the classes that declare them."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...classes import TensorClass
+from ...classes._facts import Recipe
+from ...core._caches import Classes
+from ...errors import BuildError
+from ._arity import target_of
+from ._diagnostics import Location, location_of_caller
+
+_UNNAMED = Classes()
+
+
+class StageValue:
+    """What a stage returns, or an item of it: `h[0]`, `h["logits"]`."""
+
+    def __init__(self, stage: StageCall, items: tuple[Any, ...]) -> None:
+        self.stage, self.items = stage, items
+
+    def __getitem__(self, item: Any) -> StageValue:
+        return StageValue(self.stage, (*self.items, item))
+
+    def __iter__(self) -> Iterator[StageValue]:
+        raise BuildError(f"{self.stage.location}: take the parts of an item by index, as in `h[0][1]`")
+
+
+@dataclass(eq=False)
+class StageCall(StageValue):
+    """One stage: a callable, where its arguments come from, and where its results go."""
+
+    module: Any
+    inputs: tuple[Any, ...]
+    by_parameter: Mapping[str, Any]
+    out: Any
+    returns: Any
+    options: Mapping[str, Any]
+    sampling: Mapping[str, Any] | None = None
+    """The options of a distribution, if the stage draws a value."""
+    items: tuple[Any, ...] = ()
+    location: Location = field(default_factory=location_of_caller)
+
+    @property
+    def stage(self) -> StageCall:  # type: ignore[override]  # an attribute of items
+        """The stage itself."""
+        return self
+
+    def __iter__(self) -> Iterator[StageValue]:
+        """One value for each result of a function that is annotated with them.
+
+        Raises:
+            BuildError: for a function without such an annotation.
+        """
+        returned = hints_of(self.module).get("return")
+        kinds = typing.get_args(returned)
+        if typing.get_origin(returned) is not tuple or Ellipsis in kinds:
+            raise BuildError(
+                f"{self.location}: only a function annotated `-> tuple[A, B]` can be unpacked; take the results by "
+                "index, `h[0]`"
+            )
+        return (self[index] for index in range(len(kinds)))
+
+
+def hints_of(module: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations of a callable; empty if they can't be evaluated."""
+    target = target_of(module)
+    try:
+        return typing.get_type_hints(getattr(target, "__func__", target))
+    except Exception:  # evaluating the user's annotations may raise anything
+        return {}
+
+
+def unnamed(names: Sequence[str], declared: Sequence[Any]) -> Any:
+    """A class for the results of a stage; `Any` declares nothing."""
+    names, declared = tuple(names), tuple(declared)
+    return _UNNAMED.get((names, declared), lambda: _declare(names, declared))
+
+
+def _declare(names: tuple[str, ...], declared: tuple[Any, ...]) -> Any:
+    space = {
+        "__annotations__": dict(zip(names, declared, strict=True)), "__module__": __name__,
+        "__tensorclass_unnamed__": True, "__tensorclass_recipe__": Recipe(unnamed, (names, declared)),
+    }  # fmt: skip
+    title = names[0].rpartition("_")[0] if len(names) > 1 else names[0]
+    return types.new_class(title, (TensorClass,), {"shadow": True}, lambda ns: ns.update(space))

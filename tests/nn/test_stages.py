@@ -1,0 +1,402 @@
+"""Pipelines of `stage(...)` and `sample(...)`: by keyword, with open ends and values without a declaration."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.distributions import Normal
+
+from tensorclass import Shared, TensorClass, produced
+from tensorclass.errors import BuildError, ModuleError, SchemaError
+from tensorclass.nn import (
+    NormalParamExtractor,
+    PipelineWarning,
+    TensorClassModule,
+    TensorClassSequential,
+    sample,
+    stage,
+)
+from tensorclass.typing import Float32, Int64
+
+
+class Digits(TensorClass):
+    image: Float32[Tensor, "64"]
+    label: Int64[Tensor, ""]
+
+
+class Labelled(Digits):
+    weight: Float32[Tensor, ""]
+
+
+class Hidden(TensorClass):
+    h: Float32[Tensor, "32"]
+
+
+class Prediction(TensorClass):
+    logits: Float32[Tensor, "10"]
+    digit: Int64[Tensor, ""]
+
+
+def digits(n: int = 5) -> Digits:
+    """A batch of random images."""
+    return Digits(torch.rand(n, 64), torch.arange(n) % 10)
+
+
+def decide(logits: Tensor) -> Tensor:
+    """The most likely class."""
+    return logits.argmax(-1)
+
+
+def halves(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Two results."""
+    return x[..., :32], x[..., 32:]
+
+
+def classifier() -> TensorClassSequential[Digits, Prediction]:
+    """A right pipeline with values that have no field."""
+    return TensorClassSequential[Digits, Prediction](
+        encoder=stage(nn.Linear(64, 32), Digits.image),
+        act=nn.ReLU(),
+        head=stage(nn.Linear(32, 10), out=Prediction.logits),
+        decide=stage(decide, out=Prediction.digit),
+    )
+
+
+def by_hand(model: TensorClassSequential[Digits, Prediction], batch: Digits) -> Tensor:
+    """Its logits, without the pipeline."""
+    return model.head(model.encoder(batch.image).relu())
+
+
+def test_stages_run_as_the_calls_they_stand_for():
+    """The pipeline gives what the modules give by hand; keywords are the names in the state dict."""
+    model, batch = classifier(), digits()
+    assert model.diagnostics == ()
+    for _ in range(2):
+        assert torch.equal(model(batch).logits, by_hand(model, batch))
+    assert list(model.state_dict()) == ["encoder.weight", "encoder.bias", "head.weight", "head.bias"]
+
+
+def test_checkpoints_of_a_sequential_load_both_ways():
+    """Keywords map one to one to the numbers of an `nn.Sequential`."""
+    plain, model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10)), classifier()
+    model.load_state_dict(plain.state_dict())
+    assert torch.equal(plain[2].weight, model.head.weight)
+    plain.load_state_dict(dict(zip(plain.state_dict(), model.state_dict().values(), strict=True)))
+
+
+@pytest.mark.parametrize(
+    "ends", [{}, {"input": Digits}, {"output": Prediction}, {"input": Digits, "output": Prediction}]
+)
+def test_ends_follow_from_the_members(ends):
+    """The input is the class that the first member reads, the output the class that the last one writes."""
+    model = TensorClassSequential(
+        head=stage(nn.Linear(64, 10), Digits.image, out=Prediction.logits),
+        decide=stage(decide, out=Prediction.digit), **ends,
+    )  # fmt: skip
+    assert (model.input_class, model.output_class) == (Digits, Prediction)
+
+
+def test_a_later_read_of_a_subclass_widens_the_input():
+    """If a later member reads a field of a subclass, the subclass is the input."""
+    mean = stage(lambda x: x.mean(-1), Digits.image)
+    model = TensorClassSequential(mean=mean, weighted=stage(torch.mul, mean, Labelled.weight))
+    assert model.input_class is Labelled
+
+
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        (lambda: TensorClassSequential(a=stage(decide)), ["does not say what it reads", "stage(f, Digits.image)"]),
+        (lambda: TensorClassSequential(a=stage(decide, stage(decide, Digits.image))), ["E101", "list it"]),
+        (lambda: TensorClassSequential(forward=stage(decide, Digits.image)), ["would hide `nn.Module.forward`"]),
+        (lambda: TensorClassSequential(check=stage(decide, Digits.image)), ["would hide an attribute"]),
+        (lambda: TensorClassSequential(a=stage(halves, Digits.image, out=(Hidden.h, None)), b=3), ["`b` is a int"]),
+        (lambda: stage(decide, Digits.image, out=Hidden.h, returns=Tensor), ["leave `returns=` out"]),
+        (lambda: [*stage(lambda x: (x, x), Digits.image)], ["annotated", "h[0]"]),
+        (lambda: TensorClassSequential(a=(a := stage(decide, Digits.image)), b=a), ["listed twice"]),
+        (
+            lambda: TensorClassSequential(
+                a=(a := stage(halves, Digits.image, out=(Hidden.h, None))), b=stage(decide, a[1])
+            ),
+            ["result 1", "not kept"],
+        ),
+    ],
+)
+def test_wrong_members_are_refused(build, words):
+    """Each mistake says what was given and what to write."""
+    with pytest.raises(BuildError) as caught:
+        build()
+    assert [word for word in words if word not in str(caught.value)] == []
+
+
+@pytest.mark.parametrize("reading", ["index", "unpacked", "spread"])
+def test_several_results(reading):
+    """Results are read by index, by unpacking an annotated function, or all of them by the next stage."""
+    h = stage(halves, Digits.image)
+    left, right = (h[0], h[1]) if reading == "index" else h
+    add = stage(torch.add) if reading == "spread" else stage(torch.add, left, right)
+    model, batch = TensorClassSequential(h=h, add=add), digits()
+    assert torch.equal(model(batch), batch.image[:, :32] + batch.image[:, 32:])
+
+
+def test_objects_pass_on_as_one_value():
+    """A mapping, and a distribution, go from stage to stage as they are; items are read by key."""
+    both = stage(lambda x: {"double": 2 * x, "mean": x.mean(-1)}, Digits.image)
+    model = TensorClassSequential(
+        both=both,
+        normal=stage(lambda m: Normal(m, 1.0), both["mean"]),
+        score=stage(lambda d: d.log_prob(torch.zeros(()))),
+    )
+    batch = digits()
+    assert torch.equal(model(batch), Normal(batch.image.mean(-1), 1.0).log_prob(torch.zeros(())))
+
+
+@pytest.mark.parametrize("returns", [None, Float32[Tensor, "32"]])
+def test_a_wrong_width_is_found_at_build(returns):
+    """With a declaration at the writer (E114), without one at the reader (E108); both name the stages."""
+    with pytest.raises(BuildError, match="E108" if returns is None else "E114") as caught:
+        TensorClassSequential[Digits, Prediction](
+            encoder=stage(nn.Linear(64, 33), Digits.image, returns=returns),
+            head=stage(nn.Linear(32, 10), out=Prediction.logits),
+            decide=stage(decide, out=Prediction.digit),
+        )
+    assert "`encoder`" in str(caught.value)
+
+
+def test_a_declared_result_is_the_output():
+    """`returns=` in the last stage validates the result of each call."""
+    model = TensorClassSequential(rate=stage(nn.Linear(64, 3), Digits.image, returns=Float32[Tensor, "3"]), probe=False)
+    assert model(digits()).shape == (5, 3)
+    model.rate = nn.Linear(64, 4)
+    with pytest.raises(SchemaError):
+        model(digits())
+
+
+def test_a_result_keeps_the_batch_dims():
+    """A tensor that the pipeline returns is compared with the batch size of each call."""
+    lost = TensorClassSequential(rate=stage(lambda x: x.sum(0), Digits.image), probe=False)
+    with pytest.raises(SchemaError, match="keep the batch dims"):
+        lost(digits())
+
+
+def test_inputs_by_parameter():
+    """Keywords are parameters of the callable, after arguments by position."""
+
+    def mixed(x: Tensor, *, scale: Tensor) -> Tensor:
+        return x.mean(-1) * scale
+
+    model = TensorClassSequential(scaled=stage(mixed, Digits.image, scale=Digits.label))
+    batch = digits()
+    assert torch.equal(model(batch), batch.image.mean(-1) * batch.label)
+    with pytest.raises(BuildError, match="E110"):
+        TensorClassSequential(scaled=stage(mixed, Digits.image, scal=Digits.label))
+
+
+# ---- losses ------------------------------------------------------------------------------------------------------
+
+
+def test_a_loss_is_a_result_of_the_last_stage():
+    """One number for the batch may be returned, and is differentiable."""
+    h = stage(nn.Linear(64, 10), Digits.image)
+    model = TensorClassSequential(head=h, loss=stage(nn.CrossEntropyLoss(), h, Digits.label))
+    loss = model(digits())
+    loss.backward()
+    assert loss.shape == ()
+    assert model.head.weight.grad is not None
+
+
+def test_the_hint_about_losses_mends_the_program():
+    """Between stages a number for the batch is E112; both fixes of the hint build."""
+
+    def model(loss, returns=None):
+        h = stage(nn.Linear(64, 10), Digits.image)
+        first = stage(loss, h, Digits.label, returns=returns)
+        return TensorClassSequential(h=h, first=first, twice=stage(lambda v: 2 * v, first))
+
+    with pytest.raises(BuildError, match="E112") as caught:
+        model(nn.CrossEntropyLoss())
+    assert caught.value.diagnostics[0].hint == (
+        "one value for the batch? declare `Shared[Float32[Tensor, \"\"]]`; one per element: `reduction='none'`"
+    )
+    assert model(nn.CrossEntropyLoss(), Shared[Float32[Tensor, ""]])(digits()).shape == ()
+    assert model(nn.CrossEntropyLoss(reduction="none"))(digits()).shape == (5,)
+
+
+def test_the_hint_about_losses_mends_a_field():
+    """The same for a field of a class."""
+
+    class Loss(TensorClass):
+        loss: Float32[Tensor, ""]
+
+    class Whole(TensorClass):
+        loss: Shared[Float32[Tensor, ""]]
+
+    def model(out):
+        h = stage(nn.Linear(64, 10), Digits.image)
+        return TensorClassSequential(h=h, loss=stage(nn.CrossEntropyLoss(), h, Digits.label, out=out))
+
+    with pytest.raises(BuildError, match=r"(?s)E112.*Shared\[Float32"):
+        model(Loss.loss)
+    assert model(Whole.loss)(digits()).loss.shape == ()
+
+
+# ---- distributions -----------------------------------------------------------------------------------------------
+
+
+class Latent(TensorClass):
+    z: Float32[Tensor, "4"]
+
+
+class Image(TensorClass):
+    pixels: Float32[Tensor, "64"]
+
+
+def autoencoder() -> TensorClassSequential[Digits, Image]:
+    """Two distributions, with private parameters."""
+    z = sample(Normal, out=Latent.z, kind="random")
+    return TensorClassSequential[Digits, Image](
+        encoder=stage(nn.Sequential(nn.Linear(64, 8), NormalParamExtractor()), Digits.image),
+        z=z,
+        decoder=stage(nn.Sequential(nn.Linear(4, 128), NormalParamExtractor()), z),
+        pixels=sample(Normal, out=Image.pixels),
+    )
+
+
+def test_sampling_needs_no_fields_for_parameters():
+    """Parameters are private; distributions are found by the name of the stage."""
+    model, batch = autoencoder(), digits()
+    assert model.get_dist(batch, "z").loc.shape == (5, 4)
+    assert model.get_dist(batch).loc.shape == (5, 64)
+    assert torch.equal(model.get_dist(batch, "z").loc, model.encoder(batch.image)[0])
+    with pytest.raises(ModuleError, match="did you mean `z`"):
+        model.get_dist(batch, "zz")
+
+
+def test_the_log_probability_of_one_value():
+    """`log_prob` scores a result of the pipeline, also one without a field."""
+    net = nn.Sequential(nn.Linear(64, 8), NormalParamExtractor())
+    named = TensorClassSequential[Digits, Latent](net=stage(net, Digits.image), z=sample(Normal, out=Latent.z))
+    bare = TensorClassSequential(net=stage(net, Digits.image), z=sample(Normal))
+    batch = digits()
+    expected = Normal(*net(batch.image)).log_prob(named(batch).z)
+    assert torch.equal(named.log_prob(batch, named(batch)), expected)
+    assert torch.equal(bare.log_prob(batch, bare(batch)), expected)
+
+
+def test_a_pipeline_without_a_distribution_says_so():
+    """Without a drawn value there is nothing to score."""
+    with pytest.raises(ModuleError, match=r"add a `sample\(...\)`"):
+        classifier().get_dist(digits())
+
+
+def test_parameters_by_position_and_by_name():
+    """Positions follow the signature of the distribution; names are its parameters."""
+    h = stage(nn.Sequential(nn.Linear(64, 8), NormalParamExtractor()), Digits.image)
+    for drawn in (sample(Normal, h[0], h[1], out=Latent.z), sample(Normal, h[0], scale=h[1], out=Latent.z)):
+        model, batch = TensorClassSequential(h=h, z=drawn), digits()
+        assert torch.equal(model.get_dist(batch).scale, model.h(batch.image)[1])
+
+
+# ---- everything else that pipelines do ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_copies(copied):
+    """Copies give the same results."""
+    model, batch = classifier(), digits()
+    assert torch.equal(copied(model)(batch).logits, model(batch).logits)
+    assert copied(model[:2])(batch).act.shape == (5, 32)
+
+
+def test_parts_and_nesting():
+    """Slices, parts, `on` and nested pipelines work with values without a declaration."""
+    model, batch = classifier(), digits()
+    expected = model(batch)
+    for cut in range(1, 4):
+        assert torch.equal(model[cut:](model[:cut](batch)).logits, expected.logits)
+    assert len(model.select_subsequence(out_fields=Prediction.logits)) == 3
+    assert torch.equal(model.on(Image64)(Image64(batch.image)).logits, expected.logits)
+    outer = TensorClassSequential(inner=model, sure=stage(lambda z, _: z.softmax(-1).amax(-1)))
+    assert torch.equal(outer(batch), expected.logits.softmax(-1).amax(-1))
+    assert next(iter(outer.state_dict())) == "inner.encoder.weight"
+    features = TensorClassSequential(encoder=stage(model.encoder, Digits.image))
+    heads = TensorClassSequential[Digits, Prediction](
+        features=features, act=nn.ReLU(), head=stage(model.head, out=Prediction.logits),
+        decide=stage(decide, out=Prediction.digit),
+    )  # fmt: skip
+    assert torch.equal(heads(batch).logits, expected.logits)
+
+
+class Image64(TensorClass):
+    image: Float32[Tensor, "64"]
+
+
+def test_one_module_in_two_pipelines():
+    """A stage in two pipelines shares its module."""
+    student = stage(nn.Linear(64, 10), Digits.image)
+    train = TensorClassSequential(student=student, loss=stage(lambda z: z.mean(-1)))
+    assert TensorClassSequential(student=student).student is train.student
+
+
+def test_compiled_and_exported():
+    """`torch.compile(fullgraph=True)` and `torch.export` take unnamed, spread and indexed values."""
+    h = stage(halves, Digits.image)
+    model = TensorClassSequential(
+        h=h, add=(add := stage(torch.add)), more=stage(torch.mul, h[0], add), out=stage(decide)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compiled = torch.compile(model, fullgraph=True, backend="eager")
+        batch = digits()
+        assert torch.equal(compiled(batch), model(batch))
+        exported = torch.export.export(classifier(), (batch,), strict=False)
+        assert exported.module()(batch).logits.shape == (5, 10)
+
+
+def test_one_class_for_the_whole_state():
+    """Stages write `produced()` fields of the input class, skip what is there, and sort."""
+
+    class State(TensorClass):
+        image: Float32[Tensor, "64"]
+        h: Float32[Tensor, "32"] = produced()
+        logits: Float32[Tensor, "10"] | None = None
+
+    model = TensorClassSequential[State, State](
+        head=stage(nn.Linear(32, 10), State.h, out=State.logits),
+        encoder=stage(nn.Linear(64, 32), State.image, out=State.h),
+        sort=True, skip_existing=True,
+    )  # fmt: skip
+    given = State(torch.rand(5, 64), logits=torch.zeros(5, 10))
+    assert model(given).logits.eq(0).all()
+    assert model(State(torch.rand(5, 64))).logits.shape == (5, 10)
+
+
+def test_sorted_stages_find_values_listed_later():
+    """With `sort=True` a stage may be listed after its readers; without, E101 names it."""
+    h = stage(nn.Linear(64, 32), Digits.image)
+    members = {"head": stage(nn.Linear(32, 10), h, out=Prediction.logits), "h": h}
+    decided = stage(decide, Prediction.logits, out=Prediction.digit)
+    assert TensorClassSequential[Digits, Prediction](**members, decide=decided, sort=True)(digits()).digit.shape == (5,)
+    with pytest.raises(BuildError, match=r"E101(?s:.*)module 1 `h` writes `h`; move it before"):
+        TensorClassSequential[Digits, Prediction](**members, decide=decided)
+
+
+def test_unused_values_are_reported():
+    """A value that nothing reads is W201, under the name of its stage."""
+    with pytest.warns(PipelineWarning, match="W201.*writes `spare`"):
+        TensorClassSequential(spare=stage(decide, Digits.image), rest=stage(decide, Digits.image))
+
+
+def test_old_members_mix_with_stages():
+    """A `TensorClassModule`, a keyed module and a nested pipeline are members by keyword too."""
+    first = TensorClassModule(nn.Linear(64, 32), Digits.image, Hidden.h)
+    model = TensorClassSequential[Digits, Prediction](
+        encoder=first, head=stage(nn.Linear(32, 10), out=Prediction.logits), decide=stage(decide, out=Prediction.digit)
+    )
+    assert next(iter(model.state_dict())) == "encoder.weight"
+    assert first.name is None
