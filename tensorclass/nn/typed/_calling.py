@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 import torch
+from torch import nn
+from typing_extensions import ParamSpec
 
 from ...errors import BuildError
 from ..distributions._interaction import InteractionType
@@ -22,6 +24,7 @@ D = TypeVar("D")
 E = TypeVar("E")
 F = TypeVar("F")
 R = TypeVar("R")
+P = ParamSpec("P")
 Device = torch.device | str | int | None
 
 
@@ -60,7 +63,14 @@ def stage(
     f: Callable[..., R], a: Any, b: Any, c: Any, d: Any, e: Any, g: Any, /, *more: Any, out: R | None = ...,
     returns: object = ..., update: bool = ..., device: Device = ..., checkpoint: bool = ...,
 ) -> R: ...  # fmt: skip
+@overload
+def stage(f: Callable[P, R], /, *inputs: P.args, **inputs_by_parameter: P.kwargs) -> R: ...
+@overload
 def stage(
+    f: nn.Module, /, *inputs: Any, out: Any = ..., returns: object = ..., update: bool = ..., device: Device = ...,
+    checkpoint: bool = ..., **inputs_by_parameter: Any,
+) -> Any: ...  # fmt: skip
+def stage(  # type: ignore[misc]  # options are no parameters of the callable
     f: Callable[..., Any], /, *inputs: Any, out: Any = None, returns: Any = None, update: bool = False,
     device: Device = None, checkpoint: bool = False, **inputs_by_parameter: Any,
 ) -> Any:  # fmt: skip
@@ -76,7 +86,8 @@ def stage(
         update: Whether the stage may overwrite fields of the input or of earlier stages.
         device: The device of the module and of its inputs.
         checkpoint: Whether the backward pass reruns the module instead of keeping its activations.
-        inputs_by_parameter: Further arguments, by the names of the parameters.
+        inputs_by_parameter: Further arguments, by the names of the parameters. Type checkers take arguments of a
+            function all by position or all by name, if the stage has other options too.
 
     Returns:
         The stage. Type checkers see the value that it returns.

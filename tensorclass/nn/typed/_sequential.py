@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypedDict, TypeVar, overload
 
 import torch
 from torch import Tensor, nn
 from torch.compiler import is_compiling
+from torch.distributions import Distribution
 from typing_extensions import Self, Unpack
 
 from ..._flags import flags
+from ...core import TensorCollection
 from ...core._modes import Setting
 from ...errors import ArgumentError, BatchIndexError, BuildError, defined_again
 from ..check._declared import Report, check
@@ -155,18 +157,18 @@ class TensorClassSequential(Divisible, Densities, Hooked, Generic[In, Out]):
     ) -> None: ...  # fmt: skip
     @overload
     def __init__(
-        self, first: First[In], /, *modules: Any, input: type[In], output: type[Out], probe: Probing = ...,
-        sort: bool = ..., partial: bool = ..., skip_existing: bool = ..., name: str | None = ..., **stages: Any,
+        self, first: First[In], /, *modules: Member | Tensor, input: type[In], output: type[Out], probe: Probing = ...,
+        sort: bool = ..., partial: bool = ..., skip_existing: bool = ..., name: str | None = ..., **stages: Staged,
     ) -> None: ...  # fmt: skip
     @overload
     def __init__(
         self, *values: Tensor, input: type[In], output: type[Out], probe: Probing = ..., sort: bool = ...,
-        partial: bool = ..., skip_existing: bool = ..., name: str | None = ..., **stages: Any,
+        partial: bool = ..., skip_existing: bool = ..., name: str | None = ..., **stages: Staged,
     ) -> None: ...  # fmt: skip
     @overload
     def __init__(
         self, *values: Tensor, input: type[In], output: None = ..., probe: Probing = ..., sort: bool = ...,
-        partial: bool = ..., skip_existing: bool = ..., name: str | None = ..., **stages: Any,
+        partial: bool = ..., skip_existing: bool = ..., name: str | None = ..., **stages: Staged,
     ) -> None: ...  # fmt: skip
     @overload
     def __init__(
@@ -176,7 +178,7 @@ class TensorClassSequential(Divisible, Densities, Hooked, Generic[In, Out]):
     @overload
     def __init__(
         self, *members: Any, input: None = ..., output: type[Out] | None = ..., probe: Probing = ..., sort: bool = ...,
-        partial: bool = ..., skip_existing: bool = ..., name: str | None = ..., **stages: Any,
+        partial: bool = ..., skip_existing: bool = ..., name: str | None = ..., **stages: Staged,
     ) -> None: ...  # fmt: skip
     def __init__(  # type: ignore[misc]  # a keyword `first` is a stage of that name
         self, *modules: Any, input: type[Any] | None = None, output: type[Any] | None = None, probe: Probing = True,
@@ -537,7 +539,9 @@ def _stages_of(keyword: str | None, member: Any, index: int) -> tuple[str, list[
 Typed = TensorClassModule[Any] | TensorClassModuleBase[Any, Any] | TensorClassSequential[Any, Any]
 """The members of a pipeline."""
 Member = Typed | TensorDictModuleBase
-"""The arguments of a pipeline."""
+"""The arguments of a pipeline by position."""
+Staged = Tensor | Callable[..., Any] | TensorCollection | Distribution | tuple[Any, ...] | list[Any] | Mapping[Any, Any]
+"""What type checkers see of a member by keyword: a module, or what a stage returns."""
 First = (
     TensorClassModule[Batch] | TensorClassModuleBase[Any, Any] | TensorClassSequential[Any, Any] | TensorDictModuleBase
 )

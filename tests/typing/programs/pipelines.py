@@ -89,8 +89,8 @@ TensorClassSequential(encode, head, input=Digits, output=Prediction)  # E: - | -
 # ---- wrong: the input is another class
 TensorClassSequential(encode, head, choose, input=Hidden, output=Prediction)  # E: - | - | BuildError | mypy+plugin: tensorclass-flow | mypy+stubs: misc | pyright+stubs: reportArgumentType
 # anchor: none
-# ---- wrong: the input is not given
-TensorClassSequential(encode, head, choose, output=Prediction)  # E: call-overload | reportCallIssue | TypeError | ty: no-matching-overload | pyrefly: missing-argument, unexpected-keyword
+# ---- wrong: an option is misspelt
+TensorClassSequential(encode, head, choose, input=Digits, output=Prediction, prob=False)  # E: call-overload | reportArgumentType, reportCallIssue | BuildError | ty: no-matching-overload | pyrefly: no-matching-overload
 # anchor: none
 # ---- wrong: the input is an instance
 TensorClassSequential(encode, head, choose, input=digits, output=Prediction)  # E: call-overload | reportArgumentType | BuildError | ty: no-matching-overload | pyrefly: no-matching-overload
