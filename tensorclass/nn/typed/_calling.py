@@ -70,7 +70,7 @@ def stage(
     f: nn.Module, /, *inputs: Any, out: Any = ..., returns: object = ..., update: bool = ..., device: Device = ...,
     checkpoint: bool = ..., **inputs_by_parameter: Any,
 ) -> Any: ...  # fmt: skip
-def stage(  # type: ignore[misc]  # options are no parameters of the callable
+def stage(  # type: ignore[misc]  # a callable may have parameters with the names of options
     f: Callable[..., Any], /, *inputs: Any, out: Any = None, returns: Any = None, update: bool = False,
     device: Device = None, checkpoint: bool = False, **inputs_by_parameter: Any,
 ) -> Any:  # fmt: skip
