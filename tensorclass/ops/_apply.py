@@ -21,11 +21,12 @@ from ..core._base import check_names
 from ..core._batch import jagged
 from ..core._device import Device, as_device
 from ..core._views import LeafTest
-from ..errors import ArgumentError, BatchSizeError, KeySetError
+from ..errors import ArgumentError, BatchSizeError, KeySetError, StructureError
 from ._at_once import at_once
 from ._kernels import KERNELS
 from ._keys import KeyOps
 from ._mapping import UNSET, MappingOps
+from ._shape import ShapeOps
 from ._steps import all_begin_with
 
 
@@ -206,6 +207,24 @@ class ApplyOps(KeyOps):
         (True, tensor([3., 3.]))
         """
         return ApplyOps.apply(self, fn, *others, inplace=True, **kwargs)
+
+    def expand_as(self, other: TensorCollection | Tensor) -> Self:
+        """Broadcast to the batch size of another container, or to the shape of a tensor.
+
+        Tensors that the other container has too get the shape that they have there, event dims included.
+
+        Raises:
+            StructureError: for a tensor that does not broadcast to that shape; names it.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(3), batch_size=[3]).expand_as(torch.zeros(2, 3))["a"].shape
+        torch.Size([2, 3])
+        """
+        if not isinstance(other, TensorCollection):
+            return ShapeOps.expand(self, other.shape)
+        result = ShapeOps.expand(self, other._batch_size)
+        return ApplyOps.named_apply(result, _expanded_as, other, nested_keys=True, default=None, filter_empty=False)
 
     def _run(
         self, mapper: Mapper, others: Sequence[Any], batch_size: Any, device: Any, names: Any,
@@ -388,3 +407,16 @@ def _batch_dims_of(value: Any, otherwise: torch.Size) -> torch.Size:
     """The batch dims of a nested container or a stack of objects; `otherwise` for other entries."""
     size = value._batch_size if isinstance(value, TensorCollection) else batch_shape(value)
     return otherwise if size is None else size
+
+
+def _expanded_as(path: Any, leaf: Any, like: Any) -> Any:
+    """A leaf with the shape of another one, if there is one."""
+    if not isinstance(like, Tensor) or like.is_nested or leaf.is_nested or leaf.shape == like.shape:
+        return leaf
+    try:
+        return leaf.expand(like.shape)
+    except RuntimeError:
+        where = path if isinstance(path, str) else join_path(path)
+        raise StructureError(
+            f"expand_as: `{where}` of shape {list(leaf.shape)} does not broadcast to {list(like.shape)}"
+        ) from None

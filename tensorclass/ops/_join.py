@@ -437,6 +437,8 @@ def _join_plain(items: Sequence[Any], at: int, new_dim: bool) -> Any:
     layered, own = cls._layered, first._store if cls._layered else first
     if not (cls._joins_plainly and isinstance(own, TensorCollection._dense)):
         return None
+    if layered and not own._plain and not first._holds_typed():
+        return None
     kind, size, length = type(own), own._batch_size, 0
     keys: list[str] = []
     tables: list[dict[str, Any]] = []
@@ -466,9 +468,8 @@ def _join_plain(items: Sequence[Any], at: int, new_dim: bool) -> Any:
         return None
     if not joined:
         return None
-    sizes = [*size]
-    sizes[at : at + (not new_dim)] = [length]
-    result = own._of(joined, torch.Size(sizes), own._device, None, plain)
+    sizes = torch.Size((*size[:at], length, *size[at + (not new_dim) :]))
+    result = own._of(joined, sizes, own._device, None, plain)
     return cls._wrap(result) if layered else result
 
 

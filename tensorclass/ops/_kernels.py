@@ -21,7 +21,7 @@ from ._alike import alike
 from ._at_once import FEW, FEW_PAIRS, at_once, interpreters, over_lists
 from ._lengths import lent, take_back
 from ._lerp import lerp, lerp_, lerp_lists_
-from ._objects import answer, meet_objects
+from ._objects import EXCLUSIVE, answer, meet_objects
 from ._operands import (
     OPERANDS,
     Default,
@@ -146,8 +146,10 @@ def _quick(self: C, kernel: Kernel, other: Any = _ALONE, options: dict[str, Any]
     result = at_once(self, run, partner, False, None, kernel.checked)
     if result is None:
         return None
-    if kernel.equality is not None and partner is not None and not result._plain:
-        answer(result, kernel.equality)
+    if partner is not None and not result._plain:
+        if kernel.name in EXCLUSIVE:
+            return None
+        answer(result, kernel.equality) if kernel.equality is not None else None
     if (kernel.checked or other is _ALONE) and self._owners() is not None:
         return _locked(result)  # type: ignore[no-any-return]  # of the class of self
     return result  # type: ignore[no-any-return]  # as above
@@ -176,7 +178,7 @@ def _thorough(self: C, other: Any, kernel: Kernel, options: dict[str, Any], defa
     leaves: list[Tensor] = []
     theirs: list[Tensor] = []
     right: Right
-    twin = paired(self, other, leaves, theirs) if type(other) is type(self) else None
+    twin = paired(self, other, leaves, theirs) if type(other) is type(self) and kernel.name not in EXCLUSIVE else None
     if twin is not None:
         result = _combined(twin, leaves, (theirs,), other, kernel, options)
         if kernel.equality is not None and not result._plain:

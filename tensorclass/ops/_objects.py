@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import torch
@@ -14,13 +15,21 @@ from ._compare import is_object, same_object
 from ._operands import different_entries
 
 ORDERS: Final = frozenset({"lt", "le", "gt", "ge"})
+EXCLUSIVE: Final = ("bitwise_xor", "logical_xor")
+"""Operations that don't keep an object that both sides have."""
+COMBINED: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor,
+    "logical_and": lambda a, b: bool(a and b), "logical_or": lambda a, b: bool(a or b),
+    "logical_xor": lambda a, b: bool(a) != bool(b),
+}  # fmt: skip
 
 
 class Objects:
     """Combines the Python objects of two containers in an operation; so far, the result has the left ones.
 
     `==` and `!=` give a bool for each element, as for tensors. Objects have no order: `<` and the like keep the left
-    ones. Bitwise and logical operations keep equal objects, and refuse others. `left` and `right` collect the paths
+    ones. Bitwise and logical operations combine bools and integers. Of other objects, "and" and "or" keep equal ones;
+    everything else is refused. `left` and `right` collect the paths
     that only one side has.
     """
 
@@ -56,13 +65,32 @@ class Objects:
     def _met(self, same: Tensor, mine: Any, theirs: Any, path: Path) -> Any:
         if self.op in ("eq", "ne"):
             return same if self.op == "eq" else ~same
-        if bool(same.all()):
+        left, right = shared_object(mine), shared_object(theirs)
+        if isinstance(left, int) and isinstance(right, int):
+            return COMBINED[self.op](left, right)
+        tables = [side.tolist() for side in (left, right) if isinstance(side, TensorEntry)]
+        if len(tables) == 2 and left.shape == right.shape and _are_integers(tables):
+            return type(left).of(_combined(COMBINED[self.op], *tables), left.shape)  # pyright: ignore[reportAttributeAccessIssue]  # a stack of objects
+        equal = bool(same.all())
+        if equal and self.op not in EXCLUSIVE:
             return mine
         raise StructureError(
-            f"{self.op}: `{join_path(path)}` holds Python objects, which the operation does not combine, and they "
-            f"differ: {shared_object(mine)!r:.60} on the left, {shared_object(theirs)!r:.60} on the right; leave "
+            f"{self.op}: `{join_path(path)}` holds Python objects, which the operation does not combine"
+            f"{'' if equal else ', and they differ'}: {left!r:.60} on the left, {right!r:.60} on the right; leave "
             "them out with `filter_non_tensor_data()`"
         )
+
+
+def _are_integers(values: Any) -> bool:
+    """Whether nested lists hold only integers and bools."""
+    return all([_are_integers(part) for part in values]) if isinstance(values, list) else isinstance(values, int)
+
+
+def _combined(combine: Any, left: Any, right: Any) -> Any:
+    """Combine nested lists of one shape element by element."""
+    if not isinstance(left, list):
+        return combine(left, right)
+    return [_combined(combine, a, b) for a, b in zip(left, right, strict=True)]
 
 
 def meet_objects(self: Any, result: Any, other: Any, op: str, filled: bool) -> None:

@@ -15,7 +15,7 @@ from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from .._flags import flag, flags
-from ..core import BATCHED, VALUES, VIEWS, TensorCollection, as_batch_size
+from ..core import BATCHED, VALUES, VIEWS, as_batch_size
 from ..core._base import Names
 from ..core._batch import LARGEST, Sizes, as_int, as_ints, infer_shape
 from ..errors import ArgumentError, BatchDimError, BatchSizeError
@@ -394,16 +394,6 @@ class ShapeOps(InplaceOps):
         twin = store._open(leaves)
         result = twin._refill([*map(torch.broadcast_to, leaves, targets(leaves, new, dims))], new, names)
         return result if store is self else self._wrap(result)  # type: ignore[attr-defined,no-any-return]  # pyright: ignore[reportAttributeAccessIssue]  # as above
-
-    def expand_as(self, other: TensorCollection | Tensor) -> Self:
-        """Broadcast to the batch size of another container, or to the shape of a tensor.
-
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict(a=torch.zeros(3), batch_size=[3]).expand_as(torch.zeros(2, 3))["a"].shape
-        torch.Size([2, 3])
-        """
-        return ShapeOps.expand(self, other._batch_size if isinstance(other, TensorCollection) else other.shape)
 
     def broadcast_to(self, shape: Sequence[int]) -> Self:
         """Broadcast to a larger batch size; an alias of `expand`."""

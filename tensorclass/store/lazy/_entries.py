@@ -178,7 +178,8 @@ def combine(stack: Any, key: str, values: Sequence[Any]) -> Any:
             return _stack_tensors(values, stack.stack_dim, key)
         values, first = rows, rows[0]
     if all([isinstance(value, TensorCollection) for value in values]):
-        return stack._restack(values, stack.stack_dim)
+        found, nested = stack._restack(values, stack.stack_dim), _declared(stack._joiner, key, "nested")
+        return found if nested is None or found._layered else found._joined_by(nested)
     if isinstance(first, (Tensor, TensorCollection)):
         raise _kinds(key, values)
     how = Join("lazy stack", torch.stack, True)
@@ -192,8 +193,13 @@ def combine(stack: Any, key: str, values: Sequence[Any]) -> Any:
 
 def _is_one(joiner: Any, key: str) -> bool:
     """Whether a typed class declares one object for the whole batch."""
+    return bool(_declared(joiner, key, "kind") == "value")
+
+
+def _declared(joiner: Any, key: str, what: str) -> Any:
+    """What a typed class declares about a field; None for other classes."""
     schema = getattr(joiner, "__tensorclass_schema__", None)
-    return schema is not None and schema.fields[key].kind == "value"
+    return None if schema is None else getattr(schema.fields[key], what)
 
 
 def _shared(key: str, values: Sequence[Any]) -> Any:
