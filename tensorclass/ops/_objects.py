@@ -16,7 +16,7 @@ from ._operands import different_entries
 
 ORDERS: Final = frozenset({"lt", "le", "gt", "ge"})
 EXCLUSIVE: Final = ("bitwise_xor", "logical_xor")
-"""Operations that don't keep an object that both sides have."""
+"""Operations that change a bool or an integer that both sides have."""
 COMBINED: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor,
     "logical_and": lambda a, b: bool(a and b), "logical_or": lambda a, b: bool(a or b),
@@ -28,8 +28,8 @@ class Objects:
     """Combines the Python objects of two containers in an operation; so far, the result has the left ones.
 
     `==` and `!=` give a bool for each element, as for tensors. Objects have no order: `<` and the like keep the left
-    ones. Bitwise and logical operations combine bools and integers. Of other objects, "and" and "or" keep equal ones;
-    everything else is refused. `left` and `right` collect the paths
+    ones. Bitwise and logical operations combine bools and integers, keep other objects that are equal, and refuse the
+    rest. `left` and `right` collect the paths
     that only one side has.
     """
 
@@ -71,13 +71,12 @@ class Objects:
         tables = [side.tolist() for side in (left, right) if isinstance(side, TensorEntry)]
         if len(tables) == 2 and left.shape == right.shape and _are_integers(tables):
             return type(left).of(_combined(COMBINED[self.op], *tables), left.shape)  # pyright: ignore[reportAttributeAccessIssue]  # a stack of objects
-        equal = bool(same.all())
-        if equal and self.op not in EXCLUSIVE:
+        if bool(same.all()):
             return mine
         raise StructureError(
-            f"{self.op}: `{join_path(path)}` holds Python objects, which the operation does not combine"
-            f"{'' if equal else ', and they differ'}: {left!r:.60} on the left, {right!r:.60} on the right; leave "
-            "them out with `filter_non_tensor_data()`"
+            f"{self.op}: `{join_path(path)}` holds Python objects, which the operation does not combine, and they "
+            f"differ: {left!r:.60} on the left, {right!r:.60} on the right; leave them out with "
+            "`filter_non_tensor_data()`"
         )
 
 
