@@ -97,6 +97,12 @@ def reserve(size: int, what: str | Callable[[], str]) -> None:
         now.reserve(size, what)
 
 
+def allowed() -> int:
+    """The limit of the read that is going on, in bytes."""
+    now = _NOW.get()
+    return LEAST if now is None else now.most()
+
+
 def times_met(thing: Any) -> int:
     """How often the read that is going on has met a thing, now included."""
     now = _NOW.get()

@@ -52,7 +52,7 @@ from .._paths import StrPath
 from .._values import decode
 from ._arrays_out import BLOCK_BYTES, as_json_entry, encoded_entry, new_array
 from ._columns import restored, stored
-from ._store_nodes import check_depth, child_of, has_child, reserve_rows, stored_bytes, texts_of
+from ._store_nodes import check_depth, check_packed, child_of, has_child, reserve_rows, stored_bytes, texts_of
 from ._store_ops import StoreOps
 from ._stores import EntryWrite, name_of, open_store, place_of, plain_index, runs_of
 
@@ -125,6 +125,7 @@ class PersistentTensorDict(StoreOps):
         """Whether Python objects that were read are cached, while all rows are read in parts."""
         self._memo: dict[str, Any] = {}
         self._above: tuple[Any, ...] = ()  # the groups that contain this one
+        self._checked: set[str] = set()  # the arrays whose chunks were checked
         self._opened = None
         if isinstance(filename, (str, os.PathLike)):
             place, mode_again = path_or_url(filename), "r+" if self._writes else "r"
@@ -283,6 +284,7 @@ class PersistentTensorDict(StoreOps):
         """An entry, or some rows of it."""
         with self._reading(f"field `{key}`"):
             about = self._about(node)
+            check_packed(node, self._checked)
             kind = about.get("kind")
             if self._is_group(node) and kind is not None:
                 return self._ragged(kind, self._child(node), index)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import zlib
 from collections.abc import Iterator
 from functools import cache
 from math import prod
@@ -17,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
-from ..._budget import LEAST, reserve, times_met
+from ..._budget import LEAST, allowed, reserve, times_met
 from ...errors import FileFormatError, MissingKeyError
 from .._names import MAX_DEPTH
 from .._optional import optional
@@ -26,6 +27,8 @@ _PATHS = 256
 """The most paths to one group: by links, a small file can look like billions of groups."""
 _HOPS = 32
 """The most soft links between a name and its object."""
+_INFLATED = 1040
+"""The most bytes that a byte of gzip unpacks to."""
 _TEXTS = 128
 """Texts that are read at a time from a large file; each may be as long as the file."""
 
@@ -141,6 +144,36 @@ def stored_bytes(group: Any) -> int:
     if hasattr(group, "file"):
         return int(group.file.id.get_filesize())
     return sum([array.nbytes_stored() for _, array in group.members(max_depth=None) if hasattr(array, "nbytes_stored")])
+
+
+def check_packed(array: Any, checked: set[str]) -> None:
+    """Refuse an HDF5 array with a chunk that unpacks to more than its size, which HDF5 would allocate.
+
+    Only chunks that could exceed the memory of the read are unpacked, once for each store.
+
+    Args:
+        array: the array; any other than one with gzip is skipped.
+        checked: the names of the arrays that were looked at before; this one is added.
+    """
+    if getattr(array, "compression", None) != "gzip" or array.name in checked:
+        return
+    checked.add(array.name)
+    about, limit, large = array.id.get_create_plist(), allowed(), list[Any]()
+    filters = [about.get_filter(i)[0] for i in range(about.get_nfilters())]
+    if filters.count(_h5py().h5z.FILTER_DEFLATE) > 1:
+        raise _refused(array, "", "its chunks are packed several times")
+    if array.id.get_storage_size() * _INFLATED <= limit:
+        return
+    array.id.chunk_iter(lambda one: large.append(one.chunk_offset) if one.size * _INFLATED > limit else None)
+    size = prod(array.chunks) * array.dtype.itemsize
+    for offset in large:
+        skipped, raw = array.id.read_direct_chunk(offset)
+        try:
+            found = b"" if skipped else zlib.decompressobj().decompress(raw, size + 1)
+        except zlib.error as error:
+            raise _refused(array, "", f"its chunk at {offset} is damaged: {error!s:.80}") from None
+        if len(found) > size:
+            raise _refused(array, "", f"its chunk at {offset} unpacks to more than the {size} bytes of a chunk")
 
 
 def texts_of(array: Any) -> Any:

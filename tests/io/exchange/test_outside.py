@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from pathlib import Path
 
 import h5py
@@ -375,3 +376,25 @@ def test_texts_that_share_bytes_are_counted(tmp_path):
         assert found["fixed"] == [b"abc", b"d"]
     with from_h5(tmp_path / "s.h5") as found:
         assert found["t"] == ["x" * 100_000] * 40
+
+
+def _chunk(content):
+    made = zlib.compressobj(9)
+    return b"".join([made.compress(part) for part in content] + [made.flush()])
+
+
+def test_chunks_unpack_to_their_size(tmp_path):
+    """A chunk of HDF5 that unpacks to 300 MB instead of 1 kB is refused; large usual ones are read."""
+    with h5py.File(tmp_path / "s.h5", "w") as file:
+        array = file.create_dataset("a", (1024,), "u1", chunks=(1024,), compression="gzip")
+        array.id.write_direct_chunk((0,), _chunk([bytes(2**20)] * 300))
+        file["good"] = np.arange(3)
+    with from_h5(tmp_path / "s.h5", batch_size=[]) as found:
+        assert found["good"].tolist() == [0, 1, 2]
+        with pytest.raises(
+            FileFormatError, match=r"s\.h5: its chunk at \(0,\) unpacks to more than the 1024 bytes.*/a"
+        ):
+            found["a"]
+    noise = torch.randint(0, 255, (2**20,), dtype=torch.uint8)
+    TensorDict(a=noise, batch_size=[2**20]).to_h5(tmp_path / "n.h5", compression="gzip", shuffle=True, fletcher32=True)
+    assert torch.equal(from_h5(tmp_path / "n.h5")["a"], noise)
