@@ -23,9 +23,10 @@ from zlib import crc32
 
 import numpy as np
 
+from .._budget import LEAST
 from .._places import is_url, local_path
 from ..core._forks import forked
-from ..errors import HeldError, TensorClassError, UnsupportedOperationError
+from ..errors import HeldError, MemoryBudgetError, TensorClassError, UnsupportedOperationError
 from ._memory import flock
 from ._optional import optional
 
@@ -34,6 +35,8 @@ BLOCK = 1 << 16
 """Bytes of a block, which is read and cached as a whole."""
 _RUN = 128
 """The most blocks of one request."""
+_MOST = LEAST * BLOCK
+"""The largest file in bytes: its blocks have a byte of memory each."""
 TRIES = 4
 PAUSE = 0.05
 """Seconds before the second try; each following pause is twice as long."""
@@ -138,6 +141,8 @@ class Remote:
         self.url = url
         self.version = self._look()
         self.size: int = self.version[0]
+        if not 0 <= self.size <= _MOST:
+            raise MemoryBudgetError(f"the server says that it has {self.size} bytes, {_MOST} at most are read", url)
         key = sha256(json.dumps([url, *self.version]).encode()).hexdigest()
         if not any(self.version[1:]):  # versions can't be distinguished
             key = token_hex(32)

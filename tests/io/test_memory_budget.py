@@ -20,7 +20,7 @@ from torch import Tensor
 import tensorclass
 from tensorclass import PerElement, PersistentTensorDict, RaggedTensor, TensorClass, TensorClassDataset, TensorDict
 from tensorclass.errors import FileFormatError, MemoryBudgetError, SchemaError, TensorClassError
-from tensorclass.io import _manifest
+from tensorclass.io import _manifest, _remote
 from tensorclass.io._values import decode
 from tensorclass.typing import Float32
 
@@ -275,3 +275,11 @@ def test_a_limit_is_a_whole_number(tmp_path, size):
     for _, path, read in _made(tmp_path):
         with pytest.raises(TensorClassError, match="`max_bytes` is a whole number"):
             read(path, max_bytes=size)
+
+
+@pytest.mark.parametrize("size", [2**50, 2**62, -1])
+def test_an_impossible_size_of_a_remote_file_names_its_url(monkeypatch, size):
+    """A server that states petabytes, or less than nothing, is not believed."""
+    monkeypatch.setattr(_remote.Remote, "_look", lambda self: (size, "tag"))
+    with pytest.raises(MemoryBudgetError, match=r"memory://b/a\.safetensors: the server says"):
+        _remote.Remote("memory://b/a.safetensors")
