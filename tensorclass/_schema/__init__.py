@@ -28,6 +28,7 @@ from ._evolution import migrate as migrate
 from ._evolution import removed_table as removed_table
 from ._fields import MISSING as MISSING
 from ._fields import FieldInfo as FieldInfo
+from ._fields import as_field_info as as_field_info
 from ._fields import field as field
 from ._fields import produced as produced
 from ._markers import PerElement as PerElement
@@ -39,6 +40,8 @@ from ._resolve import substitute as substitute
 from ._schema import Schema as Schema
 from ._schema import schema as schema
 from ._schema import schema_of as schema_of
+from ._scope import is_private as is_private
+from ._scope import own_annotations as own_annotations
 from ._spec import EXACT as EXACT
 from ._spec import FieldSpec as FieldSpec
 from ._spec import FieldValidator as FieldValidator

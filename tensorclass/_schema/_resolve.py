@@ -15,7 +15,7 @@ from ._declare import Row, check_argument, make_field, substitute_field
 from ._fields import MISSING, FieldInfo, as_field_info
 from ._narrow import DimMap, redeclared, widening
 from ._schema import Schema, name_problems, schema_of
-from ._scope import Scope, own_annotations
+from ._scope import Scope, is_private, own_annotations
 from ._spec import FieldSpec, type_name
 
 Fields = dict[str, FieldSpec]
@@ -106,6 +106,8 @@ class _Body:
 
     def _rows(self, kw_only: bool) -> Iterator[Row]:
         for name, annotation in own_annotations(self.cls).items():
+            if is_private(name, annotation):
+                continue
             wrong = name_problems(name)
             if wrong:
                 self.problems += wrong

@@ -11,7 +11,7 @@ import types
 import typing
 from collections import ChainMap
 from collections.abc import Mapping, MutableMapping
-from typing import Any, ForwardRef, get_args, get_origin
+from typing import Any, ClassVar, ForwardRef, get_args, get_origin
 
 if sys.version_info >= (3, 14):
     import annotationlib
@@ -22,6 +22,18 @@ def own_annotations(cls: type) -> dict[str, Any]:
     if sys.version_info >= (3, 14):
         return annotationlib.get_annotations(cls, format=annotationlib.Format.FORWARDREF)
     return dict(inspect.get_annotations(cls))
+
+
+def is_private(name: str, annotation: Any) -> bool:
+    """Whether an annotated name is a private attribute."""
+    text = annotation if isinstance(annotation, str) else ""
+    marker = any(word in text for word in ("ClassVar", "KW_ONLY", "InitVar"))
+    named = isinstance(name, str) and name.isidentifier() and name.startswith("_")
+    return named and name != "_" and not marker and not _is_marker(annotation)
+
+
+def _is_marker(annotation: Any) -> bool:
+    return annotation is ClassVar or get_origin(annotation) is ClassVar or type(annotation).__name__ == "InitVar"
 
 
 class Scope:

@@ -29,6 +29,7 @@ from ._conveniences import Conveniences
 from ._example import ExampleMethods
 from ._facts import Facts
 from ._meta import BatchSizeField, DeviceField, FrozenMeta, Meta, NamesField
+from ._private import drop_cached
 from ._pydantic import JsonMethods
 
 
@@ -222,6 +223,8 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
         return getattr(self, key)
 
     def _put(self, key: str, value: Any) -> None:
+        if type(self).__tensorclass__.cached:
+            drop_cached(self)
         if value is None:
             if key in self._store._live():
                 self._store._drop(key)
@@ -229,9 +232,13 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
             self._store._put(key, value)
 
     def _put_all(self, values: dict[str, Any]) -> None:
+        if type(self).__tensorclass__.cached:
+            drop_cached(self)
         _checks.put_all(self, values)
 
     def _swap_in(self, entries: dict[str, Any], seen: dict[str, Any]) -> None:
+        if type(self).__tensorclass__.cached:
+            drop_cached(self)
         _checks.swap_in(self, entries, seen)
 
     def _drop(self, key: str) -> None:

@@ -41,6 +41,7 @@ from ._errors import unknown_field as unknown_field
 from ._facts import Facts, Recipe, facts_of
 from ._fits import DimTable
 from ._init import ABSENT, DEFAULT, InitBuilder
+from ._private import cached_names, dropping, install_private
 from ._reference import FieldRef
 from ._validators import attach, run_checks
 
@@ -56,6 +57,7 @@ def build_class(cls: Any, given: Mapping[str, Any]) -> None:
         )])  # fmt: skip
     inherited = getattr(cls, "__tensorclass_options__", None) or Options()
     cls.__tensorclass_options__ = _changed(cls, inherited, given)
+    install_private(cls, _OURS)
     schema = build_schema(cls, localns=_defining_locals(cls))
     if schema.pending:
         _postpone(cls, schema)
@@ -87,8 +89,10 @@ def finish_class(cls: Any, schema: Schema) -> None:
     new = vars(cls).get("__tensorclass__", _NEW).pending
     cls.__tensorclass_schema__ = schema
     slow, table = bool(checks) and options.validate != "off", DimTable(schema)
+    cached = cached_names(cls)
     for name, spec in schema.fields.items():
         write = assign(name) if slow or is_checked(spec, options) else make_setter(spec, table)
+        write = dropping(write) if cached else write
         setattr(cls, name, FieldRef._of(cls, (name,), spec, make_getter(spec), write, make_deleter(spec)))
     cls.__tensorclass__ = facts_of(cls, schema, options, checks)
     cls.__init__ = InitBuilder(cls, schema, options, hasattr(cls, "__post_init__")).build(construct)

@@ -12,6 +12,7 @@ from .._schema import DTypeFamily, FieldSpec, Options, Schema
 from ..errors import ArgumentError
 from ..store.entries._agreement import shares_lengths
 from ._access import is_checked
+from ._private import cached_names
 
 
 class Facts(NamedTuple):
@@ -33,6 +34,7 @@ class Facts(NamedTuple):
             instances.
         floats: rigid, and all declared dtypes are floating, so arithmetic with instances and numbers keeps them.
         lengths: the named length of a ragged field also occurs in another field.
+        cached: the names of its cached properties.
         quick: for a class of plain tensors, the dtype of each field, for readers that leave all checks to the
             constructor.
     """
@@ -51,6 +53,7 @@ class Facts(NamedTuple):
     rigid: bool = False
     floats: bool = False
     lengths: bool = False
+    cached: tuple[str, ...] = ()
     quick: Mapping[str, DTypeFamily] | None = None
 
     def __reduce__(self) -> Any:  # cloudpickle would pickle classes that it can't import without their fields
@@ -101,6 +104,7 @@ def facts_of(cls: Any, schema: Schema, options: Options, checks: tuple[str, ...]
         rigid=rigid,
         floats=rigid and all(dtype.is_floating_point for dtype in dtypes if dtype is not None),
         lengths=validated and shares_lengths(schema),
+        cached=cached_names(cls),
         quick=_quick_families(schema, options) if direct and not spread else None,
     )
 

@@ -69,7 +69,6 @@ WRONG = {
     FIELD.format("to_json: str"): '"to_json" would hide a member',
     FIELD.format("keys: Tensor = produced()"): "rename the field, or write field(shadow=True)",
     "class A(TensorClass, shadow=True):\n    batch_size: int": "a name that every batch uses itself",
-    FIELD.format("_x: Tensor"): '"_x" is a name that every batch uses itself',
     # ---- what stands on the right
     FIELD.format("x: list[str] = []"): 'share the default of "x"',
     FIELD.format("x: dict[str, int] = dict()"): "field(default_factory=...)",

@@ -101,7 +101,7 @@ def _fields(ctx: ClassDefContext) -> Iterator[tuple[str, Declared]]:
     reader, converted = AnnotationReader(ctx.api), set(_converted(ctx.cls))
     for name, statement in _statements(ctx.cls):
         annotation = statement.unanalyzed_type
-        if annotation is None or not reader.is_field(annotation):
+        if annotation is None or name.startswith("_") or not reader.is_field(annotation):  # private attributes
             continue
         try:
             field = reader.read(annotation)

@@ -146,7 +146,7 @@ def own_fields(types: Types, node: ast.ClassDef) -> Iterator[FieldLine]:
         kind = types.file.full_name(line.annotation).rpartition(".")[2]
         if kind == "KW_ONLY":
             kw_only = True
-        elif kind not in NO_FIELDS:
+        elif kind not in NO_FIELDS and (kind == "InitVar" or not line.target.id.startswith("_")):
             yield _field(types, line, line.target.id, kw_only, kind != "InitVar")
 
 
