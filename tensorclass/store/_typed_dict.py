@@ -14,8 +14,7 @@ from torch import Tensor
 from typing_extensions import NotRequired, Self
 
 from .._flags import flags
-from .._schema import Options, Schema, build_schema, check_field, check_fields
-from .._schema._scope import own_annotations
+from .._schema import Options, Schema, build_schema, check_field, check_fields, own_annotations
 from ..core import Path, TensorCollection
 from ..core._device import Device
 from ..errors import (
