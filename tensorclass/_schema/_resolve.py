@@ -143,13 +143,28 @@ class _Body:
         rows, body = {row.name for row in self.rows}, vars(self.cls)
         constants = own_annotations(self.cls).keys() - rows
         for name, spec in inherited.items():
-            member = body.get(name)
-            placed = name in body and not isinstance(member, types.MemberDescriptorType)
-            if name in rows or not (name in constants or (placed and not hasattr(member, "__field_path__"))):
+            if name in rows:
                 continue
-            what = "a ClassVar" if name in constants else f"a {type(member).__name__} in the class body"
+            if name in constants:
+                what = "a ClassVar"
+            elif _is_member(body, name):
+                what = f"a {type(body[name]).__name__} in the class body"
+            elif (mixin := self._mixin_with(name)) is not None:
+                what = f"a {type(vars(mixin)[name]).__name__} of {mixin.__name__}, a base before it"
+            else:
+                continue
             hint = f"it would hide the inherited field; take another name, or annotate it: `{name}: ... = ...`"
             self.problems.append(Problem(name, f"{spec}, a field of a base", what, hint))
+
+    def _mixin_with(self, name: str) -> type | None:
+        """A base with a member of this name that comes before the class with the field."""
+        for base in self.cls.__mro__[1:]:
+            if name in getattr(vars(base).get("__tensorclass_schema__"), "fields", ()):
+                return None
+            promised = "_is_protocol" in vars(base) and base._is_protocol  # type: ignore[attr-defined]  # just looked
+            if _is_member(vars(base), name) and not promised:
+                return None if getattr(vars(base)[name], "__isabstractmethod__", False) else base
+        return None
 
     def _own(self, final: bool) -> Fields:
         found: Fields = {}
@@ -277,3 +292,9 @@ def _is_special(annotation: Any, name: str, value: object = None) -> bool:
     if isinstance(annotation, str):
         return re.match(rf"(\w+\.)*{name}\b", annotation) is not None
     return value is not None and annotation is value
+
+
+def _is_member(body: Mapping[str, Any], name: str) -> bool:
+    """Whether a class body has a name that is neither a slot nor a reference to a field."""
+    member = body.get(name)
+    return name in body and not isinstance(member, types.MemberDescriptorType) and not hasattr(member, "__field_path__")

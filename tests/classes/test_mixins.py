@@ -14,6 +14,7 @@ import typing_extensions
 from torch import Tensor
 
 from tensorclass import FrozenTensorClass, TensorClass, TensorDict, pick, schema, tensorclass
+from tensorclass.errors import SchemaError
 from tensorclass.typing import Float32
 
 T = TypeVar("T")
@@ -217,3 +218,75 @@ def test_mixins_trace() -> None:
     """Compiled code meets the same classes."""
     run = torch.compile(lambda b: Both(b.x * 2).area(), backend="eager", fullgraph=True)
     assert run(Both(torch.ones(3, 2))).tolist() == [4.0] * 3
+
+
+class Base(TensorClass):
+    x: Float32[Tensor, "3"]
+
+
+class ByProperty:
+    """A mixin with a property."""
+
+    @property
+    def x(self) -> int:
+        """The name of a field."""
+        return 5
+
+
+class ByMethod:
+    """A mixin with a method."""
+
+    def x(self) -> int:
+        """The name of a field."""
+        return 5
+
+
+class ByConstant:
+    """A mixin with a value."""
+
+    x = 5
+
+
+class Below(ByProperty):
+    """The mixin is a base of this one."""
+
+
+class Promised(Protocol):
+    """A protocol that the field satisfies."""
+
+    @property
+    def x(self) -> Any: ...
+
+
+class Demanded(ABC):
+    """An abstract class that the field satisfies."""
+
+    @property
+    @abstractmethod
+    def x(self) -> Any: ...
+
+
+def test_a_field_satisfies_what_a_mixin_demands():
+    """A member of a protocol, and an abstract one, are there for the field to take their place."""
+
+    class OfProtocol(Promised, Base):  # type: ignore[misc]  # the field is the property
+        pass
+
+    class OfAbstract(Demanded, Base):  # type: ignore[misc]  # the field is the property
+        pass
+
+    for cls in (OfProtocol, OfAbstract):
+        assert cls(x=torch.ones(2, 3)).x.shape == (2, 3)
+
+
+@pytest.mark.parametrize("mixin", [ByProperty, ByMethod, ByConstant, Below], ids=lambda mixin: mixin.__name__)
+def test_a_field_does_not_hide_a_member_of_a_mixin(mixin):
+    """A member of a base before the class with the field is an error; behind it, or annotated again, it is not."""
+    with pytest.raises(SchemaError, match="a base before it"):
+        type("Hidden", (mixin, Base), {})
+    with pytest.raises(SchemaError, match="a base before it"):
+        tensorclass(type("Decorated", (mixin, Base), {"__annotations__": {}}))
+    behind = type("Behind", (Base, mixin), {})
+    again = type("Again", (mixin, Base), {"__annotations__": {"x": Float32[Tensor, "3"]}, "__module__": __name__})
+    for cls in (behind, again):
+        assert cls(x=torch.ones(2, 3)).x.shape == (2, 3)

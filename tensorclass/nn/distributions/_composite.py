@@ -204,13 +204,13 @@ class CompositeDistribution(D.Distribution):
 
     @property
     def mean(self) -> TensorDict:  # type: ignore[override]  # a container
-        """The mean of every component."""
-        return self._collect(lambda dist: dist.mean)
+        """The mean of every component; a component without one is an error that names its distribution."""
+        return self._collect(lambda dist: fixed(dist, InteractionType.MEAN))
 
     @property
     def mode(self) -> TensorDict:  # type: ignore[override]  # a container
-        """The mode of every component."""
-        return self._collect(lambda dist: dist.mode)
+        """The mode of every component; a component without one is an error that names its distribution."""
+        return self._collect(lambda dist: fixed(dist, InteractionType.MODE))
 
     @property
     def deterministic_sample(self) -> TensorDict:

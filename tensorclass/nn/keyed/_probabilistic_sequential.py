@@ -8,8 +8,10 @@ from typing import Any
 import torch
 
 from ..._flags import flags
+from ...core import TensorCollection
 from ...errors import ArgumentError, ModuleError, UnknownFieldError
 from ..distributions import CompositeDistribution
+from ..distributions._composite import suffixed
 from ..distributions._interaction import InteractionType, interaction_type, set_interaction_type
 from ..parts._dispatch import dispatch
 from ..parts._keyed_base import Keys
@@ -245,9 +247,19 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         if dist is None and self._overrides("get_dist", "get_dist_params", "build_dist_from_params"):
             dist = self.get_dist(data, **kwargs)
         if self.return_composite:
-            return (self._composite(data, kwargs, True) if dist is None else dist).log_prob(data)
+            return self._renamed((self._composite(data, kwargs, True) if dist is None else dist).log_prob(data))
         last: Any = self._children()[-1]
         return last.log_prob(self._parametrised(data, kwargs, True)) if dist is None else last.log_prob(data, dist=dist)
+
+    def _renamed(self, scores: Any) -> Any:
+        """Log-probabilities under the keys of the modules."""
+        for module in self._drawing() if isinstance(scores, TensorCollection) else ():
+            found: Any = scores
+            for sample, key in zip(module.dist_sample_keys, module.log_prob_keys, strict=False):
+                given = suffixed(sample, "_log_prob")
+                if given != key and given in found.keys(True):
+                    found.rename_key_(given, key)
+        return scores
 
     def _overrides(self, *names: str) -> bool:
         """Whether a subclass overrides how the distribution is built."""
