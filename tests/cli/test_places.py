@@ -37,7 +37,7 @@ LINES = {
 }
 """Every argument of a command that takes free text, and a command line that passes a URL there."""
 
-NOT_PATHS = {"explain batch_size", "explain size", "new name"}
+NOT_PATHS = {"convert max_bytes", "explain batch_size", "explain size", "new name"}
 URLS = (
     "s3://x",
     "s3://x/y.safetensors",
