@@ -486,6 +486,8 @@ def dtype_hint(spec: TensorSpec, dtype: torch.dtype) -> str:
 
 
 def _no_tensor_hint(spec: TensorSpec, value: object) -> str:
+    if isinstance(value, Mapping) or (isinstance(value, list | tuple) and value and isinstance(value[0], Mapping)):
+        return "for rows, one mapping for each element, write `Cls.from_rows(rows)`; else pass a tensor"
     if isinstance(value, list | tuple):
         dtype = preferred_dtype(spec.dtype)
         return f"make a tensor: `torch.tensor(value{'' if dtype is None else f', dtype={dtype}'})`"

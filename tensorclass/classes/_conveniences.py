@@ -22,6 +22,7 @@ from ..core._device import Device
 from ..errors import ArgumentError, Problem, SchemaError, did_you_mean
 from ..ops._mapping import MappingOps
 from ..store import RaggedTensor, TensorDict
+from ..store._bridges import tables
 from ..store.entries._rows import holds
 from . import _algebra
 from ._build import complete
@@ -146,6 +147,34 @@ class Conveniences:
             return torch.full(shape, fill_value, dtype=dtype, device=device)
 
         return _allocate(cls, "full", make, batch_size, device, fields, dims)  # type: ignore[no-any-return]  # of this class
+
+    @classmethod
+    def from_rows(cls, rows: Any, *, device: Device = None, nan_as_none: bool = False) -> Self:
+        """A batch with an element for each row: the inverse of a loop over rows.
+
+        Rows may be mappings, dataclasses, pydantic models, named tuples and instances without batch dims, also mixed
+        and from a generator; or a table: a frame of pandas or polars, an Arrow table, a Hugging Face dataset, a
+        structured array. Numbers are converted exactly as in `from_json`; tensors keep their dtype.
+
+        Args:
+            rows: the rows, or the table.
+            device: the device of the batch.
+            nan_as_none: read NaN in fields that admit None as None; pandas writes NaN for missing values.
+
+        Raises:
+            SchemaError: for values that don't fit; names the row and the field.
+
+        >>> from torch import Tensor
+        >>> from tensorclass import PerElement, TensorClass
+        >>> from tensorclass.typing import Float32
+        >>> class Point(TensorClass):
+        ...     x: Float32[Tensor, "2"]
+        ...     name: PerElement[str]
+        >>> points = Point.from_rows([{"x": [0, 0.5], "name": "a"}, {"x": [1, 2], "name": "b"}])
+        >>> points.x.tolist(), points[1].name
+        ([[0.0, 0.5], [1.0, 2.0]], 'b')
+        """
+        return tables().from_rows(cls, rows, device, nan_as_none)  # type: ignore[no-any-return]  # of this class
 
     def validate(self) -> Self:
         """Check every value against the declaration again, including constraints and validators; returns this batch.

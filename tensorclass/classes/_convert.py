@@ -155,5 +155,5 @@ def from_leaf(cls: Any, obj: Any) -> Any:
         return cls.from_tensordict(obj)
     raise StructureError(
         f"{cls.__name__}.from_any takes a value with fields: a mapping, dataclass, tuple, structured array or "
-        f"container, got a {type(obj).__name__}"
+        f"container, got a {type(obj).__name__}; `{cls.__name__}.from_rows(rows)` takes a list of rows"
     )

@@ -104,7 +104,10 @@ class ConversionOps(ApplyOps):
             names = input_dict._names if names is None and batch_size == own else names
             device = input_dict._device if device is None else device
         elif not isinstance(input_dict, Mapping):
-            raise ArgumentError(f"from_dict takes a mapping, got a {type(input_dict).__name__}; see `from_any`")
+            raise ArgumentError(
+                f"from_dict takes a mapping, got a {type(input_dict).__name__}; see `from_any`; for rows, "
+                "`from_rows` of a typed class, or `from_list`"
+            )
         return cls._assemble(entries, batch_size, bool(auto_batch_size), batch_dims, device, names)
 
     @classmethod

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -248,8 +249,29 @@ def columns_in(table: Any, copy: bool | None = None) -> Columns:
     """The columns of a table."""
     names = unique(table.column_names, "Arrow table")
     reserve(8 * table.num_rows * len(names), f"{table.num_rows} rows of {len(names)} columns")
-    reader = _ArrowReader(arrow(), copy)
-    return {name: reader.column(table.column(i), table.schema.field(i), name) for i, name in enumerate(names)}
+    reader, floats = _ArrowReader(arrow(), copy), _floats_of_pandas(table.schema.metadata or {})
+    found = {name: reader.column(table.column(i), table.schema.field(i), name) for i, name in enumerate(names)}
+    return {name: _with_nan(column, table.num_rows) if name in floats else column for name, column in found.items()}
+
+
+def _floats_of_pandas(metadata: Any) -> set[str]:
+    """The columns of floats that pandas wrote, whose NaN it writes as nulls; its nullable `Float64` has real nulls."""
+    try:
+        columns = json.loads(metadata.get(b"pandas", b"{}")).get("columns", [])
+        return {column["name"] for column in columns if column["numpy_type"] in ("float16", "float32", "float64")}
+    except (ValueError, TypeError, KeyError, AttributeError):  # another program's metadata
+        return set()
+
+
+def _with_nan(column: Column, rows: int) -> Column:
+    """A column of floats with NaN where the source has null."""
+    if column.value is None and rows:
+        return replace(column, value=torch.full((rows,), float("nan"), dtype=torch.float64), valid=None)
+    if column.valid is None or not (isinstance(column.value, Tensor) and column.value.is_floating_point()):
+        return column
+    value = column.value.clone()
+    value[~column.valid] = float("nan")
+    return replace(column, value=value, valid=None)
 
 
 class _Irregular(Exception):

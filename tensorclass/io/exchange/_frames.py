@@ -75,10 +75,14 @@ def from_pandas(dataframe: Any, *, separator: str | None = None, cls: Any = None
     pandas = optional("pandas", "A pandas frame", "pandas")
     if not isinstance(dataframe, pandas.DataFrame):
         raise ArgumentError(f"from_pandas takes a pandas.DataFrame, got a {type(dataframe).__name__}")
-    names = unique(list(dataframe.columns), "pandas frame")
-    columns = {name: _column(dataframe[name]) for name in names}
+    columns = frame_columns(dataframe)
     cls = TensorDict if cls is None else cls
     return batch_of(cls, nest(columns, separator, cls), len(dataframe), **options)
+
+
+def frame_columns(dataframe: Any) -> dict[str, Column]:
+    """The columns of a pandas frame."""
+    return {name: _column(dataframe[name]) for name in unique(list(dataframe.columns), "pandas frame")}
 
 
 def _column(series: Any) -> Column:

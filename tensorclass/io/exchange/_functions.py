@@ -28,6 +28,7 @@ from ._frames import to_polars as to_polars
 from ._parquet import read_parquet
 from ._parquet import write_parquet as write_parquet
 from ._persistent import PersistentTensorDict as PersistentTensorDict
+from ._rows import from_rows as from_rows
 from ._text import batch_of_records as batch_of_records
 from ._text import read_csv, read_lines, read_records
 from ._text import records_of as records_of

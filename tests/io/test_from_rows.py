@@ -1,0 +1,209 @@
+"""`Cls.from_rows`: rows of Python objects and tables become a batch."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pydantic
+import pytest
+import torch
+from torch import Tensor
+
+from tensorclass import PerElement, Ragged, TensorClass, TensorDict, equal
+from tensorclass.errors import ArgumentError, SchemaError
+from tensorclass.typing import Float32, Int64
+
+
+class Pt(TensorClass):
+    x: Float32[Tensor, "2"]
+    label: Int64[Tensor, ""]
+    name: PerElement[str | None] = ""
+
+
+class Box(TensorClass):
+    pt: Pt
+    tokens: Ragged[Tensor, "t"]
+    unit: str = "m"
+
+
+@dataclasses.dataclass
+class Plain:
+    x: list[float]
+    label: int
+    name: str | None
+
+
+class Model(pydantic.BaseModel):
+    x: list[float]
+    label: int
+    name: str | None
+
+
+class Tuple(NamedTuple):
+    x: list[float]
+    label: int
+    name: str | None
+
+
+ROWS = [{"x": [0.5, 1.0], "label": 3, "name": "a"}, {"x": [2, 0.1], "label": -1, "name": None}]
+EXPECTED = Pt(torch.tensor([[0.5, 1.0], [2.0, 0.1]]), torch.tensor([3, -1]), ["a", None])
+
+
+def _pandas() -> Any:
+    return pytest.importorskip("pandas").DataFrame(ROWS)
+
+
+def _polars() -> Any:
+    return pytest.importorskip("polars").DataFrame([{**row, "x": [float(n) for n in row["x"]]} for row in ROWS])  # type: ignore[attr-defined]
+
+
+def _arrow() -> Any:
+    rows = [{**row, "x": [float(n) for n in row["x"]]} for row in ROWS]  # type: ignore[attr-defined]
+    return pytest.importorskip("pyarrow").Table.from_pylist(rows)
+
+
+def _hf() -> Any:
+    rows = [{**row, "x": [float(n) for n in row["x"]]} for row in ROWS]  # type: ignore[attr-defined]
+    return pytest.importorskip("datasets").Dataset.from_list(rows)
+
+
+def _mixed() -> Iterator[Any]:
+    yield EXPECTED[0]
+    yield Plain(**ROWS[1])  # type: ignore[arg-type]
+
+
+def _structured() -> Any:
+    kinds = [("x", "f4", (2,)), ("label", "i8"), ("name", object)]
+    return np.array([tuple(row.values()) for row in ROWS], dtype=kinds)
+
+
+GIVEN = {
+    "dicts": lambda: ROWS, "generator": lambda: iter(ROWS), "tuple": lambda: tuple(ROWS),
+    "dataclasses": lambda: [Plain(**row) for row in ROWS],  # type: ignore[arg-type]
+    "pydantic": lambda: [Model(**row) for row in ROWS],  # type: ignore[arg-type]
+    "named tuples": lambda: [Tuple(**row) for row in ROWS],  # type: ignore[arg-type]
+    "instances": lambda: [EXPECTED[0], EXPECTED[1]], "mixed generator": _mixed,
+    "untyped": lambda: list(EXPECTED.to_tensordict()),
+    "arrays": lambda: [{**row, "x": np.array(row["x"], "f4")} for row in ROWS],
+    "tensors": lambda: [{**row, "x": torch.tensor(row["x"], dtype=torch.float32)} for row in ROWS],
+    "records of numpy": lambda: list(_structured()),
+    "structured": _structured, "pandas": _pandas, "polars": _polars, "arrow": _arrow, "hf": _hf,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", GIVEN)
+def test_every_kind_of_rows_gives_the_same_batch(kind: str) -> None:
+    """Rows of every kind, and tables, become the batch that a constructor call with columns makes."""
+    found = Pt.from_rows(GIVEN[kind]())
+    assert type(found) is Pt
+    assert equal(found, EXPECTED)
+
+
+def test_numbers_convert_as_in_json() -> None:
+    """A whole number is a float where one is declared; a fraction is never an integer; text is no number."""
+    assert Pt.from_rows([{"x": [1, 2], "label": 1}]).x.tolist() == [[1.0, 2.0]]
+    for wrong in (0.5, "a", True, 2**70):
+        with pytest.raises(SchemaError, match="label"):
+            Pt.from_rows([{"x": [1, 2], "label": wrong}])
+
+
+@pytest.mark.parametrize("at", [0, 1, 40, 63])
+@pytest.mark.parametrize("change", [{"label": 0.5}, {"x": [1, 2, 3]}, {"name": 5}, {"label": None}, {"y": 3}])
+def test_an_error_names_the_row(at: int, change: dict[str, Any]) -> None:
+    """The error of a row that doesn't fit names its number and its field."""
+    rows = [dict(ROWS[i % 2]) for i in range(64)]
+    rows[at].update(change)
+    with pytest.raises(SchemaError) as caught:
+        Pt.from_rows(rows)
+    assert f"[{at}].{next(iter(change))}" in str(caught.value)
+
+
+def test_what_is_no_row_is_named() -> None:
+    """An object without fields, a row with batch dims, a dict of columns and a path are refused with the way to go."""
+    with pytest.raises(SchemaError, match=r"\[1\][\s\S]*a row is a mapping"):
+        Pt.from_rows([ROWS[0], 3])
+    with pytest.raises(SchemaError, match=r"torch\.cat"):
+        Pt.from_rows([EXPECTED])
+    for given in ({"x": [[1, 2]]}, "rows.csv", 3, torch.zeros(2)):
+        with pytest.raises(ArgumentError, match="from_dict"):
+            Pt.from_rows(given)
+
+
+def test_nested_classes_and_ragged_fields() -> None:
+    """Nested rows become nested classes, lists of different lengths ragged fields, equal values one shared value."""
+    rows = [{"pt": dict(ROWS[0]), "tokens": [1, 2], "unit": "m"}, {"pt": Plain(**ROWS[1]), "tokens": [3], "unit": "m"}]  # type: ignore[arg-type]
+    found = Box.from_rows(rows)
+    assert equal(found.pt, EXPECTED)
+    assert found.tokens.tolist()[1].tolist() == [3]
+    assert equal(Box.from_rows([found[0], found[1]]), found)
+    with pytest.raises(SchemaError, match="the rows differ"):
+        Box.from_rows([rows[0], {**rows[1], "unit": "km"}])
+
+
+def test_nan_of_pandas_is_none_on_request() -> None:
+    """NaN in a field that admits None is None with `nan_as_none`; the error names the argument."""
+    rows = [{**ROWS[0], "name": float("nan")}, ROWS[1]]
+    with pytest.raises(SchemaError, match="nan_as_none=True"):
+        Pt.from_rows(rows)
+    assert Pt.from_rows(rows, nan_as_none=True).name.tolist() == [None, None]
+
+
+def test_no_rows() -> None:
+    """Without rows, fields with known shapes give an empty batch."""
+    assert Pt.from_rows([{"x": [0, 0], "label": 1}])[:0].batch_size == (0,)
+
+
+def test_device_and_a_field_of_the_same_name() -> None:
+    """The batch is on the device; a class may have a field `from_rows`."""
+    assert Pt.from_rows(ROWS, device="cpu").device == torch.device("cpu")
+
+    class Odd(TensorClass):
+        from_rows: Float32[Tensor, ""]
+
+    assert Odd(torch.zeros(2)).from_rows.shape == (2,)
+    assert TensorDict(a=torch.zeros(2), batch_size=[2]).batch_size == (2,)
+
+
+@pytest.mark.parametrize("call", [
+    lambda: Pt(ROWS, ROWS, batch_size=[2]), lambda: Pt(*ROWS), lambda: Pt.from_dict(ROWS), lambda: Pt.from_any(ROWS),  # type: ignore[arg-type, call-overload]
+])  # fmt: skip
+def test_refused_rows_are_told_the_way(call: Any) -> None:
+    """A call that was given rows names `from_rows`, which takes them."""
+    with pytest.raises((TypeError, ValueError), match="from_rows"):
+        call()
+    assert Pt.from_rows(ROWS).batch_size == (2,)
+
+
+class Age(TensorClass):
+    age: Float32[Tensor, ""]
+    height: Float32[Tensor, ""] | None
+    name: PerElement[str | None]
+
+
+@pytest.mark.parametrize("gaps", [{1}, {0, 1, 2}, set()])
+def test_a_file_of_pandas_reads_as_its_frame(gaps: set[int], tmp_path: Any) -> None:
+    """NaN that pandas writes as null is NaN again: `from_parquet` and `from_pandas` agree."""
+    pandas = pytest.importorskip("pandas")
+    numbers = [float("nan") if i in gaps else float(i) for i in range(3)]
+    frame = pandas.DataFrame({"age": numbers, "height": numbers, "name": ["a", None, "b"]})
+    frame.to_parquet(tmp_path / "x.parquet")
+    here, there = Age.from_pandas(frame), Age.from_parquet(tmp_path / "x.parquet")
+    assert torch.equal(here.age.isnan(), torch.tensor([i in gaps for i in range(3)]))
+    for name in ("age", "height"):
+        torch.testing.assert_close(getattr(here, name), getattr(there, name), equal_nan=True)
+    assert here.name.tolist() == there.name.tolist() == ["a", None, "b"]
+
+
+def test_nullable_columns_of_pandas_keep_their_nulls(tmp_path: Any) -> None:
+    """A null of `Float64`, which pandas itself tells from NaN, is an error as in a frame."""
+    pandas = pytest.importorskip("pandas")
+    ages = pandas.array([1.0, None], dtype="Float64")
+    frame = pandas.DataFrame({"age": ages, "height": [0.0, 1.0], "name": ["a", "b"]})
+    frame.to_parquet(tmp_path / "x.parquet")
+    with pytest.raises(SchemaError, match="null"):
+        Age.from_pandas(frame)
+    with pytest.raises(SchemaError, match="null"):
+        Age.from_parquet(tmp_path / "x.parquet")
