@@ -109,11 +109,6 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
         nested: Any = type(self).__tensorclass_schema__.fields[name].nested
         return store if isinstance(store, TypedContainer) or nested is None else nested._wrap(store)
 
-    def _holds_typed(self) -> bool:
-        """Whether nested instances are in the store as such; the store of `from_tensordict` has untyped containers."""
-        data = self._store._data
-        return all([hasattr(data.get(name, self), "_store") for name in type(self).__tensorclass__.nested])
-
     # ---- primitives ----------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:

@@ -437,8 +437,6 @@ def _join_plain(items: Sequence[Any], at: int, new_dim: bool) -> Any:
     layered, own = cls._layered, first._store if cls._layered else first
     if not (cls._joins_plainly and isinstance(own, TensorCollection._dense)):
         return None
-    if layered and not own._plain and not first._holds_typed():
-        return None
     kind, size, length = type(own), own._batch_size, 0
     keys: list[str] = []
     tables: list[dict[str, Any]] = []
@@ -479,6 +477,8 @@ def _join_mixed(items: Sequence[Any], columns: Iterable[Any], joined: dict[str, 
     for key, column in columns:
         value = column[0]
         if type(value) is not Tensor and isinstance(value, JoinOps):
+            if first._layered and not value._layered and key in first.__tensorclass__.nested:
+                return False  # an untyped container in the store of `from_tensordict`: joined as an instance
             joined[key] = inner = _join_plain(column, at, new_dim)
             if inner is None:
                 return False

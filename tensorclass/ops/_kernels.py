@@ -146,7 +146,7 @@ def _quick(self: C, kernel: Kernel, other: Any = _ALONE, options: dict[str, Any]
     result = at_once(self, run, partner, False, None, kernel.checked)
     if result is None:
         return None
-    if partner is not None and not result._plain:
+    if kernel.meets and partner is not None and not result._plain:
         if kernel.name in EXCLUSIVE:
             return None
         answer(result, kernel.equality) if kernel.equality is not None else None
