@@ -18,6 +18,8 @@ def alike(self: P, other: Any) -> tuple[P, Any]:
     If they differ only in their batch sizes, both get the longer one at every level. An entry of None stands for a
     field that a typed instance lacks, so it is left out.
     """
+    if self._stacked and other._stacked and self._batch_size == other._batch_size:
+        return self, other
     if is_typed(self) is not is_typed(other):
         self, other = _without_absent(self, other), _without_absent(other, self)
     if _same_sizes(self, other) or not _begin_alike(self, other):

@@ -233,8 +233,9 @@ def dunder(self: C, other: object, kernel: Kernel) -> C:
         there = other._batch_size
         if (not same_type and not self._may_meet(other)) or (size != there and _of_owners()):
             return NotImplemented  # type: ignore[no-any-return]  # instances of two classes differ
-        self, matched = alike(self, other)
-        other, size, there = matched, self._batch_size, matched._batch_size
+        if size != there:
+            self, matched = alike(self, other)
+            other, size, there = matched, self._batch_size, matched._batch_size
     result = _thorough(self, other, kernel, {}) if result is None else result
     if same_type or not isinstance(other, Tensor):
         (result._store if result._layered else result)._equality = kernel.equality if there == size else None
