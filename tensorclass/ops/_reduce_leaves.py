@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import torch
 from torch import Tensor
 
-from ..core import VALUES
+from ..core import VALUES, is_typed
 from ..errors import ArgumentError, StructureError, UnsupportedOperationError
 from ._operands import Pointwise, show
 from ._reduce_frame import batch_ndims, is_feature, named_dims
@@ -78,9 +78,21 @@ def each(self: Pointwise, op: str, leaves: list[Tensor], functions: Function | S
     except (RuntimeError, IndexError) as error:
         leaf, path = leaves[len(new)], show(self._layout()[len(new)])
         raise UnsupportedOperationError(
-            f"{op}: `{path}` ({leaf.dtype}, shape {list(leaf.shape)}): {error}; leave it out with `exclude`, or cast it"
+            f"{op}: `{path}` ({leaf.dtype}, shape {list(leaf.shape)}): {error}; leave it out with `exclude`, or "
+            f"{_cast_for(self, op, leaf)}"
         ) from error
     return new
+
+
+_WITH_DTYPE: Final = frozenset(row.name for row in REDUCTIONS if "dtype" in row.options)
+
+
+def _cast_for(self: Pointwise, op: str, leaf: Tensor) -> str:
+    """The cast for a leaf that an operation doesn't take; `float()` of a typed class skips integers and bools."""
+    if leaf.is_floating_point() or leaf.is_complex():
+        return "cast it"
+    way = f"`{op}(dtype=torch.float32)`" if op in _WITH_DTYPE else "`to_tensordict().float()`"
+    return f"cast it: {way}" + ("; `float()` of a typed class keeps its integers and bools" if is_typed(self) else "")
 
 
 def along(reducer: Reducer, dims: tuple[int, ...], keepdim: bool, options: Options) -> Function:
