@@ -14,6 +14,7 @@ from base64 import b64decode
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Sequence
 from functools import cache, partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -360,12 +361,18 @@ def _holds_booleans(value: Any) -> bool:
 
 
 def holds_text(value: Any) -> bool:
-    """Whether there is a text in nested lists."""
-    if not isinstance(value, list | tuple):
-        return isinstance(value, str | bytes)
-    kinds = set(map(type, value))
-    nested = not kinds.isdisjoint((list, tuple)) and any(map(holds_text, value))
-    return nested or any([issubclass(kind, str | bytes) for kind in kinds])
+    """Whether there is a text in nested lists, at most `MAX_RANK` deep."""
+    level = value if isinstance(value, list | tuple) else [value]
+    for _ in range(MAX_RANK + 1):
+        kinds = set(map(type, level))
+        if any([issubclass(kind, str | bytes) for kind in kinds]):
+            return True
+        inner = [kind for kind in kinds if issubclass(kind, list | tuple)]
+        if not inner:
+            return False
+        flat = level if len(inner) == len(kinds) else [part for part in level if isinstance(part, list | tuple)]
+        level = list(chain.from_iterable(flat))
+    return False
 
 
 def _spelt(value: Any) -> bool:
