@@ -197,6 +197,26 @@ def test_inputs_by_parameter():
         TensorClassSequential(scaled=stage(mixed, Digits.image, scal=Digits.label))
 
 
+class Photo(TensorClass):
+    photo: Float32[Tensor, "3 h w"]
+
+
+def test_values_without_a_declaration_are_explained():
+    """`explain` and `graph` show dtypes, and shapes over the open dims of the input; two dims are told apart."""
+    conv, swapped = nn.Conv2d(3, 8, 3, stride=2, padding=1), stage(lambda x: x.mT)
+    model = TensorClassSequential(
+        conv=stage(conv, Photo.photo), act=nn.ReLU(), swapped=swapped, rate=stage(lambda x: x.mean((1, 2, 3)) > 0)
+    )
+    shown = {value.name: value for step in model.explain(4).steps for value in step.writes}
+    assert shown["conv"].shape == shown["act"].shape == (4, 8, "(h+1)//2", "(w+1)//2")
+    assert shown["swapped"].shape == (4, 8, "(w+1)//2", "(h+1)//2")
+    assert (shown["rate"].dtype, shown["rate"].shape) == ("bool", (4,))
+    sized = {value.name: value.shape for step in model.explain(4, h=33, w=16).steps for value in step.writes}
+    assert sized["conv"] == tuple(conv(torch.rand(4, 3, 33, 16)).shape)
+    assert 'm0 -->|"conv: Float32[8 (h+1)//2 (w+1)//2]"| m1' in model.graph()
+    assert "Float32[" in model.graph("svg")
+
+
 # ---- losses ------------------------------------------------------------------------------------------------------
 
 

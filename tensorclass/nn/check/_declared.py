@@ -32,13 +32,22 @@ class Use(NamedTuple):
     slot: Slot
     place: Place
 
+    @property
+    def batched(self) -> bool:
+        """Whether a tensor there has the batch dims."""
+        return self.slot.spec.kind == "tensor" or not self.slot.known
+
 
 @dataclass(frozen=True)
 class SeenOutput:
-    """One value that a module returned when it was probed with a batch of two; `shape` is the event shape."""
+    """One value that a module returned when it was probed with a batch of two; `shape` is the event shape.
+
+    For a value without a declaration, `dims` has the expression of each size over the open dims of the input, or "?".
+    """
 
     dtype: torch.dtype
     shape: tuple[int, ...]
+    dims: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ tensors have gaps. Only then it is reported as an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -18,8 +18,8 @@ from torch import Tensor
 from ..._schema import Polynomial
 from ...core import Path
 from ..check._declared import Probed, Report, SeenOutput, Use
-from ..check._known import Place, overlap
-from ..check._unify import Clash, Rest, Term
+from ..check._known import INPUT, Place, overlap
+from ..check._unify import Clash, Rest, Term, plain_name
 from ..parts._diagnostics import Diagnostic
 from ..parts._results import TENSORS
 from ..parts._slots import item_of
@@ -35,7 +35,7 @@ from ._settings import restored
 from ._sizes import BATCHES, SweepSizes
 from ._values import RealRuns
 from ._watched import Stopped, Watched
-from ._words import useful_line
+from ._words import expression_of, useful_line
 
 _ATTEMPTS = 24
 _LATER = "its outputs are compared on the first call"
@@ -115,12 +115,14 @@ def _sorted(report: Report, probed: Probed) -> tuple[Diagnostic, ...]:
 class Prober(Searcher):
     """Probes one pipeline."""
 
+    sizes_seen: dict[tuple[int, ...], str]
+    """The expressions of sizes by their numbers in the sweeps."""
     stopped = False
     """Whether a run on real values was stopped, so that fake tensors are needed."""
 
     def run(self) -> Report:
         """Run all sweeps, then report their findings."""
-        sweeps = self.sweeps()
+        sweeps, self.sizes_seen = self.sweeps(), {}
         for index in sorted(self.once & sweeps[0].given.keys()):
             try:
                 self._once(sweeps[0], index)
@@ -129,7 +131,7 @@ class Prober(Searcher):
         for index in range(len(self.stages)):
             self._tell(index, sweeps)
         self.found = self._proven(self._cited())
-        seen = tuple(self._seen(sweeps[0], index) for index in range(len(self.stages)))
+        seen = tuple(self._seen(sweeps, index) for index in range(len(self.stages)))
         blind = {index: reason for sweep in sweeps[:1] for index, reason in sweep.blind.items()}
         probed = Probed(tuple(self.found), tuple(self.answered), dict(self.narrowed), seen, blind)
         return replace(self.report, diagnostics=_sorted(self.report, probed), probed=probed)
@@ -458,7 +460,7 @@ class Prober(Searcher):
         """The actual event shape of one output in each sweep."""
         found: list[tuple[int, ...] | None] = []
         use = self.report.writes[index][position]
-        batch = 1 if use is not None and use.slot.spec.kind == "tensor" else 0
+        batch = 1 if use is not None and use.batched else 0
         for sweep in sweeps:
             values = sweep.outcomes[index].values
             value = values[position] if values is not None else None
@@ -495,10 +497,44 @@ class Prober(Searcher):
                 given = self.words.given(self.report.reads[index], values)
                 self.found.append(self.words.sometimes(index, finding, given))
 
-    def _seen(self, sweep: Sweep, index: int) -> tuple[SeenOutput | None, ...]:
-        values = sweep.outcomes[index].values or (None,) * len(self.report.writes[index])
-        return tuple(SeenOutput(v.dtype, _event(u, v) or ()) if isinstance(v, Tensor) else None
-                     for u, v in zip(self.report.writes[index], values, strict=True))  # fmt: skip
+    def _seen(self, sweeps: Sequence[Sweep], index: int) -> tuple[SeenOutput | None, ...]:
+        values = sweeps[0].outcomes[index].values or (None,) * len(self.report.writes[index])
+        found = []
+        for place, (use, value) in enumerate(zip(self.report.writes[index], values, strict=True)):
+            dims = None if use is None or use.slot.known else self._expressions(index, place, sweeps)
+            found.append(SeenOutput(value.dtype, _event(use, value) or (), dims) if isinstance(value, Tensor) else None)
+        return tuple(found)
+
+    def _expressions(self, index: int, position: int, sweeps: Sequence[Sweep]) -> tuple[str, ...]:
+        """The event shape of a value without a declaration, over the open dims of the input."""
+        shapes = [shape for shape in self._shapes(index, position, sweeps) if shape is not None]
+        known = [sweep.sizes.known for sweep in sweeps[: len(shapes)]]
+        names = [name for name in sweeps[0].sizes.guessed if all(name in sizes for sizes in known)]
+        dims = {plain_name(name): tuple(sizes[name] for sizes in known) for name in names if "#" not in name}
+        made = self._odd_shape(sweeps[0], index, position) if dims else None
+        if made is not None:
+            shapes.append(made)
+            dims = {name: (*rows, rows[0] + 5) for name, rows in dims.items()}
+        if any(len(shape) != len(shapes[0]) for shape in shapes):
+            return ("?",)
+        return tuple(self._fitted(dims, sizes, made is not None) for sizes in zip(*shapes, strict=True))
+
+    def _odd_shape(self, sweep: Sweep, index: int, position: int) -> tuple[int, ...] | None:
+        """The event shape for odd sizes, which distinguish roundings; None unless the module reads the input only."""
+        if index not in sweep.given or any(
+            use is None or use.place.writer != INPUT for use in self.report.reads[index]
+        ):
+            return None
+        made = self._at_odd_sizes(sweep, index)[1].values
+        return None if made is None else _event(self.report.writes[index][position], made[position])
+
+    def _fitted(self, dims: Mapping[str, tuple[int, ...]], sizes: tuple[int, ...], odd: bool) -> str:
+        """The expression of a size; sizes that were equal in every sweep have the same one."""
+        seen = sizes[: len(BATCHES)]
+        text = self.sizes_seen.get(seen) or expression_of(dims, sizes) or "?"
+        if "//" in text and not odd and seen not in self.sizes_seen:
+            return "?"
+        return self.sizes_seen.setdefault(seen, text)
 
 
 def _names(term: Term) -> tuple[str, ...]:
@@ -508,4 +544,4 @@ def _names(term: Term) -> tuple[str, ...]:
 def _event(use: Use | None, value: Any) -> tuple[int, ...] | None:
     if not isinstance(value, Tensor):
         return None
-    return tuple(value.shape[1:] if use is None or use.slot.spec.kind == "tensor" else value.shape)
+    return tuple(value.shape[1:] if use is None or use.batched else value.shape)

@@ -22,8 +22,9 @@ from ._effects import cells_of
 
 BATCHES = (2, 3, 1)
 # Different sizes in every sweep and for every dim, so that exchanged dims are found. Multiples of 16, since modules
-# halve sizes; odd multiples, since declared sizes are powers of two.
-_FIRST, _STEP = (48, 112, 176), 32
+# halve sizes; odd multiples, since declared sizes are powers of two. The last step differs, so that the sizes of two
+# dims are no function of each other.
+_FIRST, _STEPS = (48, 112, 176), (32, 32, 48)
 _OTHERS = (8, 48, 64, 96, 128, 224)
 _PREFERRED = (torch.float32, torch.int64, torch.bool, torch.uint8, torch.complex64)
 _MOST = 32
@@ -72,7 +73,7 @@ class SweepSizes:
         self.bound: dict[str, tuple[int, int, int]] = {}
         """Variables of outputs: the stage, out field and event dim that determined the number."""
         self.small = small
-        self._ladder = itertools.count(_FIRST[sweep] // (1 + small), _STEP // (1 + small))
+        self._ladder = itertools.count(_FIRST[sweep] // (1 + small), _STEPS[sweep] // (1 + small))
         self._solve_waiting()
 
     def copy(self, plan: Learned) -> SweepSizes:

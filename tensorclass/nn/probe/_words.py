@@ -235,6 +235,12 @@ class Words:
                     yield str(token), tuple(shape[position] for shape in rows)
 
 
+def expression_of(dims: Mapping[str, tuple[int, ...]], sizes: Sequence[int]) -> str | None:
+    """The expression over input dims of a size that was seen for several inputs; None if none is found."""
+    varying = {name: rows for name, rows in dims.items() if len(set(rows)) > 1}
+    return str(sizes[0]) if len(set(sizes)) == 1 else next(_candidates(varying, sizes), None)
+
+
 def _candidates(dims: Mapping[str, tuple[int, ...]], wanted: Sequence[int]) -> Iterator[str]:
     """Simple expressions over input dims that give the output sizes."""
     for name, rows in dims.items():

@@ -11,7 +11,7 @@ from ...core import Path
 from ...errors import ModuleError
 from ..parts._slots import Slot, fields_of, path_text
 from ..parts._stage import Stage
-from ._explain import Explanation
+from ._explain import Explanation, Value
 
 Format = Literal["mermaid", "svg", "html"]
 
@@ -23,6 +23,18 @@ class Link(NamedTuple):
     target: int
     field: str
     slot: Slot | None
+
+    def label(self, seen: Mapping[str, str]) -> str:
+        """The field with its declaration; for a value without one, what the probes saw."""
+        if self.slot is None:
+            return self.field
+        text = str(self.slot.spec) if self.slot.known else seen.get(self.field, "")
+        return f"{self.field}: {text}" if text else self.field
+
+
+def _seen(value: Value) -> str:
+    """What the probes saw of a value, in the form of a declaration."""
+    return f'{value.dtype.capitalize()}["{" ".join(map(str, value.shape or ()))}"]'
 
 
 def _title(name: str, kind: str) -> str:
@@ -71,9 +83,14 @@ def draw(
         raise ModuleError(f"format={format!r}: a pipeline is drawn as 'mermaid', 'svg' or 'html'")
     titles = [f"{i} {_title(s.name, kind)}" for i, (s, kind) in enumerate(zip(stages, kinds, strict=True))]
     titles, links = [input.__name__, *titles, output.__name__], _links(stages, input, sources)
+    seen = {value.name: _seen(value) for step in explanation.steps for value in step.writes if value.shape is not None}
     if format == "mermaid":
-        return mermaid(titles, links)
-    declared = {(node, path_text(s.path)): str(s.spec) for node, stage in enumerate(stages, 1) for s in stage.written}
+        return mermaid(titles, links, seen)
+    declared = {
+        (node, path_text(s.path)): str(s.spec) if s.known else seen.get(path_text(s.path), "")
+        for node, stage in enumerate(stages, 1)
+        for s in stage.written
+    }
     declared |= {(0, link.field): str(link.slot.spec) for link in links if link.source == 0 and link.slot}
     drawing = picture(titles, [(link.source, link.target, link.field) for link in links], declared)
     if format == "svg":
@@ -85,7 +102,7 @@ def draw(
 # ---- Mermaid -----------------------------------------------------------------------------------------------------
 
 
-def mermaid(titles: Sequence[str], links: Sequence[Link]) -> str:
+def mermaid(titles: Sequence[str], links: Sequence[Link], seen: Mapping[str, str]) -> str:
     """The flowchart as Mermaid text."""
     names = ["input", *(f"m{i}" for i in range(len(titles) - 2)), "output"]
     rows = [f'    {name}["{_text(title)}"]' for name, title in zip(names, titles, strict=True)]
@@ -95,8 +112,7 @@ def mermaid(titles: Sequence[str], links: Sequence[Link]) -> str:
     for link in links:
         if link.field in passed and link.source == 0 and link.slot is None:
             continue
-        label = link.field if link.slot is None else f"{link.field}: {link.slot.spec}"
-        rows.append(f'    {names[link.source]} -->|"{_text(label)}"| {names[link.target]}')
+        rows.append(f'    {names[link.source]} -->|"{_text(link.label(seen))}"| {names[link.target]}')
     rows += [f'    input -->|"{_text(", ".join(passed))}"| output'] if passed else []
     return "\n".join(["flowchart TD", *rows]) + "\n"
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ..._schema import Polynomial
+from ..._schema import Dim, Polynomial, parse_dims
 from ...errors import ModuleError, did_you_mean
 from ..check._declared import Report, SeenOutput
 from ..check._known import INPUT, ByPath, Place
@@ -160,6 +160,8 @@ def _value(
     seen: SeenOutput | None,
 ) -> Value:  # fmt: skip
     ragged = place.spec.kind == "ragged"
+    if seen is not None and seen.dims is not None:
+        return _unnamed(place.name, seen, batch, sizes)
     if not (ragged or place.spec.kind in TENSORS) or place.dtype is None:
         return Value(place.name, place.spec.type_text, None, 0 if place.spec.kind == "value" else None)
     exact = place.dtype.exact or (seen.dtype if seen is not None else None)
@@ -169,6 +171,19 @@ def _value(
     known = [size for size in shape if isinstance(size, int)]
     nbytes = prod(known) * exact.itemsize if exact is not None and len(known) == len(shape) else None
     return Value(place.name, f"ragged {dtype}" if ragged else dtype, shape, nbytes)
+
+
+def _unnamed(name: str, seen: SeenOutput, batch: Sequence[int], sizes: Mapping[str, int]) -> Value:
+    """A value without a declaration, as the probes saw it."""
+    dims: list[Size] = []
+    for text in seen.dims or ():
+        tokens = () if text == "?" else parse_dims(text).tokens
+        size = tokens[0].size.substitute(dict(sizes)) if tokens and isinstance(tokens[0], Dim) else None
+        dims.append(text if size is None else size.constant if size.constant is not None else str(size))
+    shape = (*batch, *dims)
+    known = [size for size in shape if isinstance(size, int)]
+    nbytes = prod(known) * seen.dtype.itemsize if len(known) == len(shape) else None
+    return Value(name, str(seen.dtype).removeprefix("torch."), shape, nbytes)
 
 
 def _event(terms: Terms, sizes: Mapping[str, int], fixed: Mapping[str, int]) -> list[Size]:
