@@ -22,8 +22,8 @@ from ._effects import cells_of
 
 BATCHES = (2, 3, 1)
 # Different sizes in every sweep and for every dim, so that exchanged dims are found. Multiples of 16, since modules
-# halve sizes; odd multiples, since declared sizes are powers of two. The last step differs, so that the sizes of two
-# dims are no function of each other.
+# halve sizes; odd multiples, since declared sizes are powers of two. The last step differs, so that the sizes of one
+# dim do not follow from those of another.
 _FIRST, _STEPS = (48, 112, 176), (32, 32, 48)
 _OTHERS = (8, 48, 64, 96, 128, 224)
 _PREFERRED = (torch.float32, torch.int64, torch.bool, torch.uint8, torch.complex64)
