@@ -42,6 +42,7 @@ FOLDERS = {
             "_scale",
             "_relaid",
             "_combine",
+            "_dict_steps",
             "_dict",
         ),
         ("lazy",),
@@ -66,11 +67,11 @@ FACES = {
     },
     "core": {
         "_base", "_batch", "_caches", "_describe", "_device", "_exported", "_forks", "_html", "_keys", "_layered",
-        "_locks", "_modes", "_pytree", "_repr", "_views",
+        "_locks", "_modes", "_publish", "_pytree", "_repr", "_views", "_walks",
     },
     "ops": {
         "_apply", "_at_once", "_by_row", "_compare", "_conversions", "_device", "_index", "_inplace", "_join", "_keys",
-        "_lengths", "_mapping", "_nesting", "_objects", "_operands", "_reading", "_shape", "_stacks",
+        "_lengths", "_mapping", "_nesting", "_objects", "_operands", "_pairs", "_reading", "_shape", "_stacks",
         "_steps", "_undo", "_writable",
     },
     "store": {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -17,6 +18,7 @@ from ..core import BATCHED, Key, Path, TensorCollection
 from ..core._base import Handler, Kind, Names, Write, locked_error, settle
 from ..core._device import Device
 from ..core._layered import Layered
+from ..core._publish import Step, publish
 from ..core._pytree import blank, trusted
 from ..errors import ArgumentError, FrozenError, MissingKeyError
 from ..ops import UNSET, Container, Join
@@ -229,16 +231,32 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
     def _put_all(self, values: dict[str, Any]) -> None:
         if type(self).__tensorclass__.cached:
             drop_cached(self)
-        _checks.put_all(self, values)
+        if any([value is None for value in values.values()]):
+            publish(_checks.put_steps(self, values))
+        else:
+            self._store._put_all(values)
+
+    def _put_steps(self, values: dict[str, Any]) -> list[Step]:
+        return [*self._uncached(), *_checks.put_steps(self, values)]
+
+    def _uncached(self) -> list[Step]:
+        return [partial(drop_cached, self)] if type(self).__tensorclass__.cached else []
 
     def _swap_in(self, entries: dict[str, Any], seen: dict[str, Any]) -> None:
         if type(self).__tensorclass__.cached:
             drop_cached(self)
         _checks.swap_in(self, entries, seen)
 
+    def _swap_steps(self, entries: dict[str, Any]) -> list[Step]:
+        _checks.require_droppable(type(self), self._store._live().keys() - entries.keys())
+        return [*self._uncached(), *super()._swap_steps(entries)]
+
     def _drop(self, key: str) -> None:
+        publish(self._drop_steps(key))
+
+    def _drop_steps(self, key: str) -> list[Step]:
         _checks.require_droppable(type(self), (key,))
-        self._put(key, None)
+        return self._put_steps({key: None})
 
     def _check(self, key: str, value: Any) -> Any:
         return _checks.check_one(self, key, value)

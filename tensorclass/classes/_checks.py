@@ -12,6 +12,7 @@ from .._schema import Dim, Dims, FieldSpec, Schema, cast_problem, check_field, c
 from ..core import VALUES, TensorCollection, store_of
 from ..core._base import Names
 from ..core._batch import as_jagged, jagged
+from ..core._publish import Step
 from ..errors import CastError, Problem, SchemaError
 from ..store import Node, NonTensorDataBase, NonTensorStack, RaggedTensor, TensorDict, Unbatched, plain_object
 from ..store.entries._agreement import require_agreement
@@ -88,12 +89,12 @@ def without_absent(self: Any, source: Any) -> Any:
     return {key: value for key, value in entries.items() if key not in absent}
 
 
-def put_all(self: Any, values: dict[str, Any]) -> None:
-    """Write several checked fields in one step. Fields that become None are removed first, so the state stays valid."""
+def put_steps(self: Any, values: dict[str, Any]) -> list[Step]:
+    """The steps that write several checked fields. Fields that become None are removed."""
+    present = self._store._live()
     gone = [key for key, value in values.items() if value is None]
-    for key in gone:
-        self._put(key, None)
-    self._store._put_all({key: values[key] for key in values if key not in gone} if gone else values)
+    steps = [step for key in gone if key in present for step in self._store._drop_steps(key)]
+    return [*steps, *self._store._put_steps({key: values[key] for key in values if key not in gone})]
 
 
 def swap_in(self: Any, entries: dict[str, Any], seen: dict[str, Any]) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import FunctionType, MemberDescriptorType
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, Protocol, TypeAlias, TypeVar, overload
 
 import torch
@@ -13,7 +13,9 @@ from typing_extensions import Self
 
 from ..errors import ArgumentError, BatchDimError, BatchSizeError, LockedError, UnsupportedOperationError
 from ._batch import as_batch_size, batch_dim
+from ._dynamo import settle as settle
 from ._entry import batch_shape
+from ._publish import Step, assign, publish
 from ._relation import related, unrelated
 
 Kind: TypeAlias = int
@@ -215,13 +217,23 @@ class TensorCollection(Items):
 
         `seen`: the entries that they were made from; later writes of other threads are kept.
         """
-        for key in seen:
-            if key not in entries:
-                self._drop(key)
-        self._put_all(entries)
+        gone = [key for key in seen if key not in entries]
+        publish([*[step for key in gone for step in self._drop_steps(key)], *self._put_steps(entries)])
 
     def _drop(self, key: str) -> None:
         raise NotImplementedError
+
+    def _put_steps(self, values: dict[str, Any]) -> list[Step]:
+        """The steps of `_put_all`, for an operation that makes other changes together with it; see `publish`."""
+        return [partial(self._put_all, values)]
+
+    def _swap_steps(self, entries: dict[str, Any]) -> list[Step]:
+        """The steps that replace all entries."""
+        return [partial(self._swap_in, entries, self._entries())]
+
+    def _drop_steps(self, key: str) -> list[Step]:
+        """The steps of `_drop`."""
+        return [partial(self._drop, key)]
 
     def _check(self, key: str, value: Any) -> Any:
         raise NotImplementedError
@@ -234,10 +246,18 @@ class TensorCollection(Items):
 
     def _set_device(self, device: torch.device | None) -> None:
         """Set the device of this container and nested ones; the leaves are already there."""
+        publish(self._device_steps(device))
+
+    def _device_steps(self, device: torch.device | None) -> list[Step]:
+        """The steps of `_set_device`."""
         raise NotImplementedError
 
     def _set_lock(self, owner: object | None, held: bool = True) -> None:
         """Lock this container and nested ones for an owner (None for the user), or release the lock."""
+        raise NotImplementedError
+
+    def _plan_lock(self, owner: object | None, held: bool, found: Any) -> None:
+        """Note in `found` the owners of this container and of nested ones after `_set_lock`."""
         raise NotImplementedError
 
     # ---- hooks ---------------------------------------------------------------------------------------------------
@@ -311,13 +331,26 @@ class TensorCollection(Items):
     def _resize(self, size: torch.Size, path: tuple[str, ...]) -> None:
         """Set the batch size of this container, and of nested containers with too few batch dims."""
         self._check_size(size, path)
+        publish(self._size_steps(size))
+
+    def _size_steps(self, size: torch.Size) -> list[Step]:
+        """The steps of `_resize`, for a size that was checked."""
+        steps: list[Step] = []
         for value in self._entries().values():
             if isinstance(value, TensorCollection) and value._batch_size[: len(size)] != size:
-                value._resize(size, path)
-        if len(size) != len(self._batch_size):
-            kept = (*self.names, *[None] * len(size))[: len(size)]
-            self._names = kept if any(name is not None for name in kept) else None
-        self._batch_size = size
+                steps += value._size_steps(size)
+        return [*steps, *self._own_size_steps(size)]
+
+    def _own_size_steps(self, size: torch.Size) -> list[Step]:
+        """The steps that set the batch size of this container only; dims that remain keep their names."""
+        if len(size) == len(self._batch_size):
+            return self._shape_steps(size, self._names)
+        kept = (*self.names, *[None] * len(size))[: len(size)]
+        return self._shape_steps(size, kept if any(name is not None for name in kept) else None)
+
+    def _shape_steps(self, size: torch.Size, names: Names) -> list[Step]:
+        """The steps that set the batch size and the dim names of this container only."""
+        return assign(self, _names=names, _batch_size=size)
 
     def _check_size(self, size: torch.Size, path: tuple[str, ...]) -> None:
         for key, value in self._entries().items():
@@ -429,16 +462,17 @@ class TensorCollection(Items):
 
     def _set_names(self, names: Names) -> None:
         """Set dim names, here and in nested containers, which share the dims."""
-        if self._stacked:
-            self._through("_set_all_names", names)
-            return
+        publish(self._name_steps(names))
+
+    def _name_steps(self, names: Names) -> list[Step]:
+        """The steps of `_set_names`."""
         ndim = len(self._batch_size)
-        nested = [value for value in self._entries().values() if isinstance(value, TensorCollection)]
         head = (None,) * ndim if names is None else names
-        inner = [check_names((*head, *value.names[ndim:]), len(value._batch_size)) for value in nested]
-        self._names = names
-        for value, theirs in zip(nested, inner, strict=True):
-            value._set_names(theirs)
+        steps = assign(self, _names=names)
+        for value in self._entries().values():
+            if isinstance(value, TensorCollection):
+                steps += value._name_steps(check_names((*head, *value.names[ndim:]), len(value._batch_size)))
+        return steps
 
     def __len__(self) -> int:
         """The size of the first batch dim; 0 if there is none."""
@@ -547,42 +581,3 @@ def check_names(names: Sequence[str | None] | None, ndim: int) -> Names:
     if len(set(given)) != len(given):
         raise BatchDimError(f"dim names are distinct, got {list(names)!r:.200}")
     return tuple(names) if given else None
-
-
-_SETTLED: Final = (FunctionType, MemberDescriptorType, classmethod, property, bool)
-
-
-def settle(cls: type) -> None:
-    """Copy inherited methods and slots into the namespace of a class.
-
-    Dynamo guards every class in which it fails to find a name, and Python walks as far if its type cache misses.
-    Classes of users are not changed, so that the lookup order of their bases stays the same.
-    """
-    for name in dir(cls):
-        owner = next((base for base in cls.__mro__ if name in vars(base)), object)
-        member = vars(owner)[name]
-        if owner not in (cls, object) and isinstance(member, _SETTLED):
-            setattr(cls, name, member)
-
-
-def tensors_alone(collection: TensorCollection) -> list[Tensor] | None:
-    """The tensors at all depths, in order; None if there are other entries, lazy stacks or nested tensors."""
-    found: list[Tensor] | None = None if collection._stacked else []
-    for value in () if found is None else collection._entries().values():
-        alone = isinstance(value, Tensor) and not value.is_nested
-        inner = tensors_alone(value) if isinstance(value, TensorCollection) else [value] if alone else None
-        if inner is None or found is None:
-            return None
-        found += inner
-    return found
-
-
-def walk(
-    collection: TensorCollection, path: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], Any, TensorCollection]]:
-    """Every entry below a container, depth first: its path, its value, and its container."""
-    for key, value in collection._entries().items():
-        here = (*path, key)
-        yield here, value, collection
-        if isinstance(value, TensorCollection):
-            yield from walk(value, here)

@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from ._base import BATCHED, Kind, TensorCollection
+from ._base import BATCHED, Kind, Names, TensorCollection
+from ._publish import Step
 
 
 class Layered(TensorCollection):
@@ -36,5 +37,23 @@ class Layered(TensorCollection):
     def _set_lock(self, owner: object | None, held: bool = True) -> None:
         self._store._set_lock(owner, held)
 
-    def _set_device(self, device: torch.device | None) -> None:
-        self._store._set_device(device)
+    def _plan_lock(self, owner: object | None, held: bool, found: Any) -> None:
+        self._store._plan_lock(owner, held, found)
+
+    def _device_steps(self, device: torch.device | None) -> list[Step]:
+        return self._store._device_steps(device)  # type: ignore[no-any-return]  # of the store
+
+    def _name_steps(self, names: Names) -> list[Step]:
+        return self._store._name_steps(names)  # type: ignore[no-any-return]  # of the store
+
+    def _size_steps(self, size: torch.Size) -> list[Step]:
+        return self._store._size_steps(size)  # type: ignore[no-any-return]  # of the store
+
+    def _put_steps(self, values: dict[str, Any]) -> list[Step]:
+        return self._store._put_steps(values)  # type: ignore[no-any-return]  # of the store
+
+    def _swap_steps(self, entries: dict[str, Any]) -> list[Step]:
+        return self._store._swap_steps(entries)  # type: ignore[no-any-return]  # of the store
+
+    def _drop_steps(self, key: str) -> list[Step]:
+        return self._store._drop_steps(key)  # type: ignore[no-any-return]  # of the store

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from ..errors import LockedError
 from ._base import TensorCollection
+from ._publish import Step, assign, each_row, publish
 
 Owners: TypeAlias = "tuple[weakref.ref[Any], ...]"
 
@@ -24,21 +25,55 @@ class Held(tuple[Any, ...]):
     __slots__ = ()
 
 
+Changed: TypeAlias = "dict[int, tuple[Any, Owners | None]]"
+"""Stores by identity, with their owners after locks were taken or released."""
+
+
 def note_write(store: Any) -> None:
     """Record that an entry of a locked store was replaced in spite of the lock, here and in its parents."""
-    if store._lock is not None:
-        for holder in [ref() for ref in store._lock]:
-            note_write(holder) if holder is not None else None
-        store._lock = Held(store._lock)
+    publish(noted(store)) if store._lock is not None else None
 
 
-def changed(store: Any, owner: object | None, held: bool) -> Owners | None:
+def noted(store: Any) -> list[Step]:
+    """The steps of `note_write`."""
+    if store._lock is None:
+        return []
+    holders = [holder for ref in store._lock if (holder := ref()) is not None]
+    return [*[step for holder in holders for step in noted(holder)], *assign(store, _lock=Held(store._lock))]
+
+
+def relock(store: Any, owner: object | None, held: bool) -> None:
+    """Lock a store and all below it for an owner (None for the user), or release the lock, in one step."""
+    found: Changed = {}
+    store._plan_lock(owner, held, found)
+    holders = [holder for holder, _ in found.values()]
+    each_row(setattr, holders, ["_lock"] * len(holders), [owners for _, owners in found.values()])
+
+
+def adopt_locks(store: Any, other: Any) -> list[Step]:
+    """The steps that lock a store which takes over the entries of a locked one, that nobody else has."""
+    found: Changed = {}
+    for child in children(other):
+        child._plan_lock(store, True, found)
+    inner = [step for holder, owners in found.values() for step in assign(holder, _lock=owners)]
+    return [*inner, *assign(store, _lock=Held())]
+
+
+def changed(store: Any, owner: object | None, held: bool, found: Changed) -> Owners | None:
     """The owners of a store after `owner` (None for the user) has locked or released it; None if it is then unlocked.
+
+    They are noted in `found`, for a store that several containers hold.
 
     Raises:
         LockedError: if the user unlocks a container that an existing locked container holds.
     """
-    owners = store._lock or ()
+    former = found.get(id(store))
+    owners = _after(store, owner, held, (store._lock if former is None else former[1]) or ())
+    found[id(store)] = store, owners
+    return owners
+
+
+def _after(store: Any, owner: object | None, held: bool, owners: Owners) -> Owners | None:
     if held:
         return Held(owners if owner is None else (*owners, weakref.ref(owner)))
     others = [ref for ref in owners if ref() is not None and ref() is not owner]

@@ -19,8 +19,8 @@ from .._flags import flags
 from .._places import local_path
 from .._schema import Schema, schema_of
 from ..core import STORAGE
-from ..core._base import tensors_alone
 from ..core._forks import Turn, in_turn
+from ..core._walks import tensors_alone
 from ..errors import ArgumentError, BatchDimError, HeldError, SchemaError, StructureError
 from ..ops import cat
 from ._atomic import Target, make_folder

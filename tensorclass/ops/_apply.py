@@ -20,6 +20,7 @@ from ..core import VALUES, Path, TensorCollection, TensorEntry, as_batch_size, b
 from ..core._base import check_names
 from ..core._batch import jagged
 from ..core._device import Device, as_device
+from ..core._publish import publish, sharing
 from ..core._views import LeafTest
 from ..errors import ArgumentError, BatchSizeError, KeySetError, StructureError
 from ._at_once import at_once
@@ -27,7 +28,8 @@ from ._kernels import KERNELS
 from ._keys import KeyOps
 from ._mapping import UNSET, MappingOps
 from ._shape import ShapeOps
-from ._steps import all_begin_with
+from ._steps import all_begin_with, copy_steps
+from ._taken import taken_over
 
 
 class Mapper:
@@ -324,11 +326,9 @@ class ApplyOps(KeyOps):
     def _write_mapped(self, mapper: Mapper, others: Sequence[Any]) -> Self:
         """Write results in place: results that are the leaves themselves are kept, others are copied into them."""
         plans = self._plan_mapped(mapper, others)
-        for holder, _, rest in plans:
-            if rest:
-                MappingOps.update(holder, rest)
-        for holder, plan, _ in plans:
-            holder._write(plan)
+        steps = [step for holder, _, rest in plans if rest for step in holder._update_steps(rest)]
+        with sharing():
+            publish([*copy_steps([copy for _, plan, _ in plans for copy in plan]), *steps])
         return self
 
     def _plan_mapped(
@@ -388,10 +388,16 @@ class ApplyOps(KeyOps):
         if not isinstance(batch_dims, (int, type(None))):
             raise ArgumentError(f"auto_batch_size_: batch_dims is a number of dims or None, got {batch_dims!r}")
         self._require_unlocked("change the batch size")
+        twin = self._twin()
+        ApplyOps._guess_sizes(twin, batch_dims, keep_compliant_size)
+        publish(taken_over(self, twin))
+        return self
+
+    def _guess_sizes(self, batch_dims: int | None, keep_compliant_size: bool) -> None:
         for value in self._entries().values():
             kept = keep_compliant_size and batch_dims is not None
             if isinstance(value, ApplyOps) and not (kept and len(value._batch_size) >= (batch_dims or 0)):
-                ApplyOps.auto_batch_size_(value, batch_dims, keep_compliant_size)
+                value._guess_sizes(batch_dims, keep_compliant_size)
         leaves = self._solid()._leaves()
         shared: list[int] = []
         for sizes in zip(*[leaf.shape for leaf in leaves], strict=False):
@@ -400,7 +406,6 @@ class ApplyOps(KeyOps):
             shared.append(sizes[0])
         if leaves and torch.Size(shared) != self._batch_size:
             self._resize(torch.Size(shared), ())
-        return self
 
 
 def _batch_dims_of(value: Any, otherwise: torch.Size) -> torch.Size:

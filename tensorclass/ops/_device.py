@@ -15,8 +15,8 @@ from typing_extensions import Self
 
 from .._flags import flag, flags
 from ..core import STORAGE, VALUES, Entry, Path, TensorCollection, as_batch_size
-from ..core._base import walk
 from ..core._device import CPU, Device, as_device
+from ..core._walks import walk
 from ..errors import ArgumentError, UnsupportedOperationError
 from ._apply import ApplyOps
 from ._attrs import CastFilter, TensorAttrs

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -27,6 +28,7 @@ from ..core import (
     unravel_key_to_tuple,
 )
 from ..core._batch import broadcasts_to, jagged, over_events
+from ..core._publish import Step, each_row, publish, sharing
 from ..errors import (
     ArgumentError,
     BatchSizeError,
@@ -40,9 +42,10 @@ from ._compare import same_object
 from ._index import Index, IndexOps, indexed_size, normalise
 from ._lengths import Ragged, has_lengths, lent, take_back
 from ._levels import by_level
-from ._mapping import MappingOps, foreach_is_safe, require_once, wanted_paths
+from ._mapping import MappingOps, foreach_is_safe
+from ._pairs import keys_of, pairs_of, size_error, wanted_paths
 from ._steps import Copy as Copy
-from ._steps import apart, carry_out, copied, copied_alike
+from ._steps import apart, carry_out, copied, copied_alike, copy_steps
 from ._writable import NUMBERS, as_source, filled, require_writable, scalar_like, takes
 
 
@@ -123,6 +126,9 @@ class InplaceOps(IndexOps):
     def _update_in_place(self, values: Mapping[Any, Any], non_blocking: bool) -> Self:
         return InplaceOps.update_(self, values, non_blocking=non_blocking)
 
+    def _copy_steps(self, values: Mapping[Any, Any], non_blocking: bool) -> list[Step]:
+        return copy_steps(self._plan(values, (), None, None, None), non_blocking)
+
     def copy_(self, tensordict: Any, non_blocking: bool = False) -> Self:
         """Copy all leaves of a container with the same keys into this one's tensors; `update_` copies some entries.
 
@@ -152,16 +158,23 @@ class InplaceOps(IndexOps):
             leaf = entries.get(key) if entries is self._live() else None  # otherwise entries are copies
             if type(leaf) is Tensor and filled(leaf, value):
                 return self
-        entry = self._read(unravel_key_to_tuple(key))
-        if isinstance(entry, TensorCollection):
-            self._refuse_frozen("fill_", "")
-            entry._refuse_frozen("fill_")  # type: ignore[attr-defined]  # containers have this method
-            targets: list[Tensor] = []
-            back = lent(entry._open(targets, VALUES), targets, "fill_")
-            self._write([(leaf, scalar_like(value, leaf), unravel_key_to_tuple(key)) for leaf in targets])
-            take_back(back)
-            return self
-        return InplaceOps.set_(self, key, value)
+        with sharing():
+            publish(self._fill_steps(unravel_key_to_tuple(key), value))
+        return self
+
+    def _fill_steps(self, path: Path, value: float | bool) -> list[Step]:
+        """The steps of `fill_`."""
+        entry = self._read(path)
+        if not isinstance(entry, TensorCollection):
+            return self._copy_steps({path if path[1:] else path[0]: value}, False)
+        self._refuse_frozen("fill_", "")
+        entry._refuse_frozen("fill_")  # type: ignore[attr-defined]  # containers have this method
+        targets: list[Tensor] = []
+        back = lent(entry._open(targets, VALUES), targets, "fill_")
+        for leaf in targets:
+            require_writable(leaf, path)
+        plan = [(leaf, scalar_like(value, leaf, path).expand(leaf.shape), path) for leaf in targets]
+        return [*copy_steps(plan), *take_back(back)]
 
     def zero_(self) -> Self:
         """Fill every leaf with zero; `fill_` writes other numbers."""
@@ -170,10 +183,9 @@ class InplaceOps(IndexOps):
         back = lent(self._open(leaves, VALUES), leaves, "zero_")
         for leaf in leaves:
             require_writable(leaf, ())
-        if leaves:
-            fused = foreach_is_safe() and True not in [leaf.is_nested for leaf in leaves]
-            torch._foreach_zero_(leaves) if fused else [leaf.zero_() for leaf in leaves]  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
-        take_back(back)
+        fused = leaves and foreach_is_safe() and True not in [leaf.is_nested for leaf in leaves]
+        kernels = [partial(torch._foreach_zero_, leaves)] if fused else [partial(leaf.zero_) for leaf in leaves]  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
+        publish([*kernels, *take_back(back)])
         return self
 
     # ---- at an index ---------------------------------------------------------------------------------------------
@@ -266,12 +278,16 @@ class InplaceOps(IndexOps):
         elif type(index) not in (int, slice) or not size or (type(index) is int and not -size[0] <= index < size[0]):
             return False
         leaves = self._fillable(value, key)
-        for leaf in leaves or ():
-            if mask is None:
-                leaf[index].fill_(value)
-            else:
-                leaf.masked_fill_(over_events(mask, leaf.ndim - mask.ndim), value)
-        return leaves is not None
+        if leaves is None:
+            return False
+        if mask is None and len(leaves) == 1:
+            leaves[0][index].fill_(value)
+        elif mask is None:
+            each_row(Tensor.fill_, [leaf[index] for leaf in leaves], [value] * len(leaves))
+        else:
+            masks = [over_events(mask, leaf.ndim - mask.ndim) for leaf in leaves]
+            each_row(Tensor.masked_fill_, leaves, masks, [value] * len(leaves))
+        return True
 
     def _fillable(self, value: Any, key: str | None = None) -> list[Tensor] | None:
         """One leaf, or all, if they are plain tensors that can hold the number exactly; None for the general path."""
@@ -304,20 +320,20 @@ class InplaceOps(IndexOps):
         parts = normalise(index, self._batch_size)
         size = indexed_size(parts, self._batch_size, None, None)
         if not broadcasts_to(value._batch_size, size):
-            raise _size_error("index assignment", (), value._batch_size, size)
+            raise size_error("index assignment", (), value._batch_size, size)
         dims = len(value._batch_size)
         device = self._device
         buffers = [leaf.new_zeros(self._batch_size + leaf.shape[dims:], device=device) for leaf in value._leaves()]
-        twin = value._make(buffers, self._batch_size)
+        twin: Any = value._make(buffers, self._batch_size)
+        twin[index] = value
         self._put_all(self._check_all(twin._entries()))
-        self._set_at(index, value, None, False)
 
     # ---- planning and writing ------------------------------------------------------------------------------------
 
     def _require_same_keys(self, source: Any, op: str) -> None:
         if not isinstance(source, (TensorCollection, Mapping)):
             raise ArgumentError(f"{op} takes a container or a mapping, got a {type(source).__name__}")
-        lacking = sorted(self._outline().keys() - _keys(source))
+        lacking = sorted(self._outline().keys() - keys_of(source))
         if lacking:
             absent = ", ".join([f"`{key}`" for key in lacking])
             raise MissingKeyError(
@@ -339,10 +355,10 @@ class InplaceOps(IndexOps):
                 (k for k, v in entries.items() if isinstance(v, (Tensor, TensorCollection)) or has_lengths(v)), source
             )
         elif isinstance(source, TensorCollection) and not broadcasts_to(source._batch_size, target):
-            raise _size_error("in-place write", prefix, source._batch_size, target)
+            raise size_error("in-place write", prefix, source._batch_size, target)
         source_dims = len(source._batch_size) if isinstance(source, TensorCollection) else None
         plan: list[Copy] = []
-        for key, value in by_level(_pairs(source), prefix, wanted):
+        for key, value in by_level(pairs_of(source), prefix, wanted):
             if key not in entries:
                 raise MissingKeyError(
                     f"in-place write: `{join_path((*prefix, key))}` is not an entry of this "
@@ -424,9 +440,8 @@ class InplaceOps(IndexOps):
             scalar_like(value, leaf)
             require_writable(leaf, ())
         masks = apart([leaf for leaf, _ in masked], [wide for _, wide in masked], own=False)
-        for (leaf, _), wide in zip(masked, masks, strict=True):
-            leaf.masked_fill_(wide, value)
-        take_back(back)
+        steps = [partial(leaf.masked_fill_, wide, value) for (leaf, _), wide in zip(masked, masks, strict=True)]
+        publish([*steps, *take_back(back)])
         return self
 
     def masked_fill(self, mask: Tensor, value: float | bool) -> Self:
@@ -580,19 +595,3 @@ def spread(source: Tensor, size: torch.Size, event: torch.Size, source_dims: int
             f"{list(event)}), got {list(shape)}; a value broadcasts over batch dims, never over event dims"
         )
     return source.expand(target)
-
-
-def _keys(source: Any) -> set[str]:
-    if isinstance(source, TensorCollection):
-        return set(source._outline())
-    return {unravel_key_to_tuple(key)[0] for key in source}
-
-
-def _pairs(source: Any) -> list[tuple[Any, Any]]:
-    require_once(source)
-    return list((source._entries() if isinstance(source, TensorCollection) else source).items())
-
-
-def _size_error(op: str, path: Path, given: torch.Size, target: torch.Size) -> BatchSizeError:
-    where = f" at `{join_path(path)}`" if path else ""
-    return BatchSizeError(f"{op}{where}: the value's batch size {list(given)} does not broadcast to {list(target)}")

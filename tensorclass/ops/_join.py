@@ -17,6 +17,7 @@ from .._flags import flags
 from ..core import Entry, Key, Path, TensorCollection, batch_dim, join_path, store_of, unravel_key_to_tuple, unstacked
 from ..core._base import Exactly, K, Names
 from ..core._batch import as_int
+from ..core._publish import publish
 from ..errors import ArgumentError, BatchDimError, BatchSizeError, KeySetError, StructureError, defined_again
 from ._compare import same_atom, same_object
 from ._inplace import InplaceOps
@@ -154,9 +155,8 @@ class JoinOps(ShapeOps):
     def _join_entries(self, keys: tuple[Key, ...], out_key: Key, value: Tensor, keep: bool) -> Self:
         path = unravel_key_to_tuple(out_key)
         self._require_unlocked("write", join_path(path))
-        MappingOps.set(self, path, value)
-        for old in {unravel_key_to_tuple(key) for key in (() if keep else keys)} - {path}:
-            MappingOps.del_(self, old)
+        gone = {unravel_key_to_tuple(key) for key in (() if keep else keys)} - {path}
+        publish([*self._set_steps(path, value), *[step for old in gone for step in self._del_steps(old)]])
         return self
 
     def stack_tensors(self, *keys: Key, out_key: Key, dim: int = 0, keep_entries: bool = False) -> Self:

@@ -16,11 +16,12 @@ from torch.compiler import is_compiling
 
 from ..core import VALUES, TensorCollection
 from ..core._batch import broadcasts_to
+from ..core._publish import Step, publish
 from ..errors import ArgumentError, StructureError, UnsupportedOperationError
 from ._alike import alike
 from ._at_once import FEW, FEW_PAIRS, at_once, interpreters, over_lists
 from ._lengths import lent, take_back
-from ._lerp import lerp, lerp_, lerp_lists_
+from ._lerp import lerp
 from ._objects import EXCLUSIVE, answer, meet_objects
 from ._operands import (
     OPERANDS,
@@ -55,7 +56,7 @@ class Kernel:
         function: the function of one leaf and its operands.
         lists: the same for lists of leaves, by a loop or in one call, whichever is faster.
         foreach: the same in one call.
-        write: the in-place function of one leaf.
+        write: the in-place function of one leaf; None for operations that torch does not have in place.
         foreach_write: the same for lists of leaves.
         numbers: which operands of `function` may be Python numbers.
         foreach_numbers: whether `foreach` accepts a number instead of an operand list.
@@ -63,6 +64,7 @@ class Kernel:
         swap: whether the operand is the first argument of `foreach`.
         meets: whether it also combines the Python objects of two containers.
         equality: True for `==`, False for `!=`, else None.
+        floats: whether `foreach` supports only floating dtypes.
     """
 
     name: str
@@ -77,18 +79,7 @@ class Kernel:
     swap: bool = False
     meets: bool = False
     equality: bool | None = None
-
-
-def _writer(row: Row, function: Function) -> Function:
-    """The in-place form on one tensor; `maximum` and `minimum` have none in torch."""
-
-    def copy(leaf: Tensor, *operands: Any) -> Tensor:
-        new = function(leaf, *operands)
-        if rank(new) > rank(leaf):  # copy_ would cast it silently
-            raise ArgumentError(f"result type {new.dtype} can't be cast to {leaf.dtype}")
-        return leaf.copy_(new)
-
-    return getattr(Tensor, f"{row.torch_name}_", copy)
+    floats: bool = False
 
 
 def _kernel(row: Row) -> Kernel:
@@ -99,7 +90,7 @@ def _kernel(row: Row) -> Kernel:
         function,
         over_lists(function, foreach, FEW_PAIRS if row.arity else FEW),
         foreach,
-        _writer(row, function) if row.in_place else None,
+        getattr(Tensor, f"{row.torch_name}_", None) if row.in_place else None,
         getattr(torch, f"_foreach_{row.foreach}_") if row.in_place and row.foreach else None,
         row.numbers,
         row.numbers == "yes" and not row.swap,
@@ -123,9 +114,10 @@ def _reflected(row: Row) -> Kernel:
 
 _ALONE: Final = object()
 _LERP: Final = torch._foreach_lerp  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
+_LERP_: Final = torch._foreach_lerp_  # pyright: ignore[reportPrivateImportUsage]  # as above
 EQUALITY: Final = {"eq": True, "ne": False}
 KERNELS: Final[Mapping[str, Kernel]] = {row.name: _kernel(row) for row in ROWS} | {
-    "lerp": Kernel("lerp", lerp, over_lists(lerp, None, FEW), _LERP, lerp_, lerp_lists_, numbers="last")
+    "lerp": Kernel("lerp", lerp, over_lists(lerp, None, FEW), _LERP, None, _LERP_, numbers="last", floats=True)
 }
 REFLECTED: Final[Mapping[str, Kernel]] = {row.name: _reflected(row) for row in ROWS if row.swapped}
 
@@ -297,13 +289,31 @@ def write(self: C, kernel: Kernel, *operands: Any, default: Default = None, **gi
         _require_writable(own, kernel, leaves, _columns(kernel, leaves, rights), options, paths)
     rights = tuple([apart(leaves, right) if type(right) is list else _clear(leaves, right) for right in rights])
     listable = kernel.foreach_write is not None and _listable(kernel, leaves, rights, options)
-    if kernel.foreach_write is not None and listable and (surely or not _tracks_integers(leaves)):
+    if kernel.foreach_write is None or not listable or (not surely and _tracks_integers(leaves)):
+        publish([*_write_steps(kernel, leaves, _columns(kernel, leaves, rights), options), *take_back(apart_)])
+    elif apart_:
+        publish([partial_of(kernel.foreach_write, leaves, *rights, **options), *take_back(apart_)])
+    else:
         kernel.foreach_write(leaves, *rights, **options)
-    elif kernel.write is not None:
-        for row in zip(leaves, *_columns(kernel, leaves, rights), strict=True):
-            kernel.write(*row, **options)
-    take_back(apart_)
     return self
+
+
+def _write_steps(
+    kernel: Kernel, leaves: list[Tensor], columns: list[list[Any]], options: dict[str, Any]
+) -> list[Step]:  # fmt: skip
+    """The writes to each leaf; results that torch can't compute in place are all computed first."""
+    rows = zip(leaves, *columns, strict=True)
+    if kernel.write is not None:
+        return [partial_of(kernel.write, *row, **options) for row in rows]
+    new = [_castable(kernel.function(*row, **options), row[0]) for row in rows]
+    return [partial_of(leaf.copy_, value) for leaf, value in zip(leaves, new, strict=True)]
+
+
+def _castable(new: Tensor, leaf: Tensor) -> Tensor:
+    """Refuse a result that `copy_` would cast silently to a lower kind of dtype."""
+    if rank(new) > rank(leaf):
+        raise ArgumentError(f"result type {new.dtype} can't be cast to {leaf.dtype}")
+    return new
 
 
 def _clear(leaves: list[Tensor], right: Right) -> Right:
@@ -363,12 +373,16 @@ def _repeated(leaves: list[Tensor], number: float) -> Right:
 def _tracks_integers(leaves: list[Tensor]) -> bool:
     """Whether autograd tracks some leaves and can't track others: foreach kernels refuse the mixture."""
     tracked = torch.is_grad_enabled() and any([leaf.requires_grad for leaf in leaves])
-    return tracked and not all([leaf.is_floating_point() or leaf.is_complex() for leaf in leaves])
+    return tracked and not all(map(_floating, leaves))
+
+
+def _floating(leaf: Tensor) -> bool:
+    return leaf.is_floating_point() or leaf.is_complex()
 
 
 def _listable(kernel: Kernel, leaves: list[Tensor], rights: tuple[Right, ...], options: dict[str, Any]) -> bool:
     """Whether foreach gives the same results as the loop: it has no batching rule, and accepts no empty list."""
-    if kernel.foreach is None or not leaves:
+    if kernel.foreach is None or not leaves or (kernel.floats and not all(map(_floating, leaves))):
         return False
     for i, right in enumerate(rights):
         if type(right) is not list:
@@ -472,9 +486,8 @@ def _rejected(kernel: Kernel, row: Sequence[Any], options: dict[str, Any]) -> st
     """The reason why torch refuses these dtypes in place, found by a call on tensors without elements."""
     probes = [x.new_zeros((0,) * (x.ndim > 0)) if isinstance(x, Tensor) else x for x in row]
     try:
-        if kernel.write is not None:
-            with torch.no_grad():
-                kernel.write(*probes, **options)
+        with torch.no_grad():
+            publish(_write_steps(kernel, probes[:1], [[other] for other in probes[1:]], options))
     except RuntimeError as error:
         return f"of {row[0].dtype} can't take the result in place ({error}); use `{kernel.name}`"
     return ""

@@ -22,6 +22,7 @@ from ..core import (
     join_path,
     unravel_key_to_tuple,
 )
+from ..core._publish import Step, publish
 from ..core._views import LeafTest
 from ..errors import KeySetError, KeyThroughLeafError, MissingKeyError, StructureError
 from ._mapping import UNSET, MappingOps
@@ -154,8 +155,8 @@ class KeyOps(LazyOps):
             raise KeySetError(f"rename_key_: `{join_path(new)}` lies inside `{join_path(old)}`")
         holder = self._holder(old, None)
         if old[:-1] != new[:-1] or holder is None or holder._layered or holder._stacked:
-            MappingOps.set(self, new, value)
-            return MappingOps.del_(self, old)
+            publish([*self._set_steps(new, value), *self._del_steps(old)])
+            return self
         holder._require_unlocked("rename", join_path(old))
         seen = holder._entries()
         entries = {key: entry for key, entry in seen.items() if key != old[-1]}
@@ -279,14 +280,10 @@ class KeyOps(LazyOps):
         (['a'], ['b'])
         """
         self._require_unlocked("take entries out")
-        seen = self._entries()
         part, _ = KeyOps.split_keys(self, keys, default=default, strict=strict)
-        paths = [unravel_key_to_tuple(key) for key in keys]
-        for path in paths:
-            MappingOps.pop(self, path, None) if path[1:] else None
-        self._swap_in({key: value for key, value in seen.items() if (key,) not in paths}, seen)
-        if filter_empty:
-            KeyOps.filter_empty_(self)
+        present = [path for path in map(unravel_key_to_tuple, keys) if path in self]
+        steps = [step for path in present for step in self._del_steps(path)]
+        publish([*steps, *(self._empty_steps(present, ()) if filter_empty else [])])
         return part
 
     def filter_empty_(self) -> Self:
@@ -297,16 +294,19 @@ class KeyOps(LazyOps):
         >>> list(TensorDict(a=torch.zeros(3), nested={}).filter_empty_().keys())
         ['a']
         """
-        self._require_unlocked("drop empty containers")
-        if self._stacked:
-            return self._through("filter_empty_")  # type: ignore[no-any-return]  # a stack of this class
-        for key, value in self._entries().items():
-            if isinstance(value, KeyOps):
-                if MappingOps.is_empty(value):
-                    self._drop(key)
-                else:
-                    KeyOps.filter_empty_(value)
+        publish(self._empty_steps((), ()))
         return self
+
+    def _empty_steps(self, gone: Sequence[Path], prefix: Path) -> list[Step]:
+        """The steps that drop nested containers without leaves, once the entries under the paths `gone` are removed."""
+        self._require_unlocked("drop empty containers")
+        steps: list[Step] = []
+        for key, value in self._entries().items():
+            here = (*prefix, key)
+            if isinstance(value, KeyOps) and here not in gone:
+                left = any([here + path not in gone for path in _leaf_paths(value)])
+                steps += value._empty_steps(gone, here) if left else self._drop_steps(key)
+        return steps
 
     def filter_non_tensor_data(self) -> Any:
         """Keep only tensors, at every depth, in a new container.
@@ -356,6 +356,11 @@ def _flatten(node: TensorCollection, prefix: str, separator: str, is_leaf: Any, 
             raise KeySetError(f"flatten_keys: several keys would become `{here}`; choose another separator")
         else:
             flat[here] = value
+
+
+def _leaf_paths(value: Any) -> list[Path]:
+    """The paths of the entries below a container that are not containers."""
+    return [unravel_key_to_tuple(key) for key in MappingOps.keys(value, True, True)]
 
 
 def _shallow(value: Any) -> Any:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..core import STORAGE, VALUES, Path, TensorCollection, TensorEntry, join_path, store_of
 from ..core import has_lengths as has_lengths
+from ..core._publish import Step
 from ..errors import UnsupportedOperationError
 
 
@@ -68,7 +69,7 @@ def holders(collection: Any) -> list[Any]:
 def lent(own: Any, leaves: Sequence[Tensor], op: str, back: bool = True) -> list[tuple[Any, Tensor]]:
     """Ragged entries whose rows are not contiguous in memory, each with the `VALUES` leaf that is a copy of its rows.
 
-    After a write to the leaf, `entry._take_back(leaf)` copies it back; with `back=False` this is impossible.
+    After a write to the leaf, the step `entry._take_back(leaf)` copies it back; with `back=False` this is impossible.
 
     Raises:
         UnsupportedOperationError: names an entry that can't be written in place.
@@ -90,10 +91,9 @@ def lent(own: Any, leaves: Sequence[Tensor], op: str, back: bool = True) -> list
     return found
 
 
-def take_back(pairs: list[tuple[Any, Tensor]]) -> None:
-    """Copy writes to the leaves of `lent` back to their entries."""
-    for entry, leaf in pairs:
-        entry._take_back(leaf)
+def take_back(pairs: list[tuple[Any, Tensor]]) -> list[Step]:
+    """The steps that copy writes to the leaves of `lent` back to their entries."""
+    return [entry._take_back(leaf) for entry, leaf in pairs]
 
 
 def in_memory(own: Any, leaves: list[Tensor]) -> list[Tensor]:

@@ -23,20 +23,3 @@ def lerp(leaf: Tensor, end: Any, weight: Any) -> Tensor:
     there = torch.as_tensor(end, dtype=torch.float64, device=leaf.device)
     part = weight.to(torch.float64) if isinstance(weight, Tensor) else weight
     return torch.lerp(leaf.to(torch.float64), there, part).to(leaf.dtype)
-
-
-def lerp_(leaf: Tensor, end: Any, weight: Any) -> Tensor:
-    """As `lerp`, in place."""
-    if leaf.is_floating_point() or leaf.is_complex():
-        return leaf.lerp_(end, weight)
-    return leaf.copy_(lerp(leaf, end, weight))
-
-
-def lerp_lists_(leaves: list[Tensor], ends: Any, weight: Any) -> None:
-    """Interpolate many leaves in place, at once if all are floating."""
-    if all([leaf.is_floating_point() or leaf.is_complex() for leaf in leaves]):
-        torch._foreach_lerp_(leaves, ends, weight)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
-        return
-    columns = [given if isinstance(given, list) else [given] * len(leaves) for given in (ends, weight)]
-    for row in zip(leaves, *columns, strict=True):
-        lerp_(*row)

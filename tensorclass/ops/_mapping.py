@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,7 +15,6 @@ from typing_extensions import Self
 from .._flags import flag, flags
 from ..core import (
     STORAGE,
-    Entry,
     Key,
     Path,
     TensorCollection,
@@ -24,24 +23,26 @@ from ..core import (
     is_key,
     is_typed,
     join_path,
+    store_of,
     unravel_key_to_tuple,
 )
 from ..core._base import check_names
 from ..core._device import Device, as_device
 from ..core._keys import Subscript
-from ..core._views import KeysView, View, ViewScope
+from ..core._locks import adopt_locks
+from ..core._publish import Step, assign, publish, sharing
+from ..core._views import KeysView, ViewScope
 from ..errors import (
     ArgumentError,
     BatchSizeError,
-    KeySetError,
     KeyThroughLeafError,
     MissingKeyError,
     SchemaError,
     StructureError,
     UnsupportedOperationError,
-    did_you_mean,
 )
-from ._levels import by_level, concerns
+from ._levels import by_level
+from ._pairs import both, items_of, once, wanted_paths
 from ._reading import UNSET as UNSET
 from ._reading import BatchIndex as BatchIndex
 from ._reading import IndexPart as IndexPart
@@ -63,17 +64,25 @@ class MappingOps(ReadingOps):
         """An untyped container around valid entries, which it owns from now on."""
         return self._dense._from_entries(entries, self._batch_size, self._device, self._names)
 
-    def _become(self, other: Self) -> Self:
-        """Replace the entries and batch size by those of another container; the object stays the same."""
+    def _become(self, other: Self, lock: bool = False) -> Self:
+        """Replace the entries and batch size by those of another container; the object stays the same.
+
+        With `lock`, the other container is locked, and this one takes over its locks too.
+        """
         if self._stacked:
             raise UnsupportedOperationError(
                 "lazy stack: its members give it its shape, so it can't take over another one in place; use the form "
                 "that gives a new container"
             )
         self._require_unlocked("replace the leaves")
-        self._put_all(other._entries())
-        self._batch_size, self._names = other._batch_size, other._names
+        publish(self._become_steps(other, lock))
         return self
+
+    def _become_steps(self, other: Any, lock: bool = False) -> list[Step]:
+        """The steps of `_become`."""
+        own = store_of(self)
+        shape = assign(own, _batch_size=other._batch_size, _names=other._names, _device=other._device)
+        return [*self._put_steps(other._entries()), *shape, *(adopt_locks(own, store_of(other)) if lock else [])]
 
     def __setitem__(self, index: Subscript | BatchIndex, value: Any) -> None:
         """Write an entry under a key, or the elements at an index in place.
@@ -114,7 +123,7 @@ class MappingOps(ReadingOps):
             if node is None and not create:
                 self._walk(path[:depth])
             if node is not None:
-                raise _through_leaf(node, path, depth)
+                raise through_leaf(node, path, depth)
             holder._require_unlocked("add a key")
             node = holder._check(part, holder._bare(holder._batch_size))
             holder._put(part, node)
@@ -158,20 +167,25 @@ class MappingOps(ReadingOps):
         if len(path) == 1:
             self._require_unlocked("write", path[0])
             self._put(path[0], self._check(path[0], item))
-            return None
+            return
         holder = self._holder(path, None)
         if holder is None:
             self._check_path(path, item)
-            return self._grow(path, item)
-        if holder._layered or holder._stacked or holder._owners() is not None:  # the message is only made if needed
-            holder._require_unlocked("write", join_path(path))
-        try:
-            holder._put(path[-1], holder._check(path[-1], item))
-        except (SchemaError, BatchSizeError, StructureError, MissingKeyError) as error:
-            raise _below(path[:-1], error) from None
+            publish(self._grow_steps(path, item))
+        else:
+            holder._put(path[-1], _checked(holder, path, item))
+        return
 
-    def _grow(self, path: Path, item: Any) -> None:
-        """Write an entry whose containers don't all exist: new ones are filled before they are inserted."""
+    def _set_steps(self, path: Path, item: Any) -> list[Step]:
+        """The steps that write an entry, see `publish`; missing containers on the path are made."""
+        holder = self._holder(path, None)
+        if holder is None:
+            self._check_path(path, item)
+            return self._grow_steps(path, item)
+        return holder._put_steps({path[-1]: _checked(holder, path, item)})  # type: ignore[no-any-return]  # of a container
+
+    def _grow_steps(self, path: Path, item: Any) -> list[Step]:
+        """The steps that write an entry whose containers don't all exist: new ones are filled first."""
         node: Any = self
         depth = 0
         while isinstance(child := node._outline().get(path[depth]), MappingOps):
@@ -179,15 +193,14 @@ class MappingOps(ReadingOps):
         node = self._holder(path[: depth + 1], create=False)  # parameters return nested containers wrapped
         node._require_unlocked("add a key", join_path(path))
         if node._stacked:
-            MappingOps._set_path(node._holder(path[depth:], create=True), path[-1:], item)
-            return
+            return node._through("_grow_members", path[depth:], item)  # type: ignore[no-any-return]  # of the members
         new = holder = node._check(path[depth], node._bare(node._batch_size))
         for part in path[depth + 1 : -1]:
             child = holder._check(part, holder._bare(holder._batch_size))
             holder._put(part, child)
             holder = child
         holder._put(path[-1], holder._check(path[-1], item))
-        node._put(path[depth], node._check(path[depth], new))
+        return node._put_steps({path[depth]: node._check(path[depth], new)})  # type: ignore[no-any-return]  # as above
 
     def _check_path(self, path: Path, item: Any) -> None:
         """Check a nested write before any container is made for it."""
@@ -196,7 +209,7 @@ class MappingOps(ReadingOps):
             child = node._outline().get(part)
             if not isinstance(child, MappingOps):
                 if child is not None:
-                    raise _through_leaf(child, path, depth)
+                    raise through_leaf(child, path, depth)
                 if is_typed(node):
                     node._require_made(path, depth)
                     return
@@ -226,6 +239,10 @@ class MappingOps(ReadingOps):
 
     def _update_in_place(self, values: Mapping[Any, Any], non_blocking: bool) -> Self:
         raise NotImplementedError  # implemented by `InplaceOps`
+
+    def _copy_steps(self, values: Mapping[Any, Any], non_blocking: bool) -> list[Step]:
+        """The steps of `_update_in_place`."""
+        raise NotImplementedError
 
     def setdefault(self, key: Key, default: Any, inplace: bool = False) -> Any:
         """The value of a key; if it is absent, the default is written first.
@@ -272,13 +289,16 @@ class MappingOps(ReadingOps):
         >>> list(TensorDict(a=1, b=2).del_("a").keys())
         ['b']
         """
-        path = unravel_key_to_tuple(key)
+        publish(self._del_steps(unravel_key_to_tuple(key)))
+        return self
+
+    def _del_steps(self, path: Path) -> list[Step]:
+        """The steps that remove an entry."""
         holder = self._holder(path, create=None)
         if holder is None or path[-1] not in holder._outline():
             self._read(path)  # raises, and names the nearest key
         holder._require_unlocked("delete", join_path(path))
-        holder._drop(path[-1])
-        return self
+        return holder._drop_steps(path[-1])  # type: ignore[no-any-return]  # of a container
 
     def __delitem__(self, key: Key) -> None:
         """Remove an entry."""
@@ -336,7 +356,23 @@ class MappingOps(ReadingOps):
         simple = keys_to_update is None and not (clone or ignore_lock)
         if simple and (self._copied_alike(source, False, non_blocking) if inplace else self._update_tensors(source)):
             return self
-        wanted = wanted_paths(keys_to_update, source)
+        steps, in_place = self._update_plan(source, keys_to_update, clone, inplace, is_leaf, ignore_lock)
+        if not in_place:
+            publish(steps)
+            return self
+        with sharing():
+            publish([*self._copy_steps(in_place, non_blocking), *steps])
+        return self
+
+    def _update_steps(self, source: Any) -> list[Step]:
+        """The steps of `update`."""
+        return self._update_plan(source, None, False, False, None, False)[0]
+
+    def _update_plan(
+        self, source: Any, keys: Sequence[Key] | None, clone: bool, inplace: bool, is_leaf: Any, ignore_lock: bool
+    ) -> tuple[list[Step], dict[Path, Any]]:  # fmt: skip
+        """The steps of an `update`, and the values to copy into existing tensors."""
+        wanted = wanted_paths(keys, source)
         plan: list[tuple[MappingOps, dict[str, Any]]] = []
         in_place: dict[Path, Any] = {}
         self._plan_update(source, (), wanted, inplace, is_leaf, plan, in_place)
@@ -344,11 +380,10 @@ class MappingOps(ReadingOps):
             for holder, values in plan:
                 if values:
                     holder._require_unlocked("write", next(iter(values)))
-        if in_place:
-            self._update_in_place(in_place, non_blocking)
+        steps: list[Step] = []
         for holder, values in plan:
-            holder._put_all({key: _cloned(value) for key, value in values.items()} if clone else values)
-        return self
+            steps += holder._put_steps({key: _cloned(value) for key, value in values.items()} if clone else values)
+        return steps, in_place
 
     def _update_tensors(self, source: Any) -> bool:
         """Write plain tensors under plain keys; False for the general path."""
@@ -390,11 +425,14 @@ class MappingOps(ReadingOps):
         if self._stacked:
             return self._through("_replace_all", source, clone)  # type: ignore[no-any-return]  # a stack of this class
         self._require_unlocked("update")
-        if not self._entries().keys() <= source._entries().keys():
-            self._resize(source._batch_size, ())
-        self._batch_size = source._batch_size
-        values = self._check_all(dict(items_of(source)))
-        self._put_all({key: _cloned(value) for key, value in values.items()} if clone else values)
+        size, frame = source._batch_size, self._twin()
+        keeps = not self._entries().keys() <= source._entries().keys()
+        if keeps:
+            self._check_size(size, ())
+        publish(frame._size_steps(size) if keeps else store_of(frame)._own_size_steps(size))
+        values = frame._check_all(dict(items_of(source)))
+        new = {key: _cloned(value) for key, value in values.items()} if clone else values
+        publish([*(self._size_steps(size) if keeps else store_of(self)._own_size_steps(size)), *self._put_steps(new)])
         return self
 
     def replace(self, *args: Any, **kwargs: Any) -> Self:
@@ -484,11 +522,21 @@ class MappingOps(ReadingOps):
         return MappingOps.set(self, key, self._bare(self._batch_size, self._names))
 
 
-def _through_leaf(leaf: Any, path: Path, depth: int) -> KeyThroughLeafError:
+def through_leaf(leaf: Any, path: Path, depth: int) -> KeyThroughLeafError:
     return KeyThroughLeafError(
         f"`{join_path(path[:depth])}` is a {type(leaf).__name__}, not a container, so it can't hold "
         f"`{join_path(path[depth:])}`"
     )
+
+
+def _checked(holder: Any, path: Path, item: Any) -> Any:
+    """A value for the last key of a path, checked by its container."""
+    if holder._layered or holder._stacked or holder._owners() is not None:  # the message is only made if needed
+        holder._require_unlocked("write", join_path(path))
+    try:
+        return holder._check(path[-1], item)
+    except (SchemaError, BatchSizeError, StructureError, MissingKeyError) as error:
+        raise _below(path[:-1], error) from None
 
 
 def _below(prefix: Path, error: Any) -> Exception:
@@ -502,76 +550,6 @@ def _below(prefix: Path, error: Any) -> Exception:
     if isinstance(error, MissingKeyError):
         return below((*prefix, error.key), error)
     return type(error)(f"in `{where}`: {error}")  # type: ignore[no-any-return]  # of the same class
-
-
-def items_of(source: Any) -> list[tuple[Any, Any]]:
-    """A snapshot of the top-level pairs of a mapping or a container; objects of a container are wrapped."""
-    if type(source) is dict or isinstance(source, Mapping):
-        return list(source.items())
-    if isinstance(source, TensorCollection):
-        return [(key, _as_entry(value)) for key, value in source._entries().items()]
-    raise ArgumentError(f"update takes a mapping or a container, got a {type(source).__name__}: {source!r:.80}")
-
-
-def _as_entry(value: Any) -> Any:
-    """Wrap a Python object of a container, so that another container doesn't convert it."""
-    if isinstance(value, (Tensor, TensorCollection, Entry, str)):
-        return value
-    return View.object_type(value)  # assigned by the store
-
-
-def require_once(source: Any) -> bool:
-    """True; refuses a mapping that gives an entry twice, as a path and nested, or with entries below it."""
-    if isinstance(source, TensorCollection) or all([type(key) is str for key in source]):
-        return True
-    leaves: set[Path] = set()
-    levels: set[Path] = set()
-    for path in _leaf_paths(source, ()):
-        above = [path[:n] for n in range(1, len(path))]
-        if path in leaves or path in levels or not leaves.isdisjoint(above):
-            raise KeySetError(f"the entry `{join_path(path)}` is given twice: as a nested mapping and as a path, say")
-        leaves.add(path)
-        levels.update(above)
-    return True
-
-
-def both(source: Any, kwargs: dict[str, Any]) -> Any:
-    """Merge the arguments of `update` into one mapping: entries by keyword are added to the first argument."""
-    if source is None or not kwargs:
-        return kwargs if source is None else source
-    return {**dict(items_of(source)), **kwargs}
-
-
-def once(source: Any) -> list[tuple[Any, Any]]:
-    """As `items_of`, for a mapping that gives every entry once."""
-    found = items_of(source)
-    require_once(source)
-    return found
-
-
-def _leaf_paths(source: Any, prefix: Path) -> Iterator[Path]:
-    for key, value in items_of(source):
-        here = (*prefix, *unravel_key_to_tuple(key))
-        inner = isinstance(value, (Mapping, TensorCollection)) and len(items_of(value)) > 0
-        if inner:
-            yield from _leaf_paths(value, here)
-        else:
-            yield here
-
-
-def wanted_paths(keys: Sequence[Key] | None, source: Any) -> list[Path] | None:
-    """The paths of `keys_to_update`; the source must have each of them."""
-    if keys is None:
-        return None
-    wanted = [unravel_key_to_tuple(key) for key in keys]
-    given = list(_leaf_paths(source, ()))
-    for path in wanted:
-        if not any([concerns(found, [path]) for found in given]):
-            names = [join_path(found) for found in given]
-            raise MissingKeyError(
-                f"keys_to_update: the source has no `{join_path(path)}`{did_you_mean(join_path(path), names)}"
-            )
-    return wanted
 
 
 def _cloned(value: Any) -> Any:

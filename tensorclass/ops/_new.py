@@ -11,9 +11,9 @@ from typing_extensions import Self
 
 from .._flags import flags
 from ..core import VALUES, Entry, Key, as_batch_size, join_path
-from ..core._base import walk
 from ..core._batch import Sizes
 from ..core._device import Device, as_device
+from ..core._walks import walk
 from ..errors import StructureError, UnsupportedOperationError
 from ._apply import ApplyOps
 from ._device import DeviceOps

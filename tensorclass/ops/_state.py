@@ -24,13 +24,14 @@ from ..core import (
     is_shared,
     is_typed,
     join_path,
-    store_of,
 )
+from ..core._publish import publish, sharing
 from ..errors import ArgumentError, Later, StructureError, few, named
 from ._apply import ApplyOps
 from ._lengths import Ragged, has_lengths
 from ._mapping import MappingOps
-from ._steps import copied_alike
+from ._steps import copied_alike, copy_steps
+from ._taken import taken_over
 from ._writable import require_fit, require_writable
 
 _LEGACY = ("__batch_size", "__device")
@@ -137,9 +138,9 @@ class StateOps(ApplyOps):
             plan += table[path]._plan(values, path, None, None, None)
         for path in {path[:-1] for path in rest} | set(resized):
             _level(self, path)._require_unlocked("load the state", join_path(path) or None)
-        self._write(plan)
-        if twin is not None:
-            _take_over(self, twin, {path[: i + 1] for path in rest for i in range(len(path))})
+        taken = [] if twin is None else taken_over(self, twin)
+        with sharing():
+            publish([*copy_steps(plan), *taken])
         return self
 
 
@@ -319,7 +320,8 @@ def _rehearse(collection: Any, values: dict[Path, Any], sizes: Mapping[Path, tor
     twin = collection._twin()
     for path, size in sizes.items():
         level = _level(twin, path)
-        level._batch_size, level._names = size, None
+        level._names = level._names if len(size) == len(level._batch_size) else None
+        level._batch_size = size
     _put_levels(twin, values)
     _check_levels(twin, sorted(sizes, key=len, reverse=True))
     return twin
@@ -420,27 +422,3 @@ def _put_levels(twin: Any, values: dict[Path, Any]) -> None:
                 tensors[key] = type(entry)(tensors[key])
         checked = holder._check_all(level if typed else tensors)
         holder._put_all(checked if typed else {**checked, **objects})
-
-
-def _take_over(mine: Any, twin: Any, written: set[Path], path: Path = ()) -> None:
-    """Take over the values that were written to the twin, where they were checked."""
-    if mine._stacked:
-        stacks = [store_of(stack)._members for stack in (mine, twin)]
-        for member, other in zip(*stacks, strict=True):
-            _take_over(member, other, written, path)
-        return
-    if mine._batch_size != twin._batch_size:
-        names = mine._names
-        mine._batch_size = twin._batch_size
-        if names is not None and len(names) != len(twin._batch_size):
-            mine._names = None
-    entries = mine._entries()
-    level: dict[str, Any] = {}
-    for key, value in twin._entries().items():
-        here = (*path, key)
-        if isinstance(entries.get(key), TensorCollection) and isinstance(value, TensorCollection):
-            _take_over(entries[key], value, written, here)
-        elif here in written:
-            level[key] = value
-    if level:
-        mine._put_all(level)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from itertools import accumulate
+from functools import partial
+from itertools import accumulate, repeat
+from operator import setitem
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -12,17 +14,60 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from ..core import Path
+from ..core._publish import Step, call_each, each_row, publish, sharing
 
 Copy = tuple[Tensor, Tensor, Path]
-Step = tuple[Any, Any, Any]
+Target = tuple[Any, Any, Any]
 """A tensor or an entry node, the value to write, and the index or None."""
 WHOLE: Final = -1
 """The rows of a write to all elements, see `KnownWrite`."""
 
 
+class Writes:
+    """The steps of a checked plan: `kernels` write into memory, then `stores` replace objects and entries.
+
+    `shared` has what several views share, and its contents after the writes so far: the next one starts from these.
+    """
+
+    __slots__ = ("kernels", "shared", "stores")
+
+    def __init__(self) -> None:
+        self.kernels: list[Step] = []
+        self.stores: list[Step] = []
+        self.shared: dict[Any, Any] = {}
+
+    def steps(self) -> list[Step]:
+        """All steps, those first that torch may refuse."""
+        for state, contents in self.shared.items():
+            state.settle(contents, self)
+        return [*self.kernels, *self.stores]
+
+
 def carry_out(plan: Sequence[Copy], non_blocking: bool = False, parts: tuple[Any, ...] | None = None) -> None:
     """Execute a checked plan, at an index of the batch if given."""
-    steps: list[Step] = []
+    with sharing():
+        publish(copy_steps(plan, non_blocking, parts))
+
+
+def copy_steps(
+    plan: Sequence[Copy], non_blocking: bool = False, parts: tuple[Any, ...] | None = None
+) -> list[Step]:  # fmt: skip
+    """The steps of a checked plan; made and published under one `sharing()`."""
+    writes = Writes()
+    collect(plan, non_blocking, parts, writes)
+    return writes.steps()
+
+
+def commit(entry: Any, plan: Any) -> None:
+    """Write elements of an entry node, as `_plan_write` has planned."""
+    with sharing():
+        entry._commit(plan, writes := Writes())
+        publish(writes.steps())
+
+
+def collect(plan: Sequence[Copy], non_blocking: bool, parts: tuple[Any, ...] | None, writes: Writes) -> None:
+    """Add the steps of a checked plan. All sources that overlap a target are copied first."""
+    steps: list[Target] = []
     _gather(plan, parts, steps)
     tensors = [(entry, source, index) for entry, source, index in steps if isinstance(entry, Tensor)]
     written = [entry for entry, _, _ in tensors]
@@ -34,12 +79,14 @@ def carry_out(plan: Sequence[Copy], non_blocking: bool = False, parts: tuple[Any
         given = apart(written, [source for _, source, _ in picked], own=False)
         picked = [(e, new, _kept(index, written)) for (e, _, index), new in zip(picked, given, strict=True)]
     sources = apart(targets, sources)
+    writes.kernels += [partial(entry.__setitem__, index, source) for entry, source, index in picked]
+    if targets and _listable(targets, sources):
+        writes.kernels.append(partial(torch._foreach_copy_, targets, sources, non_blocking))  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
+    else:
+        writes.kernels += [partial(t.copy_, s, non_blocking) for t, s in zip(targets, sources, strict=True)]
     for entry, source, _ in steps:
         if not isinstance(entry, Tensor):
-            entry._commit(source)  # an entry node
-    for entry, source, index in picked:
-        entry[index] = source
-    _copy(targets, sources, non_blocking)
+            entry._commit(source, writes)  # an entry node
 
 
 class AtMember:
@@ -52,7 +99,7 @@ class AtMember:
         self.parts = parts
 
 
-def _gather(plan: Sequence[Copy], parts: Any, steps: list[Step]) -> None:
+def _gather(plan: Sequence[Copy], parts: Any, steps: list[Target]) -> None:
     """Collect the writes of a plan, including those of members; indexed targets become views if possible."""
     plain = parts is None or not any([isinstance(part, (Tensor, bool)) for part in parts])
     for entry, source, _ in plan:
@@ -108,8 +155,7 @@ def copied_alike(
     if index is None:
         _copy(leaves, sources, non_blocking, seen and not declared)  # the check has seen that none is tracked
         return True
-    for leaf, source in zip(leaves, sources):  # noqa: B905  # a keyword takes time
-        leaf[index] = source  # torch creates no object for this view
+    call_each(setitem, leaves, repeat(index), sources)  # torch creates no object for these views
     return True
 
 
@@ -125,12 +171,16 @@ def _alike(targets: list[Tensor], sources: list[Tensor]) -> bool:
 
 def _copy(targets: list[Tensor], sources: list[Tensor], non_blocking: bool, untracked: bool = False) -> None:
     """Copy sources that don't overlap targets, several of them in one call if autograd tracks none of them."""
-    untracked = untracked or not torch.is_grad_enabled() or not (any_tracked(sources) or any_tracked(targets))
-    if len(targets) > 1 and untracked and _interpreters() is None:  # the call has no derivative
+    if _listable(targets, sources, untracked):
         torch._foreach_copy_(targets, sources, non_blocking)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
     else:
-        for target, source in zip(targets, sources, strict=True):
-            target.copy_(source, non_blocking)
+        each_row(Tensor.copy_, targets, sources, [non_blocking] * len(targets))
+
+
+def _listable(targets: list[Tensor], sources: list[Tensor], untracked: bool = False) -> bool:
+    """Whether one call may copy several tensors: it has no derivative, and no batching rule."""
+    untracked = untracked or not torch.is_grad_enabled() or not (any_tracked(sources) or any_tracked(targets))
+    return len(targets) > 1 and untracked and _interpreters() is None
 
 
 def apart(targets: list[Tensor], sources: list[Tensor], own: bool = True) -> list[Tensor]:

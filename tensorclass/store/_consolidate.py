@@ -50,9 +50,8 @@ class PackOps(NonTensorOps):
         result = twin._refill(views, self._batch_size, self._names, STORAGE)
         if device is not None:
             result._set_device(target)
-        result = self._become(result) if inplace else result
         result._set_lock(None)
-        return result
+        return self._become(result, lock=True) if inplace else result
 
     def _is_block(self) -> bool:
         """Whether the leaves are views into one block that `consolidate` made."""

@@ -26,7 +26,7 @@ from ..core import (
 from ..core._base import Handler, Kind, Names, Write, check_names, locked_error, settle
 from ..core._batch import as_jagged, jagged
 from ..core._device import Device, as_device
-from ..core._locks import Owners, changed, children, note_write
+from ..core._locks import Owners, children, note_write
 from ..core._pytree import blank, new_object, register, trusted
 from ..errors import ArgumentError, BatchSizeError, StructureError, too_deep
 from ..ops import UNSET, Index, Join, get_defaults_to_none, list_to_stack
@@ -35,13 +35,14 @@ from ..ops._compare import same_atom
 from ..ops._index import lost_dims
 from ..ops._inplace import Copy
 from ..ops._join import joined_size
-from ..ops._mapping import items_of, require_once
 from ..ops._nesting import build, nested_entries
 from ..ops._operands import Layout
+from ..ops._pairs import items_of, require_once
 from ..ops._reading import ReadingOps
 from ..ops._steps import KnownWrite
 from ._combine import combine
 from ._consolidate import block_of, has_own_storage, hollow, restore
+from ._dict_steps import DictSteps
 from ._fitting import Replaced, below, fits, mismatch, missing, named_like, same_tail, within
 from ._relaid import Relaid as Relaid
 from ._values import as_tensor, deepcopied, holds, plain_object, stacked
@@ -88,7 +89,7 @@ class TensorDictBase(Relaid):
         return NonTensorStack.of(obj, torch.Size([len(obj)])) if tensor is None else tensor
 
 
-class TensorDict(TensorDictBase):
+class TensorDict(DictSteps, TensorDictBase):
     """A mapping from keys to tensors that share leading batch dims, indexed and moved like one tensor.
 
     Args:
@@ -357,12 +358,6 @@ class TensorDict(TensorDictBase):
                 changed = changed or solid is not value
         return self._of(data, self._batch_size, self._device, self._names, False) if changed else self
 
-    def _set_device(self, device: torch.device | None) -> None:
-        self._device = device
-        for value in () if self._plain else list(self._data.values()):
-            if type(value) is not Tensor and isinstance(value, TensorCollection):
-                value._set_device(device)
-
     def _layout(self) -> Layout:
         return tuple(self._data) if self._plain else super()._layout()
 
@@ -539,12 +534,6 @@ class TensorDict(TensorDictBase):
         if key is None and not self._plain:
             for child in children(self):
                 child._refuse_frozen(what)  # type: ignore[attr-defined]  # all stores and classes have it
-
-    def _set_lock(self, owner: object | None, held: bool = True) -> None:
-        if held or self._lock is not None:
-            self._lock = changed(self, owner, held)
-            for child in children(self) if held or self._lock is None else ():
-                child._set_lock(self, held)
 
     def _owners(self) -> Owners | None:
         return self._lock

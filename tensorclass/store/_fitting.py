@@ -12,6 +12,7 @@ from ..core._base import Names, check_names
 from ..core._keys import later
 from ..core._locks import children
 from ..errors import BatchSizeError, MissingKeyError, StructureError, did_you_mean, listed
+from ..ops._steps import Writes, commit
 
 
 def fits(value: TensorCollection, size: torch.Size) -> bool:
@@ -94,10 +95,10 @@ class Replaced:
         self.key = key
         self.stack = stack
 
-    def _commit(self, plan: Any) -> None:
+    def _commit(self, plan: Any, writes: Writes) -> None:
         if self.stack is not None:
-            self.stack._commit(plan)
-        self.holder._put(self.key, plan if self.stack is None else self.stack)
+            commit(self.stack, plan)  # nobody else has it yet
+        writes.stores += self.holder._put_steps({self.key: plan if self.stack is None else self.stack})
 
 
 def missing(collection: TensorCollection, key: str) -> MissingKeyError:

@@ -26,9 +26,10 @@ from ..._flags import flags
 from ..._places import is_url, path_or_url
 from ..._schema import schema_of
 from ...core import BATCHED, Path, TensorCollection, as_batch_size
-from ...core._base import Kind, check_names
+from ...core._base import Kind, Names, check_names
 from ...core._device import Device, as_device
 from ...core._forks import Turn, in_turn
+from ...core._publish import Step, assign
 from ...errors import (
     ArgumentError,
     BatchSizeError,
@@ -520,10 +521,11 @@ class PersistentTensorDict(StoreOps):
             return plan
         return [(EntryWrite(self, path[-1], entry, parts), plan, path)]  # type: ignore[list-item]  # commits as a node does
 
-    def _become(self, other: Any) -> Self:
+    def _become(self, other: Any, lock: bool = False) -> Self:
         self._writable("replace the leaves")
         self._require_unlocked("replace the leaves")
         self._sync(other._solid())
+        self._set_lock(None) if lock else None
         return self
 
     @in_turn
@@ -580,7 +582,9 @@ class PersistentTensorDict(StoreOps):
     def _resize(self, size: torch.Size, path: tuple[str, ...]) -> None:
         self._writable("change the batch size")
         super()._resize(size, path)
-        self._note(batch_size=list(size))
 
-    def _set_device(self, device: torch.device | None) -> None:
-        self._device = device
+    def _shape_steps(self, size: torch.Size, names: Names) -> list[Step]:
+        return [*super()._shape_steps(size, names), partial(self._note, batch_size=list(size))]
+
+    def _device_steps(self, device: torch.device | None) -> list[Step]:
+        return assign(self, _device=device)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,7 +13,8 @@ from typing_extensions import Self
 from ...core import Path
 from ...core._base import Names
 from ...core._forks import Turn, in_turn
-from ...core._locks import Owners, belongs, changed
+from ...core._locks import Owners, belongs, changed, relock
+from ...core._publish import Step
 from ...errors import UnsupportedOperationError
 from ...store import TensorDict, TensorDictBase
 from ._stores import name_of
@@ -85,15 +87,22 @@ class StoreOps(TensorDictBase):
     def _lock(self) -> Owners | None:
         return self._locks.get(self._at)
 
+    @_lock.setter
+    def _lock(self, owners: Owners | None) -> None:
+        if owners is None:
+            self._locks.pop(self._at, None)
+        else:
+            self._locks[self._at] = owners
+
     def _set_lock(self, owner: object | None, held: bool = True) -> None:
         above = self._locked_above()
         if above and owner is None and not held:
             raise belongs(self, self)
-        found = changed(self, owner, held) if held or self._at in self._locks else None
-        if found is None:
-            self._locks.pop(self._at, None)
-        else:
-            self._locks[self._at] = found
+        relock(self, owner, held)
+
+    def _plan_lock(self, owner: object | None, held: bool, found: Any) -> None:
+        if held or self._at in self._locks:
+            changed(self, owner, held, found)
 
     def _owners(self) -> Any:
         own = self._locks.get(self._at)
@@ -101,6 +110,14 @@ class StoreOps(TensorDictBase):
 
     def _locked_above(self) -> bool:
         return bool(self._locks) and True in [self._at[:end] in self._locks for end in range(len(self._at))]
+
+    # ---- changes together with those of other containers ------------------------------------------------------------
+
+    def _fill_steps(self, path: Path, value: float | bool) -> list[Step]:
+        return [partial(self.fill_, path, value)]
+
+    def _become_steps(self, other: Any, lock: bool = False) -> list[Step]:
+        return [partial(self._become, other, lock)]
 
     # ---- copies ------------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -17,7 +18,7 @@ from torch import Tensor
 from ..._places import is_url, local_path, path_or_url
 from ...errors import FileFormatError, UnsupportedOperationError
 from ...ops._index import normalise
-from ...ops._steps import Copy, carry_out
+from ...ops._steps import Copy, Writes, carry_out
 from .._atomic import naming, refuse_special, replacing, replacing_folder
 from .._file_kinds import naming_reader
 from .._optional import optional
@@ -138,6 +139,6 @@ class EntryWrite:
     def __init__(self, store: Any, key: str, entry: Any, parts: Any) -> None:
         self.store, self.key, self.entry, self.parts = store, key, entry, parts
 
-    def _commit(self, plan: Sequence[Copy]) -> None:
-        carry_out(plan, parts=self.parts)
-        self.store._put(self.key, self.entry)
+    def _commit(self, plan: Sequence[Copy], writes: Writes) -> None:
+        carry_out(plan, parts=self.parts)  # nobody else has the copy
+        writes.stores.append(partial(self.store._put, self.key, self.entry))

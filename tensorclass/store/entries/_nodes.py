@@ -27,6 +27,7 @@ from ...errors import ArgumentError, BatchSizeError, StructureError, Unsupported
 from ...ops import Join, LinkedList
 from ...ops._compare import same_object
 from ...ops._index import is_plain, near
+from ...ops._steps import Writes, commit
 from ...ops._writable import expanded
 from ._follow import Follower
 from ._slots import Slots, UsedAsObject, compact, is_view, numbered, plain_object, read_object, tabulate
@@ -92,8 +93,8 @@ class Node(Entry):
         """Check an in-place write of elements; returns the plan for `_commit`."""
         raise NotImplementedError
 
-    def _commit(self, plan: Any) -> None:
-        """Execute a write that `_plan_write` has checked."""
+    def _commit(self, plan: Any, writes: Writes) -> None:
+        """Add the steps of a write that `_plan_write` has checked."""
         raise NotImplementedError
 
 
@@ -410,10 +411,10 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
             )
         return value._still(), ... if parts is None else parts
 
-    def _commit(self, plan: Any) -> None:
+    def _commit(self, plan: Any, writes: Writes) -> None:
         value, parts = plan
         slots, numbers = self._from
-        slots.write(numbers, parts, *compact(*value._held))
+        slots.plan_write(numbers, parts, *compact(*value._held), writes)
 
     def __iter__(self) -> Any:
         return iter([self[i] for i in range(len(self))]) if self.ndim > 1 else iter(self.tolist())
@@ -479,7 +480,7 @@ class _Link:
             raise ArgumentError(f"a list of entries is written one at a time, got the index {index!r:.200}")
         parts = (*self.at, index)
         depth = torch.Size(self.node.shape[len(parts) :])
-        self.node._commit((NonTensorStack.of(unwrap(value), depth), parts))
+        commit(self.node, (NonTensorStack.of(unwrap(value), depth), parts))
 
 
 def _linked(node: NonTensorStack[Any], table: Sequence[Any], index: Tensor, at: tuple[int, ...]) -> LinkedList:

@@ -18,12 +18,14 @@ from ..._flags import flags
 from ...core import Key, Path, TensorCollection, as_batch_size, has_lengths, is_typed, join_path, unravel_key_to_tuple
 from ...core._base import Kind, Names, check_names
 from ...core._device import Device, as_device
+from ...core._publish import assign
 from ...core._pytree import trusted
 from ...core._views import View
 from ...errors import ArgumentError, BatchSizeError, MissingKeyError, StructureError
 from ...ops import UNSET, Container, Join, capture_non_tensor_stack
 from ...ops._compare import same_object
 from ...ops._mapping import MappingOps
+from ...ops._steps import Writes
 from ._follow import Follower
 from ._nodes import Node, NonTensorStack
 from ._slots import plain_object
@@ -103,8 +105,8 @@ class NonTensorDataBase(Follower, Node, Generic[T]):
             )
         return found
 
-    def _commit(self, plan: Any) -> None:
-        self.data = plan
+    def _commit(self, plan: Any, writes: Writes) -> None:
+        writes.stores += assign(self, data=plan)
 
     # ---- reading -------------------------------------------------------------------------------------------------
 

@@ -23,17 +23,19 @@ from ...core import BATCHED, STORAGE, Path, TensorEntry, join_path
 from ...core._base import Kind, Names
 from ...core._batch import broadcasts_to, over_events
 from ...core._exported import keyed
+from ...core._publish import Step
 from ...core._pytree import trusted
 from ...core._repr import short_dtype
 from ...errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
 from ...ops import Join
 from ...ops._index import is_plain
 from ...ops._operands import SCALARS
+from ...ops._steps import Writes
 from ...ops._writable import as_source, require_fit, same_storage, unwritable
 from ._nodes import Node
 from ._pickled import picklable
 from ._ragged_ops import RaggedOps, mask_of
-from ._rows import Held, Rows, counted, holds, leaves_of, nesting, pack, padded_rows, spans_of, table_of, write_rows
+from ._rows import Held, Rows, counted, holds, leaves_of, nesting, pack, padded_rows, spans_of, table_of, write_step
 from ._slots import is_view
 
 Elements: TypeAlias = "Sequence[Tensor] | Sequence[Sequence[Tensor]] | Sequence[Sequence[Sequence[Tensor]]]"
@@ -503,9 +505,10 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         flat[at] = value._parts[1].to(flat.device)
         return self._of(table, flat[self._at])
 
-    def _commit(self, plan: Any) -> None:
+    def _commit(self, plan: Any, writes: Writes) -> None:
         value, at = plan
-        self._rows.put(at, *value._packed())
+        table, spans = value._packed()
+        self._rows.plan_put(at, table, spans, writes)
 
     def _lent(self, leaf: Tensor) -> bool:
         """Whether a `VALUES` leaf is a copy, since the rows are not contiguous in memory."""
@@ -515,9 +518,10 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         """The reason why elements with the same lengths, or with others, can't be written; empty if they can."""
         return (unwritable(self._at, False) if expanded else "") or self._rows.fixed(same)
 
-    def _take_back(self, leaf: Tensor) -> None:
+    def _take_back(self, leaf: Tensor) -> Step:
+        """The step that copies a `VALUES` leaf back, once it is written."""
         table, spans, _ = self._parts
-        write_rows(table, spans, leaf)
+        return write_step(table, spans, leaf)
 
     def _settle(self, leaf: Tensor) -> None:
         """Replace the rows by a `VALUES` leaf, with its own `requires_grad`."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ...core._forks import forked
+from ...core._publish import Step, assign
 from ...errors import ArgumentError, BatchSizeError, StructureError
 from ...ops._operands import SCALARS
+from ...ops._steps import Writes
 from ...ops._writable import rank, same_storage, unwritable
 
 Held: TypeAlias = "tuple[Tensor, Tensor, bool]"
@@ -20,8 +21,6 @@ Held: TypeAlias = "tuple[Tensor, Tensor, bool]"
 
 _UNSIGNED: Final = (torch.uint16, torch.uint32, torch.uint64)
 """Dtypes that `torch.index_select`, which is faster than an index, does not support."""
-
-_PUTS: Final = forked(threading.Lock())
 
 
 class Rows:
@@ -43,19 +42,29 @@ class Rows:
         """Rows of this kind for the same number of elements."""
         return Rows(held, base)
 
-    def put(self, at: Tensor, new: Tensor, spans: Tensor) -> None:
-        """Replace the values of the elements with these numbers; in place if the lengths don't change."""
-        with _PUTS:  # read and replace the table under a lock: else one of two concurrent writes would be lost
-            table, old, _ = self.held
-            flat, wide = old.reshape(-1, 2), spans.to(old.device).expand(*at.shape, 2)
-            if not old.is_meta and torch.equal(flat[at][..., 1], wide[..., 1]):
-                write_rows(table, flat[at], new.index_select(0, rows_of(wide)).to(table))
-                return
-            changed = flat.clone()
-            changed[at] = wide + old.new_tensor([len(table), 0])
-            if len(new) or new.shape[1:] == table.shape[1:]:
-                table = torch.cat([table, new.to(table)])
-            self.held = (*pack(table, changed.reshape(old.shape)), True)
+    def plan_put(self, at: Tensor, new: Tensor, spans: Tensor, writes: Writes) -> None:
+        """Prepare to replace the values of the elements with these numbers; in place if the lengths don't change."""
+        held, rows = writes.shared.get(self, (None, []))
+        table, old, _ = held or self.held
+        flat, wide = old.reshape(-1, 2), spans.to(old.device).expand(*at.shape, 2)
+        if not old.is_meta and torch.equal(flat[at][..., 1], wide[..., 1]):
+            row = flat[at], new.index_select(0, rows_of(wide)).to(table)
+            writes.shared[self] = held, [*rows, row]
+            return
+        table = _with_rows(table, rows)
+        changed = flat.clone()
+        changed[at] = wide + old.new_tensor([len(table), 0])
+        if len(new) or new.shape[1:] == table.shape[1:]:
+            table = torch.cat([table, new.to(table)])
+        writes.shared[self] = (*pack(table, changed.reshape(old.shape)), True), []
+
+    def settle(self, contents: Any, writes: Writes) -> None:
+        """Add the steps that write into the table, or that show a new one to all views."""
+        held, rows = contents
+        if held is None:
+            writes.kernels += [write_step(self.held[0], *row) for row in rows]
+        else:
+            writes.stores += assign(self, held=(_with_rows(held[0], rows), *held[1:]))
 
     def fixed(self, same: bool) -> str:
         """The reason why elements with the same lengths, or with others, can't be written; empty if they can."""
@@ -228,10 +237,15 @@ def rows_of(spans: Tensor) -> Tensor:
     return shift + torch.arange(total, device=spans.device)
 
 
-def write_rows(table: Tensor, spans: Tensor, new: Tensor) -> None:
-    """Write the rows of the spans in place."""
+def write_step(table: Tensor, spans: Tensor, new: Tensor) -> Step:
+    """The step that writes the rows of the spans in place."""
     view, _ = pack(table, spans)
-    if same_storage(view, table):
-        view.copy_(new)
-    else:
-        table.index_copy_(0, rows_of(spans), new)
+    return partial(view.copy_, new) if same_storage(view, table) else partial(table.index_copy_, 0, rows_of(spans), new)
+
+
+def _with_rows(table: Tensor, rows: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    """A copy of a table with rows written; the table itself if there are none."""
+    table = table.clone() if rows else table
+    for spans, new in rows:
+        write_step(table, spans, new)()
+    return table

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from ...core._forks import forked
+from ...core._publish import assign, sharing
 from ...errors import BatchSizeError, too_deep
 from ...ops._index import is_plain
+from ...ops._steps import Writes
 from ...ops._writable import same_storage
 from ._grown import grown
 
-_WRITING = forked(RLock())
 _functorch = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs leave it out
-
-
-def _alone() -> AbstractContextManager[Any]:
-    """A lock for other threads; none in traced code."""
-    return nullcontext() if torch.compiler.is_compiling() else _WRITING
 
 
 class Pointing:
@@ -119,7 +112,7 @@ class Slots:
         """The number of each element, made on demand."""
         made = self._made
         if made is None:
-            with _alone():  # views share these numbers, so make them once
+            with sharing():  # views share these numbers, so make them once
                 if self._made is None:
                     places = self.held[1]
                     self._made = torch.arange(places.numel(), device=places.device).reshape(places.shape)
@@ -132,15 +125,20 @@ class Slots:
             return places
         return numbers if places is self._made else places.reshape(-1)[numbers]
 
-    def write(self, numbers: Tensor | None, parts: Any, objects: Sequence[Any], index: Tensor) -> None:
-        """Replace the objects of elements; concurrent writes through views in other threads are not lost."""
-        with _alone():
-            table, places = self.held
-            changed, at, new = places.clone(), parts, index.to(places.device) + len(table)
-            if numbers is not None:
-                changed, at = changed.reshape(-1), numbers[parts]
-            changed[at] = new
-            self.held = compact(grown(table, objects), changed.reshape(places.shape))
+    def plan_write(
+        self, numbers: Tensor | None, parts: Any, objects: Sequence[Any], index: Tensor, writes: Writes
+    ) -> None:
+        """Prepare to replace the objects of elements; several writes of one plan are made one after the other."""
+        table, places = writes.shared.get(self, self.held)
+        changed, at, new = places.clone(), parts, index.to(places.device) + len(table)
+        if numbers is not None:
+            changed, at = changed.reshape(-1), numbers[parts]
+        changed[at] = new
+        writes.shared[self] = compact(grown(table, objects), changed.reshape(places.shape))
+
+    def settle(self, contents: Any, writes: Writes) -> None:
+        """Add the step that shows the new contents to all views."""
+        writes.stores += assign(self, held=contents)
 
 
 def is_view(new: Tensor, old: Tensor) -> bool:

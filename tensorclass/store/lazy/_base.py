@@ -16,7 +16,8 @@ from typing_extensions import Self
 from ...core import BATCHED, TensorCollection, as_batch_size, store_of
 from ...core._base import Kind, Names, Write, check_names
 from ...core._device import Device, as_device
-from ...core._locks import Owners, changed
+from ...core._locks import Owners, changed, relock
+from ...core._publish import Step, assign, publish
 from ...core._pytree import new_object
 from ...errors import ArgumentError, BatchSizeError, StructureError
 from ...ops._operands import Layout
@@ -129,26 +130,26 @@ class LazyBase(TensorDictBase):
     @_names.setter
     def _names(self, names: Names) -> None:
         dim = self.stack_dim
-        self._dim_name = None if names is None else names[dim]
         inner = None if names is None else check_names((*names[:dim], *names[dim + 1 :]), len(names) - 1)
-        self._template = self._template._twin()  # others may have it too
-        for member in self._members or [self._template]:
-            member._names = inner
+        template = self._template._twin()  # others may have it too
+        steps = assign(self, _dim_name=None if names is None else names[dim], _template=template)
+        publish([*steps, *[step for part in self._members or [template] for step in assign(part, _names=inner)]])
 
-    def _set_all_names(self, names: Names) -> None:
-        self._names = names
-        for member in self._members:
-            member._set_names(member._names)
+    def _name_steps(self, names: Names) -> list[Step]:
+        dim = self.stack_dim
+        inner = None if names is None else check_names((*names[:dim], *names[dim + 1 :]), len(names) - 1)
+        template = self._template._twin()  # others may have it too
+        steps = assign(self, _dim_name=None if names is None else names[dim], _template=template)
+        return [*steps, *[step for part in self._members or [template] for step in part._name_steps(inner)]]
 
     def __len__(self) -> int:
         """The size of the first batch dim."""
         return self._batch_size[0] if self.stack_dim else len(self._members)
 
-    def _resize(self, size: torch.Size, path: tuple[str, ...]) -> None:
-        """Resize the members, all or none; the stack dim keeps its length."""
-        self._check_size(size, path)
-        for member in self._members:
-            member._resize(self._inner_size(size), path)
+    def _size_steps(self, size: torch.Size) -> list[Step]:
+        """The steps that resize the members; the stack dim keeps its length."""
+        inner = self._inner_size(size)
+        return [step for member in self._members for step in member._size_steps(inner)]
 
     def _check_size(self, size: torch.Size, path: tuple[str, ...]) -> None:
         if len(size) <= self.stack_dim or size[self.stack_dim] != len(self._members):
@@ -290,10 +291,12 @@ class LazyBase(TensorDictBase):
         return value._item() if isinstance(value, Node) else value
 
     def _drop(self, key: str) -> None:
+        publish(self._drop_steps(key))
+
+    def _drop_steps(self, key: str) -> list[Step]:
         if not all([key in table for table in entries.outlines(self._members)]):
             raise entries.lacking(self, key)
-        for member in self._members:
-            member._drop(key)
+        return [step for member in self._members for step in member._drop_steps(key)]
 
     @classmethod
     def _from_entries(
@@ -301,10 +304,10 @@ class LazyBase(TensorDictBase):
     ) -> Any:
         return TensorDict._from_entries(entries, batch_size, device, names)
 
-    def _set_device(self, device: torch.device | None) -> None:
-        self._template = self._template._twin()  # others may have it too
-        for member in [*self._members, self._template]:
-            member._set_device(device)
+    def _device_steps(self, device: torch.device | None) -> list[Step]:
+        template = self._template._twin()  # others may have it too
+        parts = [*self._members, template]
+        return [*assign(self, _template=template), *[step for part in parts for step in part._device_steps(device)]]
 
     # ---- locking, copying ----------------------------------------------------------------------------------------
 
@@ -316,12 +319,14 @@ class LazyBase(TensorDictBase):
             member._require_unlocked(what, key)
 
     def _set_lock(self, owner: object | None, held: bool = True) -> None:
+        relock(self, owner, held)
+
+    def _plan_lock(self, owner: object | None, held: bool, found: Any) -> None:
         own = held or self._lock is not None  # else the user has locked, and unlocks, the members one by one
-        if own:
-            self._lock = changed(self, owner, held)
-        if held or (self._lock is None and (own or owner is None)):
+        owners = changed(self, owner, held, found) if own else None
+        if held or (owners is None and (own or owner is None)):
             for member in self._members:
-                member._set_lock(self if own else None, held)
+                member._plan_lock(self if own else None, held, found)
 
     def _refuse_frozen(self, what: str, key: str | None = None) -> None:
         for member in self._members if key is None else ():

@@ -13,7 +13,7 @@ from ...core import Path, TensorCollection, store_of
 from ...errors import ArgumentError, BatchIndexError, BatchSizeError
 from ...ops._index import normalise
 from ...ops._mapping import MappingOps
-from ...ops._steps import AtMember, Copy
+from ...ops._steps import AtMember, Copy, Writes, collect
 from .._dict import TensorDict
 from ._write import LazyWrites
 
@@ -52,9 +52,9 @@ class Back:
         self.dense = dense
         self.parts = parts
 
-    def _commit(self, plan: Sequence[Copy]) -> None:
-        self.dense._write(plan, False, self.parts)
-        self.stack._write(LazyWrites._plan(self.stack, self.dense, (), None, None, None))
+    def _commit(self, plan: Sequence[Copy], writes: Writes) -> None:
+        self.dense._write(plan, False, self.parts)  # nobody else has it
+        collect(LazyWrites._plan(self.stack, self.dense, (), None, None, None), False, None, writes)
 
 
 class LazyIndex(LazyWrites):

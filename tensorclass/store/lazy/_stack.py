@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,10 +13,11 @@ from torch import Tensor
 from typing_extensions import Self
 
 from ..._flags import flags
-from ...core import STORAGE, Key, TensorCollection, batch_dim, join_path, store_of, unravel_key_to_tuple
+from ...core import STORAGE, Key, Path, TensorCollection, batch_dim, join_path, store_of, unravel_key_to_tuple
 from ...core._base import Names
 from ...core._device import Device
 from ...core._exported import dumped, restored
+from ...core._publish import Step, assign, publish
 from ...core._pytree import trusted
 from ...core._views import KeysView, LeafTest
 from ...errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
@@ -112,8 +114,7 @@ class LazyStackedTensorDict(LazyShapes):
         """Insert a member before a position, like `list.insert`; errors as for `append`."""
         TensorCollection._require_unlocked(self, "insert a member")
         self._require_member(tensordict)
-        self._name_members([tensordict])
-        self._members.insert(index, tensordict)
+        publish([*self._first_names([tensordict]), partial(self._members.insert, index, tensordict)])
 
     def extend(self, tensordict: Iterable[Any] | TensorCollection) -> None:
         """Append several members, all or none; a container is unbound along the stack dim."""
@@ -121,14 +122,12 @@ class LazyStackedTensorDict(LazyShapes):
         given = JoinOps.unbind(tensordict, self.stack_dim) if isinstance(tensordict, JoinOps) else list(tensordict)  # type: ignore[arg-type]  # no container
         for member in given:
             self._require_member(member)
-        self._name_members(given)
-        self._members += given
+        publish([*self._first_names(given), partial(self._members.extend, given)])
 
-    def _name_members(self, members: Iterable[Any]) -> None:
-        """Give the first members the dim names of the empty stack."""
+    def _first_names(self, members: Iterable[Any]) -> list[Step]:
+        """The steps that give the first members the dim names of the empty stack."""
         names = None if self._members else self._template._names
-        for member in members if names else ():
-            member._names = member._names or names
+        return [step for member in members if names for step in assign(member, _names=member._names or names)]
 
     def _require_member(self, member: Any) -> None:
         if not isinstance(member, TensorCollection):
@@ -275,8 +274,10 @@ class LazyStackedTensorDict(LazyShapes):
 
     def _adopt_members(self, members: Sequence[Any]) -> None:
         self._require_unlocked("change the keys")
-        for member, new in zip(self._members, members, strict=True):
-            member._adopt(new)
+        for member in self._members:
+            member._require_unlocked("change the keys")
+        pairs = zip(self._members, members, strict=True)
+        publish([step for member, new in pairs for step in member._swap_steps(new._entries())])
 
     def rename_keys(self, mapping: Mapping[Key, Key], *, strict: bool = True) -> Any:
         """Rename keys of every member; stays lazy."""
@@ -291,12 +292,9 @@ class LazyStackedTensorDict(LazyShapes):
         """Keep only the tensors of every member; stays lazy."""
         return self._members_by(KeyOps.filter_non_tensor_data, False)
 
-    def filter_empty_(self) -> Self:
-        """Drop nested containers without leaves from every member, in place."""
+    def _empty_steps(self, gone: Sequence[Path], prefix: Path) -> list[Step]:
         self._require_unlocked("drop empty containers")
-        for member in self._members:
-            KeyOps.filter_empty_(member)
-        return self
+        return [step for member in self._members for step in member._empty_steps(gone, prefix)]
 
     # ---- operands ------------------------------------------------------------------------------------------------
 

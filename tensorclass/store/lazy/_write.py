@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import setitem
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,14 @@ from typing_extensions import Self
 
 from ..._flags import flags
 from ...core import BATCHED, VALUES, Path, TensorCollection, batch_shape, join_path, store_of, unravel_key_to_tuple
+from ...core._publish import Step, call_each, each_row, publish, sharing
 from ...errors import BatchSizeError, KeyThroughLeafError
 from ...ops._inplace import InplaceOps
 from ...ops._join import JoinOps
 from ...ops._lengths import Ragged, has_lengths
 from ...ops._mapping import MappingOps
 from ...ops._steps import AtMember, Copy, surely_writable
-from ...ops._writable import as_source, require_writable, scalar_like, takes
+from ...ops._writable import as_source, require_writable, takes
 from .._dict import TensorDict
 from .._fitting import mismatch
 from ..entries._nodes import Node, NonTensorStack
@@ -67,13 +69,24 @@ class LazyWrites(LazyBase):
 
     def _put(self, key: str, value: Any) -> None:
         shares = value if isinstance(value, Shares) else self._check(key, value)
-        for member, share in zip(self._members, shares, strict=True):
-            member._put(key, share)
+        tables = [m._data for m in self._members if type(m) is TensorDict and m._lock is None]
+        plain = len(tables) == len(self._members) and False not in [type(share) is Tensor for share in shares]
+        if not plain or is_dynamo_compiling():
+            publish(self._put_steps({key: shares}))
+            return
+        old = [table.get(key) for table in tables]  # kept alive until all are written, see `keep`
+        call_each(setitem, tables, [key] * len(tables), shares)
+        del old
 
     def _put_all(self, values: dict[str, Any]) -> None:
+        publish(self._put_steps(values))
+
+    def _put_steps(self, values: dict[str, Any]) -> list[Step]:
         checked = {k: v if isinstance(v, Shares) else self._check(k, v) for k, v in values.items()}
+        steps: list[Step] = []
         for i, member in enumerate(self._members):
-            member._put_all({key: shares[i] for key, shares in checked.items()})
+            steps += member._put_steps({key: shares[i] for key, shares in checked.items()})
+        return steps
 
     def _cut_value(self, key: str, value: Any) -> Sequence[Any]:
         """One value per member: tensors and containers are unbound, lists are split, objects are shared."""
@@ -163,6 +176,17 @@ class LazyWrites(LazyBase):
         if len(path) == 1 or create is None:
             return super()._holder(path, create)
         key = path[0]
+        self._require_containers(path)
+        if create:
+            for member in self._members:
+                if key not in member._outline():
+                    member._require_unlocked("add a key")
+                    member._put(key, member._check(key, member._bare(member._batch_size)))
+        return self._restack(entries.values_of(self, key), self.stack_dim)._holder(path[1:], create)
+
+    def _require_containers(self, path: Path) -> None:
+        """Refuse a path through an entry that is not a container in some member."""
+        key = path[0]
         for position, member in enumerate(self._members):
             child = member._outline().get(key)
             if child is not None and not isinstance(child, MappingOps):
@@ -170,12 +194,12 @@ class LazyWrites(LazyBase):
                     f"`{key}` is a {type(child).__name__} in the member at position {position}, not a container, so it "
                     f"can't hold `{join_path(path[1:])}`"
                 )
-        if create:
-            for member in self._members:
-                if key not in member._outline():
-                    member._require_unlocked("add a key")
-                    member._put(key, member._check(key, member._bare(member._batch_size)))
-        return self._restack(entries.values_of(self, key), self.stack_dim)._holder(path[1:], create)
+
+    def _grow_members(self, path: Path, item: Any) -> list[Step]:
+        """The steps that write an entry below containers that some members lack."""
+        self._require_containers(path)
+        shares = self._cut_value(join_path(path), item)
+        return [s for member, share in zip(self._members, shares, strict=True) for s in member._set_steps(path, share)]
 
     def update(self, input_dict_or_td: Any = None, clone: bool = False, *args: Any, **kwargs: Any) -> Self:
         """Write several entries, all or none, each split by members; as for any container."""
@@ -197,8 +221,7 @@ class LazyWrites(LazyBase):
         if models is not members or any([member._stacked for member in members]):
             self._members = new
             return self
-        for member, twin in zip(members, new, strict=True):
-            member._become(twin)
+        publish([s for member, twin in zip(members, new, strict=True) for s in member._become_steps(twin)])
         return self
 
     def _member_wrap(self) -> Callable[[Any], Any]:
@@ -380,16 +403,19 @@ class LazyWrites(LazyBase):
         """Fill one entry of every member with a number; a nested container is filled at every depth."""
         path = unravel_key_to_tuple(key)
         found = [member._read(path) for member in self._members]
-        plain = all([type(entry) is Tensor and takes(entry, value) for entry in found])
-        if not plain and not any([isinstance(entry, TensorCollection) for entry in found]):
-            return InplaceOps.set_(self, path, value)
         self._refuse_frozen("fill")
-        for leaf in () if plain else [leaf for entry in found for leaf in _leaves_of(entry)]:
-            scalar_like(value, leaf)
-            require_writable(leaf, ())
-        for member in self._members:
-            member.fill_(path if path[1:] else key, value)
+        dense = not path[1:] and False not in [type(member) is TensorDict for member in self._members]
+        if dense and all([type(entry) is Tensor and takes(entry, value) for entry in found]):
+            each_row(Tensor.fill_, found, [value] * len(found))
+        elif path[1:] or any([isinstance(entry, TensorCollection) for entry in found]):
+            with sharing():
+                publish(self._fill_steps(path, value))
+        else:
+            InplaceOps.set_(self, path, value)
         return self
+
+    def _fill_steps(self, path: Path, value: float | bool) -> list[Step]:
+        return [step for member in self._members for step in member._fill_steps(path, value)]
 
     def where(
         self, condition: Tensor, other: Any, *, out: Any = None, pad: int | bool | None = None,

@@ -1,0 +1,52 @@
+"""The changes of a dense container as steps, see `core/_publish.py`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+
+from ..core import TensorCollection
+from ..core._locks import Owners, changed, children, noted, relock
+from ..core._publish import Step, assign, keep
+from ._fitting import missing
+from .entries._nested import only_tensors
+
+
+class DictSteps(TensorCollection):
+    """Changes of the entries, the device and the locks of a container with one dict."""
+
+    __slots__ = ()
+    _data: dict[str, Any]
+    _lock: Owners | None
+
+    def _device_steps(self, device: torch.device | None) -> list[Step]:
+        below = [] if self._plain else children(self)
+        return [*assign(self, _device=device), *[step for child in below for step in child._device_steps(device)]]
+
+    def _put_steps(self, values: dict[str, Any]) -> list[Step]:
+        data = self._data
+        steps = [keep(data.copy()), partial(data.update, values)]
+        if self._lock is not None:
+            steps += noted(self)
+        return steps if not self._plain or only_tensors(values) else [*assign(self, _plain=False), *steps]
+
+    def _swap_steps(self, entries: dict[str, Any]) -> list[Step]:
+        plain = self._plain and only_tensors(entries)
+        return [keep(self._data), *assign(self, _plain=plain, _data=entries), *noted(self)]
+
+    def _drop_steps(self, key: str) -> list[Step]:
+        data = self._data
+        if key not in data:
+            raise missing(self, key)
+        return [keep(data[key]), partial(data.pop, key, None), *noted(self)]
+
+    def _set_lock(self, owner: object | None, held: bool = True) -> None:
+        relock(self, owner, held)
+
+    def _plan_lock(self, owner: object | None, held: bool, found: Any) -> None:
+        if held or self._lock is not None:
+            owners = changed(self, owner, held, found)
+            for child in children(self) if (held or owners is None) and not self._plain else ():
+                child._plan_lock(self, held, found)
