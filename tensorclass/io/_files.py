@@ -18,7 +18,14 @@ from .._places import is_url, path_or_url
 from .._schema import schema_of
 from ..core import STORAGE, Key, Path, TensorCollection, unravel_key_to_tuple
 from ..core._device import Device
-from ..errors import ArgumentError, FileFormatError, MissingKeyError, StructureError, UnsupportedOperationError
+from ..errors import (
+    ArgumentError,
+    FileFormatError,
+    MissingKeyError,
+    SchemaError,
+    StructureError,
+    UnsupportedOperationError,
+)
 from ..ops._lengths import settled
 from ..store import TensorDict
 from ._anchor import read_anchor
@@ -180,7 +187,7 @@ def load(
 
     A typed batch is loaded as an instance of its class if a class of that name is imported, and is checked against its
     declaration; otherwise as a `TensorDict`. Nothing is imported. `Digits.load(path)` returns a `Digits`, or raises;
-    `TensorDict.load(path)` returns the data even if the class has changed.
+    `TensorDict.load(path)` returns the data as a `TensorDict` if the class has changed or is not imported.
 
     Args:
         prefix: a file, or a folder that holds `data.safetensors`. A key may follow: `folder/0`. From a URL that fsspec
@@ -249,10 +256,20 @@ def _steadily(prefix: StrPath, below: Path, cls: Any, options: dict[str, Any]) -
 
 
 def _find(prefix: StrPath, below: Path, cls: Any, options: dict[str, Any]) -> tuple[Any, Path]:
+    typed = None if cls is None or schema_of(cls) is None else cls
+    try:
+        return _found(prefix, below, cls, typed, typed, options)
+    except SchemaError:
+        if cls is not TensorDict:
+            raise
+    return _found(prefix, below, cls, None, UNTYPED, options)  # the data no longer fits its class
+
+
+def _found(
+    prefix: StrPath, below: Path, cls: Any, typed: Any, want: Any, options: dict[str, Any]
+) -> tuple[Any, Path]:  # fmt: skip
     file, above = to_read(prefix)
     key = above + below
-    typed = None if cls is None or schema_of(cls) is None else cls
-    want = UNTYPED if cls is TensorDict else typed
     options = {**options, "lenient": cls is not None and typed is None}
     try:
         found = read_anchor(file, key, want, **options) if is_folder(file) else read(file, key, want, **options)

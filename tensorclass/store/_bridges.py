@@ -265,8 +265,8 @@ class BridgeOps(PadOps):
     ) -> Self:  # fmt: skip
         """Load a batch from a file; see `tensorclass.load`.
 
-        A typed class returns a validated instance of itself, or raises. `TensorDict` returns the data even if the saved
-        class has changed.
+        A typed class returns a validated instance of itself, or raises. `TensorDict` returns an instance of the saved
+        class if that is imported and has not changed; else a `TensorDict` with the data.
 
         >>> import torch
         >>> from torch import Tensor

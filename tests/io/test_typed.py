@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import subprocess
 import sys
@@ -73,11 +74,12 @@ def test_none_is_not_the_default(tmp_path):
 
 
 def test_untyped(tmp_path):
-    """`TensorDict.load` gives the data without the class; entries of it keep theirs."""
+    """`TensorDict.load` gives the saved class, as in the anchor; `to_tensordict` drops it."""
     batch = everything()
     batch.save(tmp_path)
     found = TensorDict.load(tmp_path)
-    assert type(found) is TensorDict
+    assert type(found) is Everything
+    found = found._store
     assert type(found["digits"]) is Digits
     assert found["image"].shape == (2, 3, 4)
     assert "note" not in found
@@ -243,7 +245,29 @@ def test_subclasses_of_tensordict(tmp_path):
     batch = Mine(a=torch.ones(2), batch_size=[2])
     for found in (batch.save(tmp_path), tc.load(tmp_path), Mine.load(tmp_path)):
         assert_same(found, batch)
-    assert type(TensorDict.load(tmp_path)) is TensorDict
+    assert type(TensorDict.load(tmp_path)) is Mine
+
+
+def test_a_local_class_is_found_while_it_lives(tmp_path):
+    """The class is found among those that live; `TensorDict` reads the data without it, and imports nothing."""
+
+    def save(path: Any) -> Any:
+        class Local(TensorClass):
+            x: Float32[Tensor, "3"]
+
+        Local(x=torch.ones(2, 3)).memmap(path)
+        return Local
+
+    cls = save(tmp_path)
+    for read in (TensorDict.load, TensorDict.load_memmap, tc.load, tc.load_memmap, cls.load):
+        assert type(read(tmp_path)) is cls
+    target = TensorDict(x=torch.zeros(2, 3), batch_size=[2])
+    assert type(target.load_(tmp_path)) is type(target.load_memmap_(tmp_path)) is TensorDict
+    del cls, read
+    gc.collect()
+    found = TensorDict.load(tmp_path)
+    assert type(found) is TensorDict
+    assert torch.equal(found["x"], torch.ones(2, 3))
 
 
 class Mine(TensorDict):
