@@ -373,6 +373,9 @@ class Checker:
             hint = entry["msg"][:1].lower() + entry["msg"][1:]
             if spec.kind == "value" and isinstance(entry["input"], list) and not where:
                 hint += f"; for one value per element declare `PerElement[{spec.type_text}]`"
+            given = entry["input"]
+            if spec.kind == "per_element" and isinstance(given, list) and not self.batch_size and not where:
+                hint += f"; no field tells the batch size: for one value per element pass batch_size=[{len(given)}]"
             self.add(spec, describe(entry["input"]), hint, path + where)
 
     def _per_element(self, spec: FieldSpec, value: Any) -> object:

@@ -217,3 +217,14 @@ def test_compiled_code_passes_objects_through() -> None:
 
     result = torch.compile(step, fullgraph=True, backend="eager")(row)
     assert (result.it, result.x.item()) == ("b", 1.0)
+
+
+class Only(TensorClass):
+    name: PerElement[str]
+
+
+def test_a_list_without_a_batch_size_names_it() -> None:
+    """If no field tells the batch size, the error of a list of objects names the argument; given, the call works."""
+    with pytest.raises(ValueError, match=r"pass batch_size=\[2\]"):
+        Only(["a", "b"])
+    assert Only(["a", "b"], batch_size=[2])[1].name == "b"
