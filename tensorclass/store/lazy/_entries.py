@@ -199,7 +199,8 @@ def _is_one(joiner: Any, key: str) -> bool:
 def _declared(joiner: Any, key: str, what: str) -> Any:
     """What a typed class declares about a field; None for other classes."""
     schema = getattr(joiner, "__tensorclass_schema__", None)
-    return None if schema is None else getattr(schema.fields[key], what)
+    spec = None if schema is None else schema.fields.get(key)  # renamed keys are not declared
+    return None if spec is None else getattr(spec, what)
 
 
 def _shared(key: str, values: Sequence[Any]) -> Any:
