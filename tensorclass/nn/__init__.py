@@ -53,6 +53,7 @@ from .typed._calling import stage as stage
 from .typed._class_module import TensorClassModuleBase as TensorClassModuleBase
 from .typed._class_module import TensorClassModuleWrapper as TensorClassModuleWrapper
 from .typed._probabilistic import ProbabilisticTensorClassSequential as ProbabilisticTensorClassSequential
+from .typed._proof import check as check
 from .typed._sampler import ProbabilisticTensorClassModule as ProbabilisticTensorClassModule
 from .typed._sequential import TensorClassSequential as TensorClassSequential
 from .typed._two_step import module as module

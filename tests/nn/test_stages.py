@@ -18,6 +18,8 @@ from tensorclass.nn import (
     PipelineWarning,
     TensorClassModule,
     TensorClassSequential,
+    check,
+    module,
     sample,
     stage,
 )
@@ -420,3 +422,54 @@ def test_old_members_mix_with_stages():
     )
     assert next(iter(model.state_dict())) == "encoder.weight"
     assert first.name is None
+
+
+# ---- callables from one class to another -------------------------------------------------------------------------
+
+
+class Net(nn.Module):
+    """A module whose annotations name its classes."""
+
+    def __init__(self, classes: int = 10):
+        super().__init__()
+        self.head = nn.Linear(64, classes)
+
+    def forward(self, batch: Digits) -> Prediction:
+        logits = self.head(batch.image)
+        return Prediction(logits, logits.argmax(-1))
+
+
+@module
+def mirrored(batch: Digits) -> Digits:
+    """A function whose annotations name its classes."""
+    return Digits(batch.image.flip(-1), batch.label)
+
+
+def test_typed_callables_are_members():
+    """A function or module with typed annotations is a member as it is; its keys in the state dict have no prefix."""
+    net, batch = Net(), digits()
+    alone = TensorClassSequential(net)
+    assert torch.equal(alone(batch).logits, net(batch).logits)
+    model = TensorClassSequential(mirrored=mirrored, net=net, sure=stage(lambda z, _: z.amax(-1)))
+    assert torch.equal(model(batch), net(mirrored(batch)).logits.amax(-1))
+    assert list(model.state_dict()) == ["net.head.weight", "net.head.bias"]
+    assert torch.equal(copy.deepcopy(alone)(batch).logits, net(batch).logits)
+
+
+def test_check_proves_a_module_without_a_pipeline():
+    """`check` finds what a pipeline would: a wrong size, and a result of another class."""
+    assert check(Net(), Digits).diagnostics == ()
+    with pytest.raises(BuildError, match=r"(?s)E108.*11"):
+        check(Net(11))
+
+    def wrong(batch: Digits) -> Prediction:
+        return batch  # type: ignore[return-value]  # what is tested
+
+    with pytest.raises(BuildError, match=r"(?s)E111.*returns Digits.*declared Prediction"):
+        check(wrong)
+
+
+def test_a_bare_module_decorator_needs_annotations():
+    """Without fields, the annotations must name typed classes."""
+    with pytest.raises(BuildError, match="not annotated with typed classes"):
+        module(decide)

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from ..._dims import why_no_name
-from ...errors import BuildError, ModuleError
+from ...errors import BuildError, Problem, SchemaError
 from ._results import describe, fill
 from ._slots import fields_of
 
@@ -81,7 +81,9 @@ class Over:
         later = {name: value for name, value in given.items() if not specs[name].init}
         result = target(fill(batch, later) if later else batch)
         if not isinstance(result, self.returned):
-            raise ModuleError(f"it is annotated to return a {self.returned.__name__}, and returned {describe(result)}")
+            hint = f"return a {self.returned.__name__}, or annotate the class that it returns"
+            problem = Problem("the output", self.returned.__name__, describe(result), hint)
+            raise SchemaError.of(self.returned.__name__, [problem])
         found = tuple(getattr(result, name) for name in fields_of(self.returned))
         return found[0] if len(found) == 1 else found
 

@@ -133,7 +133,7 @@ class Resolver:
             raise BuildError(f"module {index} is an item of what a stage returns; list the stage itself")
         if isinstance(member, type) or not callable(member):
             _refuse(index, name, member)
-        ends = _ends_by_annotation(member)
+        ends = ends_by_annotation(member)
         if ends is not None:
             return Listed(name, TypedCallable(member, Over(*ends), location_of_caller()))
         return Listed(name, StageCall(member, (), {}, None, None, {}))
@@ -293,7 +293,7 @@ class TypedCallable:
         return Stage(name, self.reads, self.writes, update, self.location, function, method, how), registered
 
 
-def _ends_by_annotation(call: Any) -> tuple[type, type] | None:
+def ends_by_annotation(call: Any) -> tuple[type, type] | None:
     """The classes of a callable from a batch to a batch; None for other callables."""
     hints = dict(hints_of(call))
     returned = hints.pop("return", None)

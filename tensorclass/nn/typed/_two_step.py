@@ -13,9 +13,11 @@ from torch import Tensor
 from typing_extensions import TypeVarTuple, Unpack
 
 from ...core._base import Named
+from ...errors import BuildError
 from ..parts._how import by_keyword
 from ..parts._slots import as_slots
-from ..parts._stage import A, ModuleOptions, Several, TensorClassModule
+from ..parts._stage import A, ModuleOptions, Several, TensorClassModule, default_name
+from ._resolving import ends_by_annotation
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
@@ -75,19 +77,26 @@ def module(
 ) -> Typed[Callable[[Unpack[Ts]], R]]: ...
 @overload
 def module(*, in_fields: A, out_fields: R, **options: Unpack[ModuleOptions]) -> Typed[Callable[[A], R]]: ...
-def module(*, in_fields: Any, out_fields: Any, **options: Unpack[ModuleOptions]) -> Any:
+@overload
+def module(function: Fn, /) -> Fn: ...
+def module(
+    function: Any = None, /, *, in_fields: Any = None, out_fields: Any = None, **options: Unpack[ModuleOptions]
+) -> Any:
     """Make a typed module in two steps: `module(in_fields=..., out_fields=...)(callable)`; also a decorator.
 
     Type checkers compare the parameters and the return type of the callable with the types of the fields; pass several
     fields as a tuple for that.
 
+    A function from one typed class to another needs no fields: `@module` alone marks it as a member of pipelines.
+
     Args:
+        function: A function whose argument and result are annotated with typed classes; without `in_fields`.
         in_fields: The fields to read; a field, a tuple of fields, or a mapping from parameter names to fields.
         out_fields: The fields to write; None in a tuple drops an output.
         options: `name`, `update`, `device` and `checkpoint` of `TensorClassModule`.
 
     Raises:
-        BuildError: for arguments that are not fields.
+        BuildError: for arguments that are not fields, and for a bare `@module` on a function without these annotations.
 
     >>> import torch
     >>> from torch import Tensor
@@ -102,4 +111,11 @@ def module(*, in_fields: Any, out_fields: Any, **options: Unpack[ModuleOptions])
     >>> most_likely(Prediction(torch.eye(10))).digit[3]
     tensor(3)
     """
-    return Typed(in_fields, out_fields, options)
+    if function is None:
+        return Typed(in_fields, out_fields, options)
+    if ends_by_annotation(function) is None:
+        raise BuildError(
+            f"@module on {default_name(function)}, whose argument and result are not annotated with typed classes: "
+            "annotate them, or name fields, `@module(in_fields=..., out_fields=...)`"
+        )
+    return function
