@@ -87,7 +87,7 @@ def module(
     Type checkers compare the parameters and the return type of the callable with the types of the fields; pass several
     fields as a tuple for that.
 
-    A function from one typed class to another needs no fields: `@module` without arguments makes it a member of pipelines.
+    A function from one typed class to another needs no fields: `@module` without arguments makes it a member.
 
     Args:
         function: A function whose argument and result are annotated with typed classes; without `in_fields`.
