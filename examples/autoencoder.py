@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
 from tensorclass import TensorClass, TensorDict
-from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32
 
 EPOCHS, WIDTH = 50, 8
@@ -24,12 +24,6 @@ class Digits(TensorClass):
     """Scanned digits, with ink between 0 and 1."""
 
     image: Float32[Tensor, "64"]
-
-
-class Code(TensorClass):
-    """A code drawn from the normal distribution of an image."""
-
-    code: Float32[Tensor, "8"]
 
 
 class Drawn(TensorClass):
@@ -65,13 +59,9 @@ def build() -> Model:
     """Build encoder, sampler and decoder; call a part by index, such as `model[-1]`."""
     decoder = nn.Sequential(nn.Linear(WIDTH, 128), nn.ReLU(), nn.Linear(128, 64))
     return TensorClassSequential(
-        TensorClassModule(
-            Encoder(), in_fields=Digits.image, out_fields=(Drawn.center, Drawn.log_variance), name="encoder"
-        ),
-        TensorClassModule(draw_code, in_fields=(Drawn.center, Drawn.log_variance), out_fields=Code.code, name="draw"),
-        TensorClassModule(decoder, in_fields=Code.code, out_fields=Drawn.logits, name="decoder"),
-        input=Digits,
-        output=Drawn,
+        encoder=stage(Encoder(), Digits.image, out=(Drawn.center, Drawn.log_variance)),
+        draw=draw_code,
+        decoder=stage(decoder, out=Drawn.logits),
     )
 
 

@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
 from tensorclass import PerElement, RaggedTensor, TensorClass
-from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 
 NAMES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
@@ -111,10 +111,8 @@ class Pixels(nn.Module):
 def build() -> Model:
     """Build the pipeline; each encoder reads its own part of a `Scan`, and the loss compares their outputs."""
     return TensorClassSequential(
-        TensorClassModule(Pixels(), in_fields=Scan.image, out_fields=Meaning.seen, name="pixels"),
-        TensorClassModule(Words(), in_fields=Scan.caption.words, out_fields=Meaning.read, name="words"),
-        input=Scan,
-        output=Meaning,
+        pixels=stage(Pixels(), Scan.image, out=Meaning.seen),
+        words=stage(Words(), Scan.caption.words, out=Meaning.read),
     )
 
 

@@ -14,7 +14,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor, nn
 
 from tensorclass import RaggedTensor, TensorClass, collate
-from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 
 SIZE, CELLS, EPOCHS = 64, 16, 4
@@ -77,14 +77,6 @@ class Network(nn.Module):
         """Return scores of centers `[batch, 16, 16]` and kinds `[batch, 2, 16, 16]`, and boxes `[batch, 4, 16, 16]`."""
         cells = self.layers(picture)
         return cells[:, 0], cells[:, 1:3], cells[:, 3:]
-
-
-def build() -> Model:
-    """Build the pipeline; it reads only the picture, so the model never sees the answers."""
-    network = TensorClassModule(
-        Network(), in_fields=Scene.picture, out_fields=(Grid.middle, Grid.kind, Grid.place), name="network"
-    )
-    return TensorClassSequential(network, input=Scene, output=Grid)
 
 
 def loss_of(grid: Grid, scenes: Scene) -> Tensor:
@@ -153,7 +145,7 @@ def main() -> None:
     random = torch.manual_seed(0)
     scenes = collate([scene(random) for _ in range(700)])
     test, training = scenes[:100], scenes[100:]
-    model = build()
+    model = Model(network=stage(Network(), Scene.picture, out=(Grid.middle, Grid.kind, Grid.place)))
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     loss = torch.zeros(())
     for epoch in range(EPOCHS):

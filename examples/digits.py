@@ -11,11 +11,10 @@ import torch
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
 from tqdm import tqdm
 
 from tensorclass import TensorClass, schema
-from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 
 EPOCHS = 10
@@ -28,12 +27,6 @@ class Digits(TensorClass):
 
     image: Float32[Tensor, "1 8 8"]
     label: Int64[Tensor, ""]
-
-
-class Hidden(TensorClass):
-    """The features that the encoder extracts from an image."""
-
-    features: Float32[Tensor, "128"]
 
 
 class Prediction(TensorClass):
@@ -49,8 +42,7 @@ def load() -> tuple[Digits, Digits]:
     digits = Digits(
         image=torch.tensor(pixels, dtype=torch.float32).reshape(-1, 1, 8, 8) / 16,
         label=torch.tensor(labels, dtype=torch.int64),
-    )
-    digits = digits[torch.randperm(len(digits))]
+    )[torch.randperm(len(labels))]
     split = len(digits) * 4 // 5
     return digits[:split], digits[split:]
 
@@ -63,28 +55,21 @@ def build() -> TensorClassSequential[Digits, Prediction]:
         nn.Flatten(), nn.Dropout(0.2), nn.Linear(32 * 4 * 4, 128), nn.ReLU(),
     )  # fmt: skip
     return TensorClassSequential(
-        TensorClassModule(encoder, in_fields=Digits.image, out_fields=Hidden.features, name="encoder"),
-        TensorClassModule(nn.Linear(128, 10), in_fields=Hidden.features, out_fields=Prediction.logits, name="head"),
-        TensorClassModule(
-            lambda logits: logits.argmax(-1), in_fields=Prediction.logits, out_fields=Prediction.digit, name="decide"
-        ),
-        input=Digits,
-        output=Prediction,
+        encoder=stage(encoder, Digits.image),
+        head=stage(nn.Linear(128, 10), out=Prediction.logits),
+        decide=stage(lambda logits: logits.argmax(-1), out=Prediction.digit),
     )
 
 
 def train(classifier: TensorClassSequential[Digits, Prediction], digits: Digits) -> list[float]:
     """Train with Adam and cross-entropy; return the losses. The digits are the dataset, mini-batches are `Digits`."""
-    # By its annotations, a DataLoader takes subclasses of Dataset; it works with any object that has length and items.
-    loader: DataLoader[Digits] = DataLoader(digits, batch_size=64, shuffle=True)
     optimizer = torch.optim.Adam(classifier.parameters(), lr=2e-3)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 4e-3, epochs=EPOCHS, steps_per_epoch=len(loader))
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 4e-3, total_steps=EPOCHS * -(-len(digits) // 64))
     classifier.train()
     progress = tqdm(range(EPOCHS), desc="training", unit="epoch")
     losses: list[float] = []
-    batch: Digits
     for _ in progress:
-        for batch in loader:
+        for batch in digits.iter(64, shuffle=True):
             loss = nn.functional.cross_entropy(classifier(batch).logits, batch.label)
             optimizer.zero_grad()
             loss.backward()
@@ -116,21 +101,15 @@ def draw(losses: list[float], confused: Tensor) -> None:
     print(f"the loss and the confusions are drawn in {TRAINING}")
 
 
-def show(classifier: TensorClassSequential[Digits, Prediction]) -> None:
-    """Show the fields, the outputs and memory of each module, and a picture, all before there is data."""
-    print(schema(Digits), "", classifier.explain(batch_size=64), "", sep="\n")
-    PICTURE.parent.mkdir(exist_ok=True)
-    PICTURE.write_text(classifier.graph("svg"), "utf-8")
-    print(f"the pipeline is drawn in {PICTURE}")
-
-
 def main() -> None:
     """Load, build, show, train, test."""
     torch.manual_seed(0)
     torch.set_num_threads(1)  # images of 8 x 8 pixels do not profit from more threads
     training, test = load()
     classifier = build()
-    show(classifier)
+    print(schema(Digits), classifier.explain(batch_size=64), sep="\n\n")
+    PICTURE.parent.mkdir(exist_ok=True)
+    PICTURE.write_text(classifier.graph("svg"), "utf-8")
     losses = train(classifier, training)
     confused = confusion(classifier, test)
     draw(losses, confused)

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from tensorclass import RaggedTensor, TensorClass, collate
-from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 
 WIDTH, ROUNDS, EPOCHS = 64, 4, 40
@@ -29,13 +29,7 @@ class Graph(TensorClass):
     strength: Float32[Tensor, ""]
 
 
-class Guess(TensorClass):
-    """The eigenvalue that the model predicts."""
-
-    expected: Float32[Tensor, ""]
-
-
-Model = TensorClassSequential[Graph, Guess]
+Model = TensorClassSequential[Graph, Tensor]
 
 
 def load() -> Graph:
@@ -73,18 +67,10 @@ class Network(nn.Module):
         return expected
 
 
-def build() -> Model:
-    """Build the pipeline; it reads nodes and edges, so the model never sees the answer in a `Graph`."""
-    network = TensorClassModule(
-        Network(), in_fields=(Graph.nodes, Graph.edges), out_fields=Guess.expected, name="network"
-    )
-    return TensorClassSequential(network, input=Graph, output=Guess)
-
-
 @torch.no_grad()
 def error(model: Model, graphs: Graph) -> float:
     """Return the root mean square error of the predictions."""
-    return nn.functional.mse_loss(model(graphs).expected, graphs.strength).sqrt().item()
+    return nn.functional.mse_loss(model(graphs), graphs.strength).sqrt().item()
 
 
 def train(model: Model, graphs: Graph, test: Graph) -> list[float]:
@@ -94,7 +80,7 @@ def train(model: Model, graphs: Graph, test: Graph) -> list[float]:
     errors = [error(model, test)]
     for _ in range(EPOCHS):
         for batch in graphs.iter(32, shuffle=True):
-            loss = nn.functional.mse_loss(model(batch).expected, batch.strength)
+            loss = nn.functional.mse_loss(model(batch), batch.strength)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -109,7 +95,7 @@ def main() -> None:
     torch.set_num_threads(1)
     graphs = load().shuffle()
     test, training = graphs[:200], graphs[200:]
-    model = build()
+    model = Model(network=stage(Network(), Graph.nodes, Graph.edges, returns=Float32[Tensor, ""]))
     errors = train(model, training, test)
     average = (test.strength - training.strength.mean()).square().mean().sqrt().item()
     print(f"off by {errors[-1]:.2f} on {len(test)} graphs; the mean of all graphs is off by {average:.2f}")
@@ -118,7 +104,7 @@ def main() -> None:
     curve.plot(errors)
     curve.set(xlabel="epoch", ylabel="error", yscale="log")
     with torch.no_grad():
-        points.scatter(test.strength, model(test).expected, s=6)
+        points.scatter(test.strength, model(test), s=6)
     points.set(xlabel="second eigenvalue of the Laplacian", ylabel="said by the model")
     PICTURE.parent.mkdir(exist_ok=True)
     figure.savefig(PICTURE)

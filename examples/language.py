@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from tensorclass import RaggedTensor, TensorClass
-from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Bool, Float32, Int64
 
 LETTERS, GAP, LONGEST, STEPS = 128, 127, 48, 700
@@ -36,13 +36,7 @@ class Puzzle(Text):
     truth: Int64[RaggedTensor, "n"]
 
 
-class Guess(TensorClass):
-    """A score for each letter at each position."""
-
-    scores: Float32[RaggedTensor, "n 128"]
-
-
-Model = TensorClassSequential[Text, Guess]
+Model = TensorClassSequential[Text, RaggedTensor]
 
 
 def sentences() -> list[str]:
@@ -94,22 +88,16 @@ class Network(nn.Module):
         return RaggedTensor(self.head(read[mask]), lengths=letters.lengths)
 
 
-def build() -> Model:
-    """Build the pipeline; it takes every class with `letters`, such as `Puzzle`, and reads no other field."""
-    network = TensorClassModule(Network(), in_fields=Text.letters, out_fields=Guess.scores, name="network")
-    return TensorClassSequential(network, input=Text, output=Guess)
-
-
-def loss_of(guess: Guess, puzzle: Puzzle) -> Tensor:
+def loss_of(scores: RaggedTensor, puzzle: Puzzle) -> Tensor:
     """Return the cross-entropy over the gaps of all sentences."""
     gaps = puzzle.hidden.values
-    return nn.functional.cross_entropy(guess.scores.values[gaps], puzzle.truth.values[gaps])
+    return nn.functional.cross_entropy(scores.values[gaps], puzzle.truth.values[gaps])
 
 
 @torch.no_grad()
 def accuracy(model: Model, puzzle: Puzzle) -> float:
     """Return the fraction of gaps that are filled in correctly."""
-    right = model(puzzle).scores.values.argmax(-1) == puzzle.truth.values
+    right = model(puzzle).values.argmax(-1) == puzzle.truth.values
     return right[puzzle.hidden.values].float().mean().item()
 
 
@@ -139,14 +127,14 @@ def main() -> None:
     test, training = puzzles(text[:500]), text[500:]
     usual = training.letters.values.bincount().argmax()
     always = (test.truth.values[test.hidden.values] == usual).float().mean().item()
-    model = build()
+    model = Model(network=stage(Network(), Text.letters, returns=Float32[RaggedTensor, "n 128"]))
     curve = train(model, training, test)
     print(
         f"{len(training)} sentences; {curve[-1][1]:.0%} of the gaps right, {always:.0%} with {chr(usual)!r} everywhere"
     )
     riddle = encode(["ret_rn the n_mber of ch_racters", "rais_ an err_r if the fi_e does n_t exist"])
     with torch.no_grad():
-        for given, scores in zip(riddle.letters, model(riddle).scores, strict=True):
+        for given, scores in zip(riddle.letters, model(riddle), strict=True):
             print(decode(given), "->", decode(torch.where(given == GAP, scores.argmax(-1), given)))
     figure = Figure(figsize=(6, 3), layout="constrained")
     axes = figure.subplots()

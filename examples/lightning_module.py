@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from tensorclass import TensorClass
-from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 
 EPOCHS = 30
@@ -30,12 +30,6 @@ class Wine(TensorClass):
 
     measured: Float32[Tensor, "13"]
     grower: Int64[Tensor, ""]
-
-
-class Guess(TensorClass):
-    """A score for each grower."""
-
-    scores: Float32[Tensor, "3"]
 
 
 class Metrics(TensorClass):
@@ -51,15 +45,13 @@ class Classifier(lightning.LightningModule):
     def __init__(self) -> None:
         super().__init__()
         layers = nn.Sequential(nn.BatchNorm1d(13), nn.Linear(13, 32), nn.ReLU(), nn.Linear(32, 3))
-        self.network: TensorClassSequential[Wine, Guess] = TensorClassSequential(
-            TensorClassModule(layers, in_fields=Wine.measured, out_fields=Guess.scores, name="layers"),
-            input=Wine,
-            output=Guess,
+        self.network = TensorClassSequential[Wine, Tensor](
+            layers=stage(layers, Wine.measured, returns=Float32[Tensor, "3"])
         )
 
     def metrics(self, wines: Wine) -> Metrics:
         """Return loss and accuracy of a batch."""
-        scores = self.network(wines).scores
+        scores = self.network(wines)
         return Metrics(
             loss=nn.functional.cross_entropy(scores, wines.grower),
             accuracy=(scores.argmax(-1) == wines.grower).float().mean(),

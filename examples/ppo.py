@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.distributions import Categorical
 
 from tensorclass import TensorClass
-from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Bool, Float32, Int64
 
 STEPS, ENVIRONMENTS, UPDATES, SOLVED = 128, 16, 100, 475.0
@@ -60,12 +60,8 @@ def build() -> Agent:
         return nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, width))
 
     return TensorClassSequential(
-        TensorClassModule(layers(2), in_fields=State.measured, out_fields=Policy.logits, name="actor"),
-        TensorClassModule(
-            nn.Sequential(layers(1), nn.Flatten(-2)), in_fields=State.measured, out_fields=Policy.value, name="critic"
-        ),
-        input=State,
-        output=Policy,
+        actor=stage(layers(2), State.measured, out=Policy.logits),
+        critic=stage(nn.Sequential(layers(1), nn.Flatten(-2)), State.measured, out=Policy.value),
     )
 
 
@@ -81,15 +77,8 @@ def collect(
         action = choice.sample()
         measured, reward, ended, cut, info = environments.step(action.numpy())
         done = torch.from_numpy(ended | cut)
-        rollout[t] = Step(
-            state=state,
-            action=action,
-            log_prob=choice.log_prob(action),
-            value=policy.value,
-            reward=torch.from_numpy(reward).float(),
-            done=done,
-            advantage=torch.zeros(ENVIRONMENTS),
-        )
+        log_prob, reward = choice.log_prob(action), torch.from_numpy(reward).float()
+        rollout[t] = Step(state, action, log_prob, policy.value, reward, done, torch.zeros(ENVIRONMENTS))
         if done.any():
             returns += info["episode"]["r"][done.numpy()].tolist()
         state = State(measured=torch.from_numpy(measured))

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from tensorclass import PerElement, TensorClass, field
-from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 
 VIEWERS, FILMS, RATINGS, EPOCHS = 400, 200, 30_000, 12
@@ -31,13 +31,7 @@ class Rating(TensorClass):
     stars: Float32[Tensor, ""] = field(coerce="cast")
 
 
-class Guess(TensorClass):
-    """The stars that the model predicts."""
-
-    expected: Float32[Tensor, ""]
-
-
-Model = TensorClassSequential[Rating, Guess]
+Model = TensorClassSequential[Rating, Tensor]
 
 
 def table() -> pd.DataFrame:
@@ -77,18 +71,10 @@ class Factors(nn.Module):
         return stars
 
 
-def build() -> Model:
-    """Build the pipeline; it reads two fields of a rating, so the model never sees the title and the stars."""
-    factors = TensorClassModule(
-        Factors(VIEWERS, FILMS), in_fields=(Rating.viewer, Rating.film), out_fields=Guess.expected, name="factors"
-    )
-    return TensorClassSequential(factors, input=Rating, output=Guess)
-
-
 @torch.no_grad()
 def error(model: Model, ratings: Rating) -> float:
     """Return the root mean square error of the predictions, in stars."""
-    return nn.functional.mse_loss(model(ratings).expected, ratings.stars).sqrt().item()
+    return nn.functional.mse_loss(model(ratings), ratings.stars).sqrt().item()
 
 
 def train(model: Model, ratings: Rating, test: Rating) -> list[float]:
@@ -97,7 +83,7 @@ def train(model: Model, ratings: Rating, test: Rating) -> list[float]:
     errors = [error(model, test)]
     for _ in range(EPOCHS):
         for batch in ratings.iter(256, shuffle=True):
-            loss = nn.functional.mse_loss(model(batch).expected, batch.stars)
+            loss = nn.functional.mse_loss(model(batch), batch.stars)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -111,7 +97,7 @@ def suggest(model: Model, ratings: Rating, viewer: int, count: int = 5) -> pd.Da
     films = ratings.unique_by(Rating.film).clone()
     films.viewer.fill_(viewer)
     unseen = films[~torch.isin(films.film, ratings.film[ratings.viewer == viewer])]
-    best = unseen.replace(stars=model(unseen).expected).sort_by(Rating.stars, descending=True).head(count)
+    best = unseen.replace(stars=model(unseen)).sort_by(Rating.stars, descending=True).head(count)
     return best.omit("viewer", "film").to_pandas()
 
 
@@ -121,7 +107,7 @@ def main() -> None:
     torch.set_num_threads(1)
     ratings = load(table()).shuffle()
     test, training = ratings[:3000], ratings[3000:]
-    model = build()
+    model = Model(factors=stage(Factors(VIEWERS, FILMS), Rating.viewer, Rating.film, returns=Float32[Tensor, ""]))
     errors = train(model, training, test)
     average = (test.stars - training.stars.mean()).square().mean().sqrt().item()
     print(f"off by {errors[-1]:.2f} stars; the mean of all ratings by {average:.2f}, the noise in them is 0.30")

@@ -18,7 +18,7 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
 from tensorclass import TensorClass
-from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 
 PICTURE = Path("build", "service.svg")
@@ -28,12 +28,6 @@ class Scan(TensorClass, validate="values"):
     """The request of a client: images with ink between 0 and 1."""
 
     image: Annotated[Float32[Tensor, "8 8"], Interval(ge=0, le=1)]
-
-
-class Scores(TensorClass):
-    """The output of the network, which clients never see."""
-
-    logits: Float32[Tensor, "10"]
 
 
 class Answer(TensorClass):
@@ -52,16 +46,6 @@ def decide(logits: Tensor) -> tuple[Tensor, Tensor]:
     return digit, confidence
 
 
-def build(network: nn.Module) -> Classifier:
-    """Build the pipeline of the service; FastAPI never sees its inner fields."""
-    return TensorClassSequential(
-        TensorClassModule(network, in_fields=Scan.image, out_fields=Scores.logits, name="network"),
-        TensorClassModule(decide, in_fields=Scores.logits, out_fields=(Answer.digit, Answer.confidence), name="decide"),
-        input=Scan,
-        output=Answer,
-    )
-
-
 def load() -> tuple[Scan, Tensor]:
     """Load all images and their labels."""
     pixels, labels = load_digits(return_X_y=True)
@@ -78,7 +62,8 @@ def trained(scans: Scan, labels: Tensor) -> Classifier:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    return build(network.eval())
+    decided = stage(decide, out=(Answer.digit, Answer.confidence))
+    return Classifier(network=stage(network.eval(), Scan.image), decide=decided)
 
 
 def create(classifier: Classifier | None = None) -> FastAPI:

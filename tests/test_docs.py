@@ -121,7 +121,7 @@ def test_slow_page(name, tmp_path, monkeypatch):
 def test_readme_shows_a_program():
     """The README leads with the decorator and has something to run."""
     blocks = python_blocks((ROOT / "README.md").read_text("utf-8"))
-    assert "class Digits(TensorClass)" in blocks[0].code
+    assert "@tensorclass\nclass Digits:" in blocks[0].code
 
 
 def _module_name(path: Path) -> str:

@@ -92,8 +92,8 @@ def test_marks_fit_the_folder(program: Program) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("checker", PAGE_CHECKERS)
 def test_pages_type_check_as_they_stand(checker: str) -> None:
-    """README and tour, in strict mode; what torch leaves without types is not counted."""
-    found = findings(checker, page_programs([ROOT / page for page in SHOWN]))
+    """The tour, and with the plugin the README, in strict mode; what torch leaves without types is not counted."""
+    found = findings(checker, page_programs([ROOT / page for page, known in SHOWN.items() if checker in known]))
     assert [line for lines in found.values() for line in lines] == []
 
 

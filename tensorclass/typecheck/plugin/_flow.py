@@ -6,22 +6,22 @@ after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any
 
 from mypy import nodes
 from mypy.plugin import FunctionContext, MethodContext
 from mypy.subtypes import is_same_type, is_subtype
-from mypy.types import Instance, Type
+from mypy.types import AnyType, Instance, Type, UninhabitedType, get_proper_type
 
 from ..._dims import Dim
 from ._codes import FLOW
-from ._facts import Declared, batch_members, field_type, fields_of, is_below_root, required
-from ._members import REORDERING, between, known_elsewhere, members, pipeline_of
-from ._refs import Ref, class_of
-from ._source import source_of
+from ._facts import Declared, Found, at_path, batch_members, field_type, fields_of, is_below_root, required
+from ._layers import follow_layers
+from ._members import REORDERING, between, ends_of, known_elsewhere, listed, options_of, pipeline_of
+from ._refs import Ref
+from ._same_value import NamedValues
+from ._source import anything, type_of
 from ._stages import Stage
 
 Path = tuple[str, ...]
@@ -63,10 +63,16 @@ class Flow:
     places: dict[Path, Place] = field(default_factory=dict)
     open: bool = False
     """Whether an earlier module is unknown, so that any field may exist."""
+    names: NamedValues = field(default_factory=NamedValues)
+    calls: list[nodes.CallExpr] = field(default_factory=list)
+    """The calls of `stage` that have run."""
 
     def add_input(self) -> None:
         """Every field that the constructor of the input fills."""
         self._expand(self.input, (), _INPUT, ())
+        for name, *deeper in self.places:
+            if not deeper:
+                self.names.add_input(self.input.type, name)
 
     def _expand(self, owner: Instance, prefix: Path, writer: int, above: tuple[str, ...]) -> None:
         for name, declared in fields_of(owner.type).items():
@@ -87,12 +93,26 @@ class Flow:
         for ref in stage.reads:
             if ref is not None:
                 self._read(ref, index, [stage, *later], where)
+        for call in stage.values:
+            self._read_value(call, index, later, where)
+        if stage.call is not None:
+            self.calls.append(stage.call)
         for ref in stage.writes:
             if ref is not None:
                 self._write(ref, index, stage, where)
 
+    def _read_value(self, call: nodes.CallExpr, index: int, later: list[Stage | None], where: nodes.Context) -> None:
+        """The value of another stage, which must come before."""
+        if call in self.calls or self.open or None in later:
+            return
+        after = [stage is not None and stage.call is call for stage in later]
+        hint = f"module {index + 1 + after.index(True)} is that stage, move it before" if True in after else "list it"
+        self._fail(f"module {index} reads the value of a stage that is not listed before it; {hint}", where)
+
     def _read(self, ref: Ref, index: int, later: list[Stage | None], where: nodes.Context) -> None:
-        place = self.places.get(ref.path)
+        if self._is_unclear(ref, f"module {index} reads", where):
+            return
+        place = self.places.get(self.names.path_of(ref))
         if place is not None:
             clash = place.clash(ref.found.declared, ref.found.type)
             if clash:
@@ -100,6 +120,14 @@ class Flow:
         elif not self.open:
             hint = self._hint(ref, index, later)
             self._fail(f'module {index} reads "{ref}", which nothing before it provides{hint}', where)
+
+    def _is_unclear(self, ref: Ref, what: str, where: nodes.Context) -> bool:
+        """Report a field that may be any of several values."""
+        found = self.names.found(ref.owner.type, ref.path[0])
+        if len(found) > 1:
+            several = ", ".join(f"{value.owners[0].name}.{ref.name}" for value in found)
+            self._fail(f'{what} "{ref}", which may be any of {several}; name one of them', where)
+        return len(found) > 1
 
     def _hint(self, ref: Ref, index: int, later: list[Stage | None]) -> str:
         for offset, stage in enumerate(later):
@@ -110,23 +138,26 @@ class Flow:
         return f"; available here: {names or 'nothing'}"
 
     def _write(self, ref: Ref, index: int, stage: Stage, where: nodes.Context) -> None:
-        around = (self.places.get(ref.path[:n]) for n in range(len(ref.path), 0, -1))
+        if stage.update and self._is_unclear(ref, f"module {index} writes", where):
+            return
+        own = self.names.write(ref, stage.update)
+        around = (self.places.get(own[:n]) for n in range(len(own), 0, -1))
         before = next((place for place in around if place is not None), None)
         if before is not None and stage.plain and not stage.update:
             by_input = before.writer == _INPUT
             who = f"the input {self.input.type.name} has" if by_input else f"module {before.writer} has written"
             self._fail(f'module {index} writes "{ref}", which {who}; say `update=True` if that is meant', where)
-        for path in [p for p in self.places if p[: len(ref.path)] == ref.path or ref.path[: len(p)] == p]:
+        for path in [p for p in self.places if p[: len(own)] == own or own[: len(p)] == p]:
             del self.places[path]
-        self.places[ref.path] = Place(ref.found.declared, ref.found.type, index)
+        self.places[own] = Place(ref.found.declared, ref.found.type, index)
         for inner in batch_members(ref.found.type):
-            self._expand(inner, ref.path, index, (ref.owner.type.fullname,))
+            self._expand(inner, own, index, (ref.owner.type.fullname,))
 
     def output(self, owner: Instance, prefix: Path, where: nodes.Context) -> None:
         """Report fields of the output that are missing."""
         needed = required(owner.type)
         for name, declared in fields_of(owner.type).items():
-            path, typ = (*prefix, name), field_type(owner, name)
+            path, typ = self._source(owner, prefix, name, where), field_type(owner, name)
             place, inner = self.places.get(path), [] if typ is None else batch_members(typ)
             if typ is None or (place is None and self.open):
                 continue
@@ -139,33 +170,60 @@ class Flow:
             elif declared.produced or name in needed:
                 self._fail(f'nothing writes "{".".join(path)}", which the output {owner.type.name} needs', where)
 
+    def _source(self, owner: Instance, prefix: Path, name: str, where: nodes.Context) -> Path:
+        """The path of the value that a field of the output takes."""
+        if prefix:
+            return (*prefix, name)
+        found = at_path(owner, (name,))
+        if not isinstance(found, Found):
+            return (name,)
+        ref = Ref(owner, (name,), found)
+        self._is_unclear(ref, "the output takes", where)
+        return self.names.path_of(ref)
+
     def _fail(self, text: str, where: nodes.Context) -> None:
         self.api.fail(text[0].upper() + text[1:], where, code=FLOW)
 
 
 def pipeline(ctx: FunctionContext) -> Type:
-    """`TensorClassSequential(*modules, input=..., output=...)`."""
-    if isinstance(ctx.context, nodes.CallExpr) and REORDERING.intersection(ctx.context.arg_names):
+    """`TensorClassSequential(*modules, input=..., output=...)`, and with stages by keyword."""
+    call = ctx.context
+    options = options_of(call) if isinstance(call, nodes.CallExpr) else None
+    if not isinstance(call, nodes.CallExpr) or options is None or REORDERING & options.keys():
         return ctx.default_return_type
-    given = dict(zip(ctx.callee_arg_names, zip(ctx.args, ctx.arg_kinds, strict=True), strict=True))
-    classes = {}
     for role in ("input", "output"):
-        values = given.get(role, ([], []))[0]
-        if len(values) == 1:
-            classes[role] = _class(ctx, values[0], role)
-    start = classes.get("input")
+        if role in options:
+            _check_class(ctx, options[role])
+    rows = list(listed(ctx.api, call))
+    known = [stage for stage, _ in rows]
+    start, end = ends_of(call, known)
+    if known and known[0] is not None and known[0].follows:
+        ctx.api.fail("Module 0 does not say what it reads, and nothing is before it", rows[0][1], code=FLOW)
+    follow_layers(ctx.api, known)
     if start is None:
         return ctx.default_return_type
-    end, stages = classes.get("output", start), list(_stages(ctx))
-    flow, known = Flow(ctx.api, start), [stage for stage, _ in stages]
+    flow = Flow(ctx.api, start)
     flow.add_input()
-    for index, (stage, at) in enumerate(stages):
+    for index, (stage, at) in enumerate(rows):
         flow.run(stage, index, known[index + 1 :], at)
     if end is not None:
-        flow.output(end, (), ctx.context)
-    options = [name for name, values in given.items() if values[0] and name not in (None, "first", "modules")]
-    made = None if end is None else between(start, end, known, options)
-    return known_elsewhere(ctx, made)
+        flow.output(end, (), call)
+    ctx = ctx._replace(default_return_type=_with_ends(ctx, start, end, known))
+    return known_elsewhere(ctx, None if end is None else between(start, end, known, options.keys()))
+
+
+def _with_ends(ctx: FunctionContext, start: Instance, end: Instance | None, stages: list[Stage | None]) -> Type:
+    """The type of a pipeline whose ends mypy has not inferred."""
+    typ = get_proper_type(ctx.default_return_type)
+    if not isinstance(typ, Instance) or len(typ.args) != 2 or not _is_unknown(typ.args[1]):
+        return ctx.default_return_type
+    last = stages[-1] if stages else None
+    value = type_of(ctx.api, last.call) if end is None and last is not None and last.call is not None else end
+    return typ.copy_modified(args=[start, anything() if value is None else value])
+
+
+def _is_unknown(typ: Type) -> bool:
+    return isinstance(get_proper_type(typ), AnyType | UninhabitedType)
 
 
 def on(ctx: MethodContext) -> Type:
@@ -181,22 +239,9 @@ def on(ctx: MethodContext) -> Type:
     return ctx.default_return_type
 
 
-def _stages(ctx: FunctionContext) -> Iterator[tuple[Stage | None, nodes.Context]]:
-    """Every module in order, each with where it is; a list or tuple behind a `*` with its members."""
-    given = zip(chain(*ctx.args), chain(*ctx.arg_kinds), strict=True)
-    for expr, kind in {id(e): (e, kind) for e, kind in given if kind in (nodes.ARG_POS, nodes.ARG_STAR)}.values():
-        items = source_of(ctx.api).items(expr) if kind.is_star() else [expr]
-        if items is None:
-            yield None, expr
-        for item in items or ():
-            for stage in members(ctx.api, item):
-                yield stage, expr if kind.is_star() else item
-
-
-def _class(ctx: FunctionContext, expr: nodes.Expression, role: str) -> Instance | None:
-    """The typed class in an argument; None if unknown. Any other class is reported."""
-    found = class_of(expr)
+def _check_class(ctx: FunctionContext, expr: nodes.Expression) -> None:
+    """Report a class that is certainly not a typed one."""
     node = expr.node if isinstance(expr, nodes.RefExpr) else None
+    name = next(name for name, value in zip(ctx.context.arg_names, ctx.context.args, strict=True) if value is expr)  # type: ignore[attr-defined]  # a call
     if isinstance(node, nodes.TypeInfo) and node.fullname.startswith(_FOREIGN) and not is_below_root(node):
-        ctx.api.fail(f"{role}= takes a tensorclass, got {node.name}", expr, code=FLOW)
-    return found
+        ctx.api.fail(f"{name}= takes a tensorclass, got {node.name}", expr, code=FLOW)

@@ -18,13 +18,14 @@ from mypy.types import Instance, Type, get_proper_type
 from ._carried import carried, carry
 from ._facts import Found, at_path, batch_instance, fields_of
 from ._refs import Ref, class_of, from_row, references, to_row
-from ._source import call_arguments, callee_name, source_of, type_of
-from ._stages import Stage, stage_of
+from ._source import aliased, call_arguments, callee_name, source_of, type_of
+from ._stages import Stage, batch_ends, stage_of
 
 BASE = "tensorclass.nn.typed._class_module.TensorClassModuleBase"
 SEQUENTIAL = "tensorclass.nn.typed._sequential.TensorClassSequential"
 REORDERING = frozenset({"sort", "skip_existing"})
 """Options that change the order of writes from the order of the arguments."""
+OPTIONS = ("input", "output", "probe", "sort", "partial", "skip_existing", "name")
 _DEPTH = 8
 Path = tuple[str, ...]
 Ends = tuple[Instance, Instance]
@@ -63,10 +64,14 @@ def members(api: Any, expr: nodes.Expression, depth: int = 0) -> list[Stage | No
     if known is not None:
         return known.stages
     ends = _ends(api, expr, depth)
-    if ends is None:
+    if ends is not None:
+        taken, returned = (list(_fields(end)) for end in ends)
+        return [Stage(taken, returned, update=True, plain=True)]
+    found = get_proper_type(type_of(api, expr))
+    typed = None if found is None else batch_ends(api, found)
+    if typed is None:
         return [None]
-    taken, returned = (list(_fields(end)) for end in ends)
-    return [Stage(taken, returned, update=True, plain=True)]
+    return [Stage([], list(_fields(typed[1])), update=True, plain=True, takes=typed[0])]  # it may read any fields
 
 
 def pipeline_of(api: Any, expr: nodes.Expression, depth: int = 0) -> Pipeline | None:
@@ -89,19 +94,79 @@ def pipeline_of(api: Any, expr: nodes.Expression, depth: int = 0) -> Pipeline | 
 
 
 def _of_call(api: Any, call: nodes.CallExpr, depth: int) -> Pipeline | None:
+    options = options_of(call)
+    if options is None or REORDERING & options.keys():
+        return None
+    rows = list(listed(api, call, depth + 1))
+    stages = [stage for stage, _ in rows]
+    start, end = ends_of(call, stages)
+    return None if start is None or end is None else between(start, end, stages, options.keys())
+
+
+def options_of(call: nodes.CallExpr) -> dict[str, nodes.Expression] | None:
+    """The options of a pipeline; None with `**`."""
     rows = list(zip(call.arg_names, call.args, call.arg_kinds, strict=True))
-    named = {name: value for name, value, kind in rows if kind.is_named() or kind == nodes.ARG_STAR2}
-    if {*REORDERING, None} & named.keys() or "input" not in named:
+    if any(kind == nodes.ARG_STAR2 for _, _, kind in rows):
         return None
-    start, end = class_of(named["input"]), class_of(named.get("output", named["input"]))
-    if start is None or end is None:
-        return None
-    stages: list[Stage | None] = []
-    for _, value, kind in rows:
-        if kind in (nodes.ARG_POS, nodes.ARG_STAR):
-            items = source_of(api).items(value) if kind.is_star() else [value]
-            stages += [None] if items is None else [one for item in items for one in members(api, item, depth + 1)]
-    return between(start, end, stages, named.keys())
+    return {name: value for name, value, kind in rows if kind.is_named() and name in OPTIONS}
+
+
+def listed(api: Any, call: nodes.CallExpr, depth: int = 0) -> Iterator[tuple[Stage | None, nodes.Context]]:
+    """Every module in order, each with where it is; a list or tuple behind a `*` with its members."""
+    for name, expr, kind in zip(call.arg_names, call.args, call.arg_kinds, strict=True):
+        if name in OPTIONS:
+            continue
+        items = source_of(api).items(expr) if kind == nodes.ARG_STAR else [expr]
+        if items is None or kind == nodes.ARG_STAR2:
+            yield None, expr
+        for item in items or () if kind != nodes.ARG_STAR2 else ():
+            for stage in members(api, item, depth):
+                yield stage, expr if kind.is_star() else item
+
+
+def ends_of(call: nodes.CallExpr, stages: list[Stage | None]) -> tuple[Instance | None, Instance | None]:
+    """The classes of the input and the output: from brackets, options, or the first read and the last written field."""
+    options = options_of(call) or {}
+    brackets = _brackets(call)
+    start, end = (batch_instance(typ) for typ in brackets or (None, None))
+    start = start or (class_of(options["input"]) if "input" in options else _first_read(stages))
+    if "output" in options:
+        end = class_of(options["output"])
+    elif end is None and not brackets:
+        calls = any(stage is None or stage.call is not None for stage in stages) or set(call.arg_names) - set(
+            OPTIONS
+        ) - {None}
+        end = _last_written(stages) if calls or "input" not in options else start
+    return start, end
+
+
+def _brackets(call: nodes.CallExpr) -> list[Type]:
+    """The types in `TensorClassSequential[Digits, Prediction](...)`, or in an alias of it."""
+    callee = call.callee
+    alias = aliased(callee)
+    if alias is not None:
+        return list(alias.args)
+    application = callee.analyzed if isinstance(callee, nodes.IndexExpr) else None
+    return application.types if isinstance(application, nodes.TypeApplication) else []
+
+
+def _first_read(stages: list[Stage | None]) -> Instance | None:
+    """The class that the first module reads; a subclass of it that a later one reads wins."""
+    found: Instance | None = None
+    for stage in stages:
+        found = found or (stage.takes if stage is not None else None)
+        for ref in (stage.reads or ()) if stage is not None else ():
+            if ref is not None and (found is None or ref.owner.type.has_base(found.type.fullname)):
+                found = ref.owner
+        if found is None:
+            return None
+    return found
+
+
+def _last_written(stages: list[Stage | None]) -> Instance | None:
+    last = stages[-1] if stages else None
+    written = [ref for ref in (last.writes or ()) if ref is not None] if last is not None else []
+    return written[-1].owner if written else None
 
 
 def between(start: Instance, end: Instance, stages: list[Stage | None], options: Collection[str | None]) -> Pipeline:

@@ -178,6 +178,8 @@ def _wrapped(ctx: plugin.FunctionContext) -> Type:
 _FUNCTIONS: dict[str, Callable[[plugin.FunctionContext], Type]] = {
     stages.MODULE: _wrapped,
     stages.TWO_STEP: stages.two_step,
+    stages.STAGE: stages.called,
+    stages.SAMPLE: stages.called,
     members.SEQUENTIAL: flow.pipeline,
     classes.FIELD: classes.default_type,
     torch.LOADER: torch.loaded,

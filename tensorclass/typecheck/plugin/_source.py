@@ -11,7 +11,7 @@ from typing import Any
 from mypy import nodes
 from mypy.patterns import AsPattern, MappingPattern, Pattern, StarredPattern
 from mypy.plugin import FunctionContext, MethodContext
-from mypy.types import AnyType, Type, TypeOfAny
+from mypy.types import AnyType, Instance, Type, TypeOfAny, get_proper_type
 
 # Nodes for which mypy's own list of parts is not suitable.
 _PARTS: dict[type[nodes.Node], tuple[str, ...]] = {
@@ -221,7 +221,19 @@ def anything() -> AnyType:
 def callee_name(expr: nodes.Node | None) -> str:
     """The full name of the function or class that an expression calls; empty if it is not a call, or unknown."""
     callee = expr.callee if isinstance(expr, nodes.CallExpr) else None
+    if isinstance(callee, nodes.IndexExpr) and isinstance(callee.analyzed, nodes.TypeApplication):
+        callee = callee.base
+    alias = aliased(callee)
+    if alias is not None:
+        return alias.type.fullname
     return (callee.fullname or "") if isinstance(callee, nodes.RefExpr) else ""
+
+
+def aliased(expr: nodes.Node | None) -> Instance | None:
+    """The class that an alias of a type stands for."""
+    node = expr.node if isinstance(expr, nodes.RefExpr) else None
+    target = get_proper_type(node.target) if isinstance(node, nodes.TypeAlias) else None
+    return target if isinstance(target, Instance) else None
 
 
 def type_of(api: Any, expr: nodes.Expression) -> Type | None:

@@ -14,11 +14,13 @@ from mypy.types_utils import remove_optional
 
 from ._codes import CALLABLE, REFERENCE, SHAPE
 from ._facts import batch_instance
-from ._refs import Env, Ref, class_of, entered, references, resolved
+from ._refs import Env, Ref, class_of, entered, reference, references, resolved
 from ._shapes import int_of, torch_name
 from ._source import Source, anything, by_name, call_arguments, callee_name, source_of, type_of
 
 MODULE = "tensorclass.nn.parts._stage.TensorClassModule"
+STAGE = "tensorclass.nn.typed._calling.stage"
+SAMPLE = "tensorclass.nn.typed._calling.sample"
 TWO_STEP = "tensorclass.nn.typed._two_step.module"
 LINEAR = "torch.nn.modules.linear.Linear"
 _DEPTH = 8
@@ -36,6 +38,14 @@ class Stage:
     """Whether the plugin knows all given options."""
     inner: bool = False
     """Whether it is a module of a nested pipeline."""
+    call: nodes.CallExpr | None = None
+    """The call of `stage` or `sample`, by which later stages read its value."""
+    values: tuple[nodes.CallExpr, ...] = ()
+    """The stages whose values it reads."""
+    follows: bool = False
+    """Whether it reads what the member before it wrote."""
+    takes: Instance | None = None
+    """The class of the batch that it takes as a whole."""
 
 
 def stage_of(api: Any, expr: nodes.Expression, env: Env | None = None, depth: int = 0) -> Stage | None:
@@ -51,6 +61,8 @@ def stage_of(api: Any, expr: nodes.Expression, env: Env | None = None, depth: in
             return _stage(api, call_arguments(call, ()), names)
     if callee_name(value) == MODULE:
         return _stage(api, call_arguments(value, _PARAMETERS), names)
+    if callee_name(value) in (STAGE, SAMPLE):
+        return _called(api, value, names)
     inner = entered(source, value)
     if inner is None:
         return None
@@ -76,6 +88,59 @@ def _stage(api: Any, given: dict[str, nodes.Expression] | None, env: Env) -> Sta
     return Stage(reads, writes, isinstance(update, nodes.NameExpr) and update.name == "True", known and not others)
 
 
+def _called(api: Any, call: nodes.CallExpr, env: Env) -> Stage:
+    """`stage(f, Digits.image, out=Prediction.logits)` and `sample(Normal, ...)`."""
+    inputs, options = inputs_of(call), options_of(call)
+    sources = [value_of(api, value, env) for value in inputs or ()]
+    reads = [reference(api, value, env) for value in inputs or ()]
+    known = [ref for ref, source in zip(reads, sources, strict=True) if source is None]
+    written = [options[name] for name in ("out", "log_prob") if name in options]
+    writes = [references(api, value, env) for value in written]
+    update = options.get("update")
+    plain = update is None or (isinstance(update, nodes.NameExpr) and update.name in ("True", "False"))
+    return Stage(
+        None if inputs is None else known,
+        None if None in writes else [ref for refs in writes for ref in refs or ()],
+        isinstance(update, nodes.NameExpr) and update.name == "True",
+        plain,
+        call=call,
+        values=tuple(source for source in sources if source is not None),
+        follows=inputs == [],
+    )
+
+
+def inputs_of(call: nodes.CallExpr) -> list[nodes.Expression] | None:
+    """The inputs of a call of `stage` or `sample`, by position and by parameter; None with `*` or `**`."""
+    rows = list(zip(call.arg_kinds, call.arg_names, call.args, strict=True))
+    if any(kind.is_star() for kind, _, _ in rows):
+        return None
+    return [value for _, name, value in rows[1:] if name not in _OPTIONS[callee_name(call)]]
+
+
+def options_of(call: nodes.CallExpr) -> dict[str, nodes.Expression]:
+    """The options of a call of `stage` or `sample`."""
+    pairs = zip(call.arg_names, call.args, strict=True)
+    return {name: value for name, value in pairs if name in _OPTIONS[callee_name(call)] and not _is_none(value)}
+
+
+_OPTIONS = {
+    STAGE: ("out", "returns", "update", "device", "checkpoint"),
+    SAMPLE: ("out", "log_prob", "kind", "generator"),
+}
+
+
+def value_of(api: Any, expr: nodes.Expression, env: Env | None = None) -> nodes.CallExpr | None:
+    """The stage whose value, or an item of it, an input is."""
+    value = resolved(source_of(api), expr, env or {})
+    while isinstance(value, nodes.IndexExpr):
+        value = resolved(source_of(api), value.base, env or {})
+    return value if isinstance(value, nodes.CallExpr) and callee_name(value) in (STAGE, SAMPLE) else None
+
+
+def _is_none(expr: nodes.Expression) -> bool:
+    return isinstance(expr, nodes.NameExpr) and expr.fullname == "builtins.None"
+
+
 # ---- one module ------------------------------------------------------------------------------------------------------
 
 
@@ -89,6 +154,25 @@ def wrapped(ctx: FunctionContext) -> Stage | None:
         _compare(ctx.api, typ, reads, stage.writes, named["module"])
         _linear(ctx.api, source_of(ctx.api).follow(named["module"]), reads, stage.writes)
     return stage
+
+
+def called(ctx: FunctionContext) -> Type:
+    """`stage(f, Digits.image, out=Prediction.logits)` and `sample(...)`; mypy compares the callable with the inputs."""
+    call = ctx.context
+    if isinstance(call, nodes.CallExpr):
+        options = options_of(call)
+        outs = [(name, options[name]) for name in ("out", "log_prob") if name in options]
+        for role, value in [
+            *(("an input", value) for value in inputs_of(call) or ()),
+            *((f"{n}=", v) for n, v in outs),
+        ]:
+            for item in source_of(ctx.api).items(value) or [value]:
+                problem = _no_reference(ctx.api, source_of(ctx.api).follow(item), role, item is value)
+                if problem:
+                    what = "a stage" if role == "an input" else "None"
+                    text = f"{role} is a field, such as `Digits.image`, or {what}; {problem}"
+                    ctx.api.fail(text[0].upper() + text[1:], item, code=REFERENCE)
+    return ctx.default_return_type
 
 
 def two_step(ctx: FunctionContext) -> Type:
@@ -116,7 +200,7 @@ def _no_reference(api: Any, value: nodes.Expression, role: str, single: bool) ->
         return f'got the string "{value.value}"'
     if class_of(value) is not None:
         return "got the class itself: name its fields"
-    if isinstance(value, nodes.NameExpr) and value.fullname == "builtins.None" and (single or role == "in_fields"):
+    if _is_none(value) and (single or role == "in_fields"):
         return "got None; in a sequence of out_fields None drops an output"
     if isinstance(value, nodes.CallExpr) and torch_name(value.callee) is not None:
         return "got a tensor"
@@ -146,6 +230,15 @@ def _compare(
             text = f"Parameter {position} of the callable is {_text(taken)}, and {ref} is {_text(given)}"
             api.fail(text, where, code=CALLABLE)
     _result(api, get_proper_type(function.ret_type), writes, where)
+
+
+def batch_ends(api: Any, typ: ProperType) -> tuple[Instance, Instance] | None:
+    """The classes between which a function or module maps, by its annotations."""
+    function = _function(api, typ)
+    if function is None or len(function.arg_types) != 1:
+        return None
+    start, end = batch_instance(function.arg_types[0]), batch_instance(function.ret_type)
+    return None if start is None or end is None else (start, end)
 
 
 def _function(api: Any, typ: ProperType) -> CallableType | None:
@@ -223,12 +316,13 @@ def _linear(api: Any, value: nodes.Expression, reads: list[Ref], writes: list[Re
     sides = (("in_features", reads), ("out_features", writes or []))
     for name, refs in sides:
         number = int_of(source_of(api), given.get(name))
-        size = _last_dim(refs[0]) if len(refs) == 1 else None
+        size = last_dim(refs[0]) if len(refs) == 1 else None
         if number is not None and size is not None and number != size:
             api.fail(f'{name} is {number}, and {refs[0]} is "{refs[0].found.declared.dims}"', value, code=SHAPE)  # type: ignore[union-attr]  # it has a last dim
 
 
-def _last_dim(ref: Ref | None) -> int | None:
+def last_dim(ref: Ref | None) -> int | None:
+    """The last event dim that a field declares; None if it is unknown or open."""
     dims = None if ref is None or ref.found.declared.kind != "tensor" else ref.found.declared.shape
     token = dims.tokens[-1] if dims is not None and dims.tokens else None
     return getattr(getattr(token, "size", None), "constant", None)

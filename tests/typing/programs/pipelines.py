@@ -90,16 +90,16 @@ TensorClassSequential(encode, head, input=Digits, output=Prediction)  # E: - | -
 TensorClassSequential(encode, head, choose, input=Hidden, output=Prediction)  # E: - | - | BuildError | mypy+plugin: tensorclass-flow | mypy+stubs: misc | pyright+stubs: reportArgumentType
 # anchor: none
 # ---- wrong: an option is misspelt
-TensorClassSequential(encode, head, choose, input=Digits, output=Prediction, prob=False)  # E: call-overload | reportArgumentType, reportCallIssue | BuildError | ty: no-matching-overload | pyrefly: no-matching-overload
+TensorClassSequential(encode, head, choose, input=Digits, output=Prediction, prob=False)  # E: call-overload | reportArgumentType, reportCallIssue | BuildError | ty: - | pyrefly: no-matching-overload
 # anchor: none
 # ---- wrong: the input is an instance
-TensorClassSequential(encode, head, choose, input=digits, output=Prediction)  # E: call-overload | reportArgumentType | BuildError | ty: no-matching-overload | pyrefly: no-matching-overload
+TensorClassSequential(encode, head, choose, input=digits, output=Prediction)  # E: call-overload | reportArgumentType, reportCallIssue | BuildError | ty: no-matching-overload | pyrefly: no-matching-overload
 # anchor: none
 # ---- wrong: an option that is not there
-TensorClassSequential(encode, head, choose, input=Digits, output=Prediction, order=True)  # E: call-overload | reportCallIssue | TypeError | pyrefly: no-matching-overload
+TensorClassSequential(encode, head, choose, input=Digits, output=Prediction, order=True)  # E: call-overload | reportArgumentType, reportCallIssue | TypeError | pyrefly: no-matching-overload
 # anchor: TensorDictSequential(encode, head, choose, order=True)  # E
 # ---- wrong: a module of torch without fields
-TensorClassSequential(nn.Linear(64, 8), input=Digits, output=Hidden)  # E: call-overload | reportArgumentType | BuildError | ty: no-matching-overload | pyrefly: no-matching-overload
+TensorClassSequential(nn.Linear(64, 8), input=Digits, output=Hidden)  # E: call-overload | reportArgumentType, reportCallIssue | BuildError | ty: no-matching-overload | pyrefly: no-matching-overload
 # anchor: TensorDictSequential(nn.Linear(64, 8))  # E
 # ---- wrong: a batch of another class
 pipe(hidden)  # E: arg-type | reportArgumentType | TypeError | ty: invalid-argument-type | pyrefly: bad-argument-type

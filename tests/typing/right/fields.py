@@ -43,7 +43,7 @@ assert_type(batch.table, Tensor)
 assert_type(batch.note, str)
 
 # ---- PerElement[str] reads as a stack and takes a value, a list, nested lists or a stack
-assert_type(batch.name[0].item(), str)
+assert_type(batch.name[0], str)
 assert len(batch.name) == 2
 assert batch.name.shape == torch.Size([2])
 assert_type(batch.name == "a", Tensor)

@@ -83,4 +83,4 @@ print(Pair[Digits](batch, batch).left.lable)  # E: attr-defined | - | UnknownFie
 TensorClassModule(nn.Linear(8, 8), in_fields=State.imgae, out_fields=State.hidden)  # E: attr-defined | - | UnknownFieldError
 first = TensorClassModule(nn.Linear(8, 8), in_fields=State.image, out_fields=State.hidden)
 TensorClassSequential(first, input=Still, output=State)  # E: tensorclass-flow | - | BuildError
-TensorClassSequential(input=State)  # E: call-overload | - | BuildError
+TensorClassSequential(input=State)  # E: call-overload | - | BuildError | mypy+plugin: tensorclass-flow

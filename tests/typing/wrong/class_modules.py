@@ -71,4 +71,4 @@ def run(model: TensorClassModuleBase[Digits, Page]) -> None:
 
 run(Encoder())  # E: arg-type | reportArgumentType | -
 run(OfPages())  # E: arg-type | reportArgumentType | SchemaError
-TensorClassSequential(Back, input=Digits, output=Digits)  # E: call-overload | reportArgumentType | BuildError
+TensorClassSequential(Back, input=Digits, output=Digits)  # E: call-overload | reportArgumentType, reportCallIssue | BuildError
