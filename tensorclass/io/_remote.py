@@ -95,23 +95,27 @@ def _retried(url: str, doing: str, call: Callable[[], T]) -> T:
     for number in range(TRIES):
         try:
             return call()
-        except (FileNotFoundError, PermissionError) as error:
-            kind = _kind_of(error)
-            if kind is not None:
-                number_of = errno.EACCES if kind is PermissionError else errno.ENOENT
-                told = error.strerror or (error if kind is FileNotFoundError else error.__cause__) or error
-                raise kind(error.errno or number_of, f"{doing}: {told!s:.200}", url) from error
-            failure: Exception = error
         except TensorClassError:
             raise
         except Exception as error:  # every store has its own errors
-            failure = error
-        if number == TRIES - 1:
-            cause = failure.__cause__ if isinstance(failure, FileNotFoundError) else failure
-            what = f"{doing} failed {TRIES} times: {type(cause).__name__}: {cause!s:.200}"
-            raise OSError(errno.EIO, what, url) from failure
+            _raise_if_final(error, url, doing)
+            if number == TRIES - 1:
+                cause = error.__cause__ if isinstance(error, FileNotFoundError) else error
+                what = f"{doing} failed {TRIES} times: {type(cause).__name__}: {cause!s:.200}"
+                raise OSError(errno.EIO, what, url) from error
         time.sleep(PAUSE * 2**number)
     raise AssertionError  # the last round returns or raises
+
+
+def _raise_if_final(error: Exception, url: str, doing: str) -> None:
+    """Raise the error for a file that is absent or closed to us; another try doesn't help."""
+    if not isinstance(error, (FileNotFoundError, PermissionError)):
+        return
+    kind = _kind_of(error)
+    if kind is not None:
+        number = errno.EACCES if kind is PermissionError else errno.ENOENT
+        denied = "" if kind is FileNotFoundError else str(error.__cause__ or "")
+        raise kind(error.errno or number, f"{doing}: {error.strerror or denied or str(error):.200}", url) from error
 
 
 def _kind_of(error: OSError) -> type[OSError] | None:

@@ -390,7 +390,7 @@ def test_objects_are_owned(tmp_path):
     for index in ([0, 5], [2], slice(None)):
         found = data[index]
         found.numbers.append(2)
-        found.each[0].item()["a"] = 7
+        found.each[0]["a"] = 7
     assert data[0].numbers == [1]
     assert data[:].each.tolist() == batch.each.tolist()
 

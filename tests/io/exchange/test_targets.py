@@ -30,7 +30,7 @@ from tensorclass import (
     to_safetensors,
 )
 from tensorclass.errors import FileFormatError
-from tensorclass.io.exchange import _formats, _persistent
+from tensorclass.io.exchange import _arrays_out, _formats, _persistent
 from tensorclass.typing import Float32
 from tests._users import open_folder, unprivileged
 from tests.io._exact import assert_same
@@ -213,7 +213,8 @@ def test_interrupted(backend, step, tmp_path, monkeypatch):
         return real(*given)
 
     real = _persistent.stored
-    monkeypatch.setattr(_persistent, "stored", failing)
+    for module in (_persistent, _arrays_out):
+        monkeypatch.setattr(module, "stored", failing)
     with pytest.raises(MemoryError):
         getattr(rows(9), f"to_{backend}")(path)
     monkeypatch.undo()
@@ -309,7 +310,7 @@ def test_no_rows(ending, tmp_path):
 def test_a_fault_of_the_source(number, target, tmp_path, monkeypatch):
     """An error of the system while the source is read names the source, whatever is written; nothing is there."""
 
-    def failing(*_: Any) -> Any:
+    def failing(*_: Any, **__: Any) -> Any:
         yield rows()
         raise OSError(number, os.strerror(number))
 
