@@ -100,11 +100,15 @@ def _retried(url: str, doing: str, call: Callable[[], T]) -> T:
         except Exception as error:  # every store has its own errors
             _raise_if_final(error, url, doing)
             if number == TRIES - 1:
-                cause = error.__cause__ if isinstance(error, FileNotFoundError) else error
-                what = f"{doing} failed {TRIES} times: {type(cause).__name__}: {cause!s:.200}"
-                raise OSError(errno.EIO, what, url) from error
+                raise OSError(errno.EIO, f"{doing} failed {TRIES} times: {_cause_text(error)}", url) from error
         time.sleep(PAUSE * 2**number)
     raise AssertionError  # the last round returns or raises
+
+
+def _cause_text(error: Exception) -> str:
+    """What went wrong; fsspec reports some failures as an absent file, with the failure as its cause."""
+    cause = error.__cause__ if isinstance(error, FileNotFoundError) else error
+    return f"{type(cause).__name__}: {cause!s:.200}"
 
 
 def _raise_if_final(error: Exception, url: str, doing: str) -> None:
