@@ -87,7 +87,7 @@ def _is_silent(spec: FieldSpec, value: Any) -> bool:
     entries = None if nested is None else as_entries(value, nested._position_names)
     if entries is None:
         return False
-    inner: Schema = nested.__tensorclass_schema__
+    inner: Schema = nested.__tensorclass_schema__  # pyright: ignore[reportOptionalMemberAccess]  # a typed class
     given = [(inner.fields[key], entry) for key, entry in entries.items() if key in inner.fields and entry is not None]
     return all([_is_silent(own, entry) if own.nested else not _shows_size(own, entry) for own, entry in given])
 

@@ -226,7 +226,7 @@ class ApplyOps(KeyOps):
         if not isinstance(other, TensorCollection):
             return ShapeOps.expand(self, other.shape)
         result = ShapeOps.expand(self, other._batch_size)
-        return ApplyOps.named_apply(result, _expanded_as, other, nested_keys=True, default=None, filter_empty=False)
+        return ApplyOps.named_apply(result, _expanded_as, other, nested_keys=True, default=None, filter_empty=False)  # pyright: ignore[reportArgumentType]  # a container
 
     def _run(
         self, mapper: Mapper, others: Sequence[Any], batch_size: Any, device: Any, names: Any,
@@ -358,7 +358,7 @@ class ApplyOps(KeyOps):
                 new = mapper.call(here, value, found)
                 if self._afar and new is value and isinstance(new, Tensor):
                     new = new.detach()  # the function may have written to the copy, which is then not the entry
-                results[here] = (shown, new._shown() if is_shared(new) else new)
+                results[here] = (shown, new._shown() if is_shared(new) else new)  # pyright: ignore[reportAttributeAccessIssue]  # a container
             elif isinstance(value, ApplyOps) and value._stacked:
                 stacks += value._plan_mapped(mapper, found, here)
             elif isinstance(value, ApplyOps):

@@ -297,7 +297,7 @@ class MappingOps(ReadingOps):
         holder = self._holder(path, create=None)
         if holder is None or path[-1] not in holder._outline():
             self._read(path)  # raises, and names the nearest key
-        holder._require_unlocked("delete", join_path(path))
+        holder._require_unlocked("delete", join_path(path))  # pyright: ignore[reportOptionalMemberAccess]  # the holder exists
         return holder._drop_steps(path[-1])  # type: ignore[no-any-return]  # of a container
 
     def __delitem__(self, key: Key) -> None:

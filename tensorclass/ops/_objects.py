@@ -69,7 +69,7 @@ class Objects:
         if isinstance(left, int) and isinstance(right, int):
             return COMBINED[self.op](left, right)
         tables = [side.tolist() for side in (left, right) if isinstance(side, TensorEntry)]
-        if len(tables) == 2 and left.shape == right.shape and _are_integers(tables):
+        if len(tables) == 2 and left.shape == right.shape and _are_integers(tables):  # pyright: ignore[reportAttributeAccessIssue]  # an entry with a shape
             return type(left).of(_combined(COMBINED[self.op], *tables), left.shape)  # pyright: ignore[reportAttributeAccessIssue]  # a stack of objects
         if bool(same.all()):
             return mine

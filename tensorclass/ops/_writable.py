@@ -178,7 +178,7 @@ def _range(dtype: torch.dtype) -> tuple[float, float]:
 
 def _is_readable(source: Tensor) -> bool:
     """Whether the values of a tensor can be read at once: on the CPU, neither traced nor fake nor inside vmap."""
-    if is_dynamo_compiling() or not source.is_cpu or type(source).__torch_dispatch__ is not Tensor.__torch_dispatch__:
+    if is_dynamo_compiling() or not source.is_cpu or type(source).__torch_dispatch__ is not Tensor.__torch_dispatch__:  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs take it for a method
         return False
     modes: int = torch._C._len_torch_dispatch_stack()
     plain = source.layout is torch.strided and not source.is_nested

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
-from torch._C import _functorch
+from torch._C import _functorch  # pyright: ignore[reportAttributeAccessIssue]  # a C module
 from torch.nn.parameter import Buffer as Buffer  # public here, as in `tensordict`
 from torch.nn.parameter import Parameter
 from typing_extensions import Self

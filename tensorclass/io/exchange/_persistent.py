@@ -514,7 +514,7 @@ class PersistentTensorDict(StoreOps):
     def _copied_alike(self, source: Any, whole: bool, non_blocking: bool) -> bool:
         return False  # the tensors that it reads are copies
 
-    def _plan_entry(self, entry: Any, value: Any, path: Path, parts: Any, *rest: Any) -> list[Copy]:
+    def _plan_entry(self, entry: Any, value: Any, path: Path, parts: Any, *rest: Any) -> list[Copy]:  # pyright: ignore[reportIncompatibleMethodOverride]  # the parameters after the entry vary by caller
         self._writable("write")
         plan = super()._plan_entry(entry, value, path, parts, *rest)
         if isinstance(entry, PersistentTensorDict):

@@ -53,10 +53,10 @@ def _from_table(cls: Any, rows: Any, device: Device) -> Any:
     if isinstance(rows, np.ndarray) and rows.dtype.names is not None:
         return from_array(rows, cls=cls, device=device)
     if module == "datasets":
-        kinds = {type(feature).__name__ for feature in rows.features.values()}
+        kinds = {type(feature).__name__ for feature in rows.features.values()}  # pyright: ignore[reportAttributeAccessIssue]  # rows of `datasets`, whose stubs lack it
         if not kinds <= {"Value", "Sequence", "List", "LargeList"}:  # images and the like, which `datasets` decodes
             return from_hf(rows, cls=cls, device=device)
-        rows = rows.with_format("arrow")[:]
+        rows = rows.with_format("arrow")[:]  # pyright: ignore[reportAttributeAccessIssue]  # rows of `datasets`, whose stubs lack it
     if module == "pandas":
         columns = frame_columns(rows)
     elif module == "datasets" or hasattr(rows, "__arrow_c_stream__"):
@@ -137,7 +137,7 @@ def _row(cls: Any, row: Any, at: str) -> Mapping[str, Any]:
             return {name: getattr(row, name) for name in fields}
     columns = getattr(getattr(row, "dtype", None), "names", None)  # of a record of numpy
     if columns is not None:
-        return {name: row[name] for name in columns}
+        return {name: row[name] for name in columns}  # pyright: ignore[reportInvalidTypeArguments]  # rows of `datasets`, whose stubs lack it
     hint = "a row is a mapping, a dataclass, a pydantic model, a named tuple or an instance without batch dims"
     raise SchemaError.of(cls.__name__, [Problem(at, f"a row of {cls.__name__}", shown(row), hint)])
 

@@ -67,7 +67,7 @@ def _set_cudnn(values: tuple[bool, ...]) -> None:
 
 
 def _printing() -> dict[str, Any]:
-    return dict(vars(torch._tensor_str.PRINT_OPTS))
+    return dict(vars(torch._tensor_str.PRINT_OPTS))  # pyright: ignore[reportAttributeAccessIssue]  # a private module
 
 
 def _numpy_generator() -> dict[str, Any]:
@@ -92,7 +92,7 @@ _SETTINGS: tuple[_Setting, ...] = (
     (torch.backends.cuda.flash_sdp_enabled, torch.backends.cuda.enable_flash_sdp),
     (torch.backends.cuda.math_sdp_enabled, torch.backends.cuda.enable_math_sdp),
     (torch.backends.cuda.mem_efficient_sdp_enabled, torch.backends.cuda.enable_mem_efficient_sdp),
-    (_printing, lambda options: vars(torch._tensor_str.PRINT_OPTS).update(options)),
+    (_printing, lambda options: vars(torch._tensor_str.PRINT_OPTS).update(options)),  # pyright: ignore[reportAttributeAccessIssue]  # a private module
     (lambda: Distribution._validate_args, Distribution.set_default_validate_args),
     (lambda: torch.get_rng_state().tolist(), _set_generator),
     (random.getstate, random.setstate),

@@ -53,9 +53,9 @@ class Divisible:
             raise BuildError(f"{role}: a field may be any of {several}; name one of them") from None
 
     def _slice(self, index: slice) -> TensorClassSequential[Any, Any]:
-        chosen = range(len(self))[index]
+        chosen = range(len(self))[index]  # pyright: ignore[reportArgumentType]  # the pipeline has a length
         if not chosen or chosen.step != 1:
-            raise BatchIndexError(f"{index} picks no row of modules of a pipeline with {len(self)}")
+            raise BatchIndexError(f"{index} picks no row of modules of a pipeline with {len(self)}")  # pyright: ignore[reportArgumentType]  # the pipeline has a length
         start, stop = self._members[chosen[0]][1], self._members[chosen[-1]][2]
         wanted = needs(self._stages[stop:], self._ends()) if stop < len(self._stages) else None
         return self._part(range(start, stop), wanted)

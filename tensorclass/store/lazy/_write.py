@@ -214,7 +214,7 @@ class LazyWrites(LazyBase):
         if len(size) <= at or not self._outline().keys() <= source._outline().keys():
             raise fixed_size(size, self._batch_size)
         members, wrap = self._members, self._member_wrap()
-        parts = JoinOps.unbind(MappingOps.clone(source) if clone else source, at)
+        parts = JoinOps.unbind(MappingOps.clone(source) if clone else source, at)  # pyright: ignore[reportArgumentType]  # all containers have it
         models = members if len(members) == len(parts) else [*members[:1], *parts[:1]][:1] * len(parts)
         pairs = zip(models, parts, strict=True)
         new = [store_of(MappingOps._replace_all(wrap(model._twin()), part, False)) for model, part in pairs]
