@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from tensorclass import PerElement, RaggedTensor, TensorClass
-from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 NAMES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 WORDS = [*NAMES, *["a", "scan", "picture", "of", "thin", "bold", "on", "light", "dark", "paper"]]

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor, nn
 from tensorclass import RaggedTensor, TensorClass, collate
-from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 SIZE, CELLS, EPOCHS = 64, 16, 4
 PICTURE = Path("build", "detection.png")
@@ -134,8 +134,6 @@ class Network(nn.Module):
         """Return scores of centers `[batch, 16, 16]` and kinds `[batch, 2, 16, 16]`, and boxes `[batch, 4, 16, 16]`."""
     layers: _Any
 
-def build() -> Model:
-    """Build the pipeline; it reads only the picture, so the model never sees the answers."""
 def loss_of(grid: Grid, scenes: Scene) -> Tensor:
     """Handle all boxes of the batch at once: `segment_ids` says which picture each row of `values` belongs to."""
 def overlap(one: Tensor, other: Tensor) -> Tensor:

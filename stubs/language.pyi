@@ -19,7 +19,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 from tensorclass import RaggedTensor, TensorClass
-from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Bool, Float32, Int64
 LETTERS, GAP, LONGEST, STEPS = 128, 127, 48, 700
 PICTURE = Path("build", "language.svg")
@@ -82,36 +82,7 @@ class Puzzle(Text):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Guess(_t.Declared, TensorClass):
-    """A score for each letter at each position."""
-    scores: Float32[RaggedTensor, "n 128"]
-    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def update(self, input_dict_or_td: Guess | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def update_(self, input_dict_or_td: Guess | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-        self,
-        _changes: _Any = ...,
-        /,
-        *,
-        scores: _t.RaggedGiven = ...,
-    ) -> Guess: ...
-    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def __getitem__(self, index: _Literal["scores"]) -> _t.RaggedTensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    @_overload
-    def __getitem__(self, index: _t.Subscript) -> _Any: ...
-    @_overload
-    def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def get(self, key: _Literal["scores"]) -> _t.RaggedTensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    @_overload
-    def get(self, key: _t.Tensor) -> _t.Tensor: ...
-    @_overload
-    def get(self, key: _t.Key) -> _Any: ...
-    @_overload
-    def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-
-Model = TensorClassSequential[Text, Guess]
+Model = TensorClassSequential[Text, RaggedTensor]
 def sentences() -> list[str]:
     """Load docstrings of the standard library, in pieces of 20 to 48 letters."""
 def encode(texts: list[str]) -> Text:
@@ -131,9 +102,7 @@ class Network(nn.Module):
     layers: _Any
     head: _Any
 
-def build() -> Model:
-    """Build the pipeline; it takes every class with `letters`, such as `Puzzle`, and reads no other field."""
-def loss_of(guess: Guess, puzzle: Puzzle) -> Tensor:
+def loss_of(scores: RaggedTensor, puzzle: Puzzle) -> Tensor:
     """Return the cross-entropy over the gaps of all sentences."""
 @torch.no_grad()
 def accuracy(model: Model, puzzle: Puzzle) -> float:

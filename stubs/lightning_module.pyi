@@ -21,7 +21,7 @@ from sklearn.datasets import load_wine
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from tensorclass import TensorClass
-from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 EPOCHS = 30
 PICTURE = Path("build", "lightning.svg")
@@ -50,35 +50,6 @@ class Wine(_t.Declared, TensorClass):
     def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def get(self, key: _Literal["measured", "grower"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    @_overload
-    def get(self, key: _t.Tensor) -> _t.Tensor: ...
-    @_overload
-    def get(self, key: _t.Key) -> _Any: ...
-    @_overload
-    def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-
-class Guess(_t.Declared, TensorClass):
-    """A score for each grower."""
-    scores: Float32[Tensor, "3"]
-    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def update(self, input_dict_or_td: Guess | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def update_(self, input_dict_or_td: Guess | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-        self,
-        _changes: _Any = ...,
-        /,
-        *,
-        scores: Tensor = ...,
-    ) -> Guess: ...
-    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def __getitem__(self, index: _Literal["scores"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    @_overload
-    def __getitem__(self, index: _t.Subscript) -> _Any: ...
-    @_overload
-    def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def get(self, key: _Literal["scores"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_overload
     def get(self, key: _t.Tensor) -> _t.Tensor: ...
     @_overload
@@ -128,7 +99,7 @@ class Classifier(lightning.LightningModule):
         """Log the metrics; the trainer averages them over all batches, weighted by batch size."""
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Use Adam."""
-    network: TensorClassSequential[Wine, Guess]
+    network: _Any
 
 def load() -> Wine:
     """Load all wines in random order."""

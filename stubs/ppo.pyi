@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.distributions import Categorical
 from tensorclass import TensorClass
-from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Bool, Float32, Int64
 STEPS, ENVIRONMENTS, UPDATES, SOLVED = 128, 16, 100, 475.0
 DISCOUNT, TRACE, CLIP = 0.98, 0.9, 0.2

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from tensorclass import TensorClass
-from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 PICTURE = Path("build", "service.svg")
 
@@ -47,35 +47,6 @@ class Scan(_t.Declared, TensorClass, validate="values"):
     def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def get(self, key: _Literal["image"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    @_overload
-    def get(self, key: _t.Tensor) -> _t.Tensor: ...
-    @_overload
-    def get(self, key: _t.Key) -> _Any: ...
-    @_overload
-    def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-
-class Scores(_t.Declared, TensorClass):
-    """The output of the network, which clients never see."""
-    logits: Float32[Tensor, "10"]
-    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def update(self, input_dict_or_td: Scores | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def update_(self, input_dict_or_td: Scores | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-        self,
-        _changes: _Any = ...,
-        /,
-        *,
-        logits: Tensor = ...,
-    ) -> Scores: ...
-    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def __getitem__(self, index: _Literal["logits"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    @_overload
-    def __getitem__(self, index: _t.Subscript) -> _Any: ...
-    @_overload
-    def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def get(self, key: _Literal["logits"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_overload
     def get(self, key: _t.Tensor) -> _t.Tensor: ...
     @_overload
@@ -117,8 +88,6 @@ class Answer(_t.Declared, TensorClass):
 Classifier = TensorClassSequential[Scan, Answer]
 def decide(logits: Tensor) -> tuple[Tensor, Tensor]:
     """Return the most likely digit and its probability."""
-def build(network: nn.Module) -> Classifier:
-    """Build the pipeline of the service; FastAPI never sees its inner fields."""
 def load() -> tuple[Scan, Tensor]:
     """Load all images and their labels."""
 def trained(scans: Scan, labels: Tensor) -> Classifier:
