@@ -159,8 +159,7 @@ class _Body:
     def _mixin_with(self, name: str) -> type | None:
         """A base with a member of this name that comes before the class with the field."""
         for base in self.cls.__mro__[1:]:
-            declared = vars(base).get("__tensorclass_schema__")
-            if declared is not None and (name in declared.fields or name in [var.name for var in declared.init_vars]):
+            if "__tensorclass_schema__" in vars(base) and name in own_annotations(base):
                 return None
             promised = "_is_protocol" in vars(base) and base._is_protocol  # type: ignore[attr-defined]  # just looked
             if _is_member(vars(base), name) and not promised:

@@ -46,11 +46,12 @@ def unknown_attribute(cls: Any, name: str) -> UnknownFieldError:
 
 def _no_attribute(cls: Any, name: str) -> str:
     fields = list(cls.__tensorclass_schema__.fields)
-    if name.startswith("_"):
+    meant = _meant(cls, name)
+    if name.startswith("_") and not meant:
         near = f"; state of an instance that is not a field is declared in the class: `{name}: dict = field("
         near += "default_factory=dict)`, or with another type and default"
     else:
-        near = did_you_mean(name, fields) or _meant(cls, name)
+        near = did_you_mean(name, fields) or meant
     return f"{cls.__name__} has no field or attribute `{name}`{near}; its fields are {fields}"
 
 

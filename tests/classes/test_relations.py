@@ -219,14 +219,14 @@ def test_a_member_in_place_of_a_field(kind: str, base: Any) -> None:
 
 
 def test_members_that_are_no_fields() -> None:
-    """Another name is free, an annotated one narrows the field, and a mixin's member gives way to the field."""
+    """Another name is free, an annotated one narrows the field, and a later base's member gives way to the field."""
 
     class Mixin:
         @property
         def x(self) -> int:
             return 5
 
-    class Made(Mixin, Mine):
+    class Made(Mine, Mixin):
         @property
         def double(self) -> Tensor:
             return 2 * self.x

@@ -488,7 +488,7 @@ def test_consolidated_beside_the_anchor(tmp_path):
     assert from_consolidated(tmp_path / "tensordict.bin")["b", "c"].tolist() == [1, 1, 1]
     _point().consolidate(tmp_path / "p.bin")
     assert type(from_consolidated(tmp_path / "p.bin")) is Point  # there it is a TensorDict
-    assert type(TensorDict.from_consolidated(tmp_path / "p.bin")) is TensorDict
+    assert type(TensorDict.from_consolidated(tmp_path / "p.bin")) is Point
 
 
 # ---- futures, parts, files of others -----------------------------------------------------------------------------

@@ -299,7 +299,7 @@ LINES = {
     "no UTF-8": (b'{"n":1}\n\xff\n', "line 2"),
     "no JSON": (b'{"n":1}\n{"n":\n', "line 2 is not JSON"),
     "no object": (b"[1]\n", "line 1 is not an object"),
-    "literal": (b'{"n":NaN}\n', "line 1 is not JSON"),
+    "literal": (b'{"n":NaN}\n', "not a JSON number|line 1 is not JSON"),
     "deep": (b'{"n":' + b"[" * 5000 + b"]" * 5000 + b"}\n", "line 1"),
     "word": (b'{"n":"x"}\n', "numbers are declared"),
     "mixed": (b'{"n":1}\n{"n":true}\n', "numbers are declared"),
