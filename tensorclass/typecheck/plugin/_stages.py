@@ -120,7 +120,7 @@ def inputs_of(call: nodes.CallExpr) -> list[nodes.Expression] | None:
 def options_of(call: nodes.CallExpr) -> dict[str, nodes.Expression]:
     """The options of a call of `stage` or `sample`."""
     pairs = zip(call.arg_names, call.args, strict=True)
-    return {name: value for name, value in pairs if name in _OPTIONS[callee_name(call)] and not _is_none(value)}  # pyright: ignore[reportReturnType]  # None is no option
+    return {name: value for name, value in pairs if name in _OPTIONS[callee_name(call)] and not _is_none(value)}  # pyright: ignore[reportReturnType]  # options have names
 
 
 _OPTIONS = {
