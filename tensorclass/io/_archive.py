@@ -6,6 +6,7 @@ import os
 from pathlib import Path as FilePath
 
 from .._budget import budget
+from .._flags import flags
 from .._places import local_path, path_or_url
 from ..errors import ArgumentError, FileFormatError, UnsupportedOperationError
 from ._anchor import is_zip
@@ -17,6 +18,7 @@ from ._read import find_tensors, head_of
 from ._unpack import references
 
 
+@flags
 def pack_memmap(
     prefix: StrPath, archive_path: StrPath, *, compression: str | int | None = None, compresslevel: int | None = None,
     max_bytes: int | None = None,
@@ -57,6 +59,7 @@ def pack_memmap(
     return FilePath(archive_path)
 
 
+@flags
 def unpack_memmap(archive_path: StrPath, prefix: StrPath, *, max_bytes: int | None = None) -> FilePath:
     """Write the content of an archive to a folder, uncompressed; see `pack_memmap`.
 

@@ -81,7 +81,6 @@ ROWS = {
     "a field that hides a method": (_body('clone: Float32[Tensor, ""]'), "clone", "rename the field"),
     "a field that hides a new method": (_body("to_json: str"), "to_json", "rename the field"),
     "a reserved name": (_body("batch_size: int"), "batch_size", "rename the field"),
-    "a private name": (_body("_x: int"), "_x", "rename the field"),
     "field() without a type": (_body("x = field(default=1)"), "without a type", "x: <type> = field(...)"),
     "a ClassVar with options": (_body("x: ClassVar[int] = field(default=1)"), "ClassVar", "drop `ClassVar`"),
     "a forward reference to nothing": (_body("x: 'Nowhere'"), "Nowhere", "define or import `Nowhere`"),

@@ -37,6 +37,7 @@ from ._text import write_lines as write_lines
 from ._text import write_records as write_records
 
 
+@flags
 def from_csv(
     path: StrPath, *, separator: str | None = None, delimiter: str = ",", cls: Any = None,
     max_bytes: int | None = None, **options: Unpack[Options],
@@ -102,6 +103,7 @@ def from_json(
     return read_records(path, cls, separator, max_bytes, **options)
 
 
+@flags
 def from_parquet(
     path: StrPath, *, separator: str | None = None, columns: list[str] | None = None, cls: Any = None,
     max_bytes: int | None = None, **options: Unpack[Options],

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from typing_extensions import Self
 
+from ..._flags import flags
 from ...core import Path
 from ...core._base import Names
 from ...core._forks import Turn, in_turn
@@ -127,6 +128,7 @@ class StoreOps(TensorDictBase):
     ) -> Any:
         return TensorDict._from_entries(entries, batch_size, device, names)
 
+    @flags
     def clone(self, recurse: bool = True, *, newfile: Any = None, **kwargs: Any) -> Any:
         """A copy in memory; with `newfile`, a copy in a new file, which is open for reading and writing.
 

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from typing_extensions import ParamSpec
 
+from ..._flags import flags
 from ...errors import BuildError
 from ..distributions._interaction import InteractionType
 from ..parts._stage import TensorClassModule
@@ -70,6 +71,7 @@ def stage(
     f: nn.Module, /, *inputs: Any, out: Any = ..., returns: object = ..., update: bool = ..., device: Device = ...,
     checkpoint: bool = ..., **inputs_by_parameter: Any,
 ) -> Any: ...  # fmt: skip
+@flags
 def stage(  # type: ignore[misc]  # a callable may have parameters with the names of options
     f: Callable[..., Any], /, *inputs: Any, out: Any = None, returns: Any = None, update: bool = False,
     device: Device = None, checkpoint: bool = False, **inputs_by_parameter: Any,

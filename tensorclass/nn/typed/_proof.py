@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..._flags import flags
 from ..check._declared import Report
 from ._calls import Probing
 from ._sequential import TensorClassSequential
 
 
+@flags
 def check(
     model: Callable[[Any], Any], input: type | None = None, *, probe: Probing = True, values: bool = False
 ) -> Report:
