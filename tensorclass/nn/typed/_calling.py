@@ -71,8 +71,8 @@ def stage(
     f: nn.Module, /, *inputs: Any, out: Any = ..., returns: object = ..., update: bool = ..., device: Device = ...,
     checkpoint: bool = ..., **inputs_by_parameter: Any,
 ) -> Any: ...  # fmt: skip
-@flags
-def stage(  # type: ignore[misc]  # a callable may have parameters with the names of options
+@flags  # type: ignore[misc]  # a callable may have parameters with the names of options
+def stage(
     f: Callable[..., Any], /, *inputs: Any, out: Any = None, returns: Any = None, update: bool = False,
     device: Device = None, checkpoint: bool = False, **inputs_by_parameter: Any,
 ) -> Any:  # fmt: skip
