@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 
 import tensorclass
 from tensorclass import NonTensorStack, RaggedTensor, TensorCollection
-from tensorclass.core import store_of
+from tensorclass.core import _forks, store_of
 from tensorclass.store import Node, Unbatched
 
 State: TypeAlias = "tuple[Any, ...]"
@@ -132,6 +132,7 @@ class LineFault:
 
     def __exit__(self, *exc: object) -> None:
         sys.settrace(self.former)
+        _release_locks()
 
     def _calls(self, frame: FrameType, event: str, arg: Any) -> Any:
         return self._in_frame if _ours(frame.f_code) else None
@@ -143,6 +144,17 @@ class LineFault:
                 self.at = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} {frame.f_code.co_name}"
                 raise KeyboardInterrupt("injected")
         return self._in_frame
+
+
+def _release_locks() -> None:
+    """Release what an injected interrupt has left locked: other threads would wait for ever.
+
+    Python looks for real interrupts at calls, so they don't come between the end of a `with` block and the release.
+    """
+    for lock in list(_forks._LOCKS):
+        is_held = getattr(lock, "_is_owned", None) or lock.locked
+        while is_held():
+            lock.release()
 
 
 _OURS: dict[CodeType, bool] = {}
