@@ -402,7 +402,6 @@ rows(
     (SchemaError, ValueError, TypeError),
     ("a name that hides an operation", lambda w: declare(reshape=Tensor), "Made", "reshape", "shadow=True"),
     ("a name that every batch has", lambda w: declare(batch_size=Tensor, options={"shadow": True}), "batch_size", "rename"),
-    ("a private name", lambda w: declare(_x=Tensor), "_x", "rename"),
     ("a required field after a default", lambda w: declare(a=(int, 1), b=Tensor), "b", "after `a`", "kw_only"),
     ("a default of another type", lambda w: declare(note=(str, 3))(), "note", "str", "3"),
     ("a default of another dtype", lambda w: declare(x=(Float32[Tensor, ""], long())), "x", "Float32", "int64"),

@@ -29,6 +29,7 @@ class ProbabilisticTensorClassSequential(TensorClassSequential[In, Out]):
     >>> class Act(TensorClass):
     ...     loc: Float32[Tensor, "2"]
     ...     action: Float32[Tensor, "2"]
+    >>> from tensorclass.nn import TensorClassModule
     >>> policy = ProbabilisticTensorClassSequential(
     ...     TensorClassModule(nn.Linear(4, 2), State.x, Act.loc),
     ...     ProbabilisticTensorClassModule(
