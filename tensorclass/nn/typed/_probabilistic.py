@@ -23,13 +23,13 @@ class ProbabilisticTensorClassSequential(TensorClassSequential[In, Out]):
     >>> import torch
     >>> from torch import Tensor, nn
     >>> from tensorclass import TensorClass
+    >>> from tensorclass.nn import ProbabilisticTensorClassModule, TensorClassModule
     >>> from tensorclass.typing import Float32
     >>> class State(TensorClass):
     ...     x: Float32[Tensor, "4"]
     >>> class Act(TensorClass):
     ...     loc: Float32[Tensor, "2"]
     ...     action: Float32[Tensor, "2"]
-    >>> from tensorclass.nn import TensorClassModule
     >>> policy = ProbabilisticTensorClassSequential(
     ...     TensorClassModule(nn.Linear(4, 2), State.x, Act.loc),
     ...     ProbabilisticTensorClassModule(
