@@ -34,23 +34,7 @@ head = stage(nn.Linear(16, 3), h, out=Prediction.logits)
 # ---- names
 stage(nn.Linear(8, 3), Digits.imgae)  # E: attr-defined | reportAttributeAccessIssue | UnknownFieldError
 stage(nn.Linear(8, 3), Digits.image, out=Prediction.logit)  # E: attr-defined | reportAttributeAccessIssue | UnknownFieldError
-TensorClassSequential[Digits, Prediction](head=stage(nn.Linear(8, 3), "image", out=Prediction.logits), decide=decide)  # E: - | - | BuildError | mypy+plugin: tensorclass-reference
 
 # ---- arguments
 TensorClassSequential[Digits, Tensor](sum=stage(both, Digits.image))  # E: arg-type | reportCallIssue | BuildError
 TensorClassSequential[Digits, Tensor](max=stage(largest, Digits.image, Digits.image))  # E: arg-type | reportCallIssue | BuildError
-
-# ---- order, and values that are not there
-TensorClassSequential[Digits, Prediction](head=head, trunk=h, decide=choose)  # E: - | - | BuildError | mypy+plugin: tensorclass-flow
-TensorClassSequential[Digits, Prediction](head=head, decide=choose)  # E: - | - | BuildError | mypy+plugin: tensorclass-flow
-TensorClassSequential[Digits, Prediction](decide=choose, trunk=h, head=head)  # E: - | - | BuildError | mypy+plugin: tensorclass-flow
-TensorClassSequential[Digits, Prediction](trunk=h, head=head)  # E: - | - | BuildError | mypy+plugin: tensorclass-flow
-TensorClassSequential(decide=decide)  # E: - | - | BuildError | mypy+plugin: tensorclass-flow
-
-# ---- widths and dtypes of layers
-TensorClassSequential[Digits, Prediction](trunk=h, head=stage(nn.Linear(32, 3), out=Prediction.logits), decide=decide)  # E: - | - | BuildError | mypy+plugin: tensorclass-shape
-TensorClassSequential[Digits, Prediction](trunk=h, head=stage(nn.Linear(16, 4), out=Prediction.logits), decide=decide)  # E: - | - | BuildError | mypy+plugin: tensorclass-shape
-TensorClassSequential[Digits, Prediction](head=stage(nn.Linear(9, 3), Digits.image, out=Prediction.logits), decide=decide)  # E: - | - | BuildError | mypy+plugin: tensorclass-shape
-TensorClassSequential[Digits, Prediction](trunk=h, head=stage(nn.Sequential(nn.ReLU(), nn.Linear(16, 8), nn.Linear(16, 3)), out=Prediction.logits), decide=decide)  # E: - | - | BuildError | mypy+plugin: tensorclass-shape
-TensorClassSequential[Digits, Tensor](words=stage(nn.Embedding(9, 8), Digits.image))  # E: - | - | BuildError | mypy+plugin: tensorclass-dtype
-TensorClassSequential[Digits, Tensor](words=stage(nn.Linear(8, 8), Digits.word))  # E: - | - | BuildError | mypy+plugin: tensorclass-dtype
