@@ -12,7 +12,7 @@ from tests.typing._notation import Program, programs
 from tests.typing._split import split
 
 pytestmark = pytest.mark.slow
-NO_STUB_SAYS = (
+NO_STUB_SAYS = ("stage_flows", 
     "meet", "algebra", "dtypes", "flows", "keys", "loops", "made", "members", "names", "on", "produced", "shapes",
     "stages",
 )  # fmt: skip
@@ -291,7 +291,7 @@ def test_programs(folder: Path, split_programs: dict[str, Program], checker: str
         lost = [text[number - 1] for number in seen if number not in said and not text[number - 1].startswith(LOST)]
         assert not lost, f"{stem}: {checker} without stubs sees {lost}"
     assert alarms == []
-    assert len(missed) <= 0.15 * count, missed
+    assert len(missed) <= 0.1 * count, missed
 
 
 @pytest.mark.parametrize("checker", ["mypy", "pyright", "ty", "pyrefly"])
