@@ -47,9 +47,11 @@ def is_functional(module: nn.Module) -> bool:
 
 @flags
 def make_functional(
-    module: nn.Module, funcs_to_decorate: Iterable[str] | None = None, keep_params: bool = False,
+    module: nn.Module,
+    funcs_to_decorate: Iterable[str] | None = None,
+    keep_params: bool = False,
     return_params: bool = True,
-) -> Any:  # fmt: skip
+) -> Any:
     """Let calls of a module accept parameters, as `params=` or as the last argument; changes the module.
 
     Args:

@@ -191,12 +191,14 @@ class DeclaredCheck:
             self.gates[index].append(position)
             return
         self._report(
-            index, "E104",
+            index,
+            "E104",
             f"{self._who(index)} reads the optional `{slot.name}`, but its parameter {position} does not accept None",
-            slot, (self._origin(place),),
+            slot,
+            (self._origin(place),),
             "give the parameter the default None or annotate it `Tensor | None`; make the field required; or let "
             "`partial=True` skip the module",
-        )  # fmt: skip
+        )
 
     def _signature(self, module: Callable[..., Any]) -> inspect.Signature | None:
         """The signature of a callable; modules of one class have one."""
@@ -306,9 +308,13 @@ class DeclaredCheck:
         for place in self.written:
             if not place.used and self.stages[place.writer].method != WHOLE:
                 self._report(
-                    place.writer, "W201", f"{self._who(place.writer)} writes `{place.name}`, which nothing reads", None,
-                    (f"declared: {place}",), "write None instead to drop the output, or leave the module out",
-                )  # fmt: skip
+                    place.writer,
+                    "W201",
+                    f"{self._who(place.writer)} writes `{place.name}`, which nothing reads",
+                    None,
+                    (f"declared: {place}",),
+                    "write None instead to drop the output, or leave the module out",
+                )
 
     def _shared(self) -> None:
         first: dict[int, int] = {}
@@ -318,9 +324,13 @@ class DeclaredCheck:
             known = first.setdefault(id(module), index)
             if known != index:
                 self._report(
-                    index, "W203", f"{self._who(index)} is the same {type(module).__name__} as {self._who(known)}",
-                    None, (), "they share their parameters and buffers; pass `copy.deepcopy(...)` to separate them",
-                )  # fmt: skip
+                    index,
+                    "W203",
+                    f"{self._who(index)} is the same {type(module).__name__} as {self._who(known)}",
+                    None,
+                    (),
+                    "they share their parameters and buffers; pass `copy.deepcopy(...)` to separate them",
+                )
 
     def _narrowed(self) -> None:
         for path, place in self.inputs.items():

@@ -115,9 +115,14 @@ class FlowState:
         return any(len(other) > len(path) for other in self.places.overlapping(path))
 
     def _expand(
-        self, owner: type, cls: Any, prefix: Path, scopes: dict[Path, DimScope], above: tuple[type, ...],
+        self,
+        owner: type,
+        cls: Any,
+        prefix: Path,
+        scopes: dict[Path, DimScope],
+        above: tuple[type, ...],
         optional: bool = False,
-    ) -> Iterator[Place]:  # fmt: skip
+    ) -> Iterator[Place]:
         scope = scopes[prefix] = self.unifier.scope()
         for name, spec in fields_of(cls).items():
             if spec.produced:

@@ -57,11 +57,15 @@ class CompositeDistribution(D.Distribution):
     arg_constraints = {}
 
     def __init__(
-        self, params: TensorCollection, distribution_map: Mapping[NestedKey, Callable[..., D.Distribution]], *,
+        self,
+        params: TensorCollection,
+        distribution_map: Mapping[NestedKey, Callable[..., D.Distribution]],
+        *,
         name_map: Mapping[NestedKey, NestedKey] | None = None,
-        extra_kwargs: Mapping[NestedKey, Mapping[str, Any]] | None = None, log_prob_key: NestedKey | None = None,
+        extra_kwargs: Mapping[NestedKey, Mapping[str, Any]] | None = None,
+        log_prob_key: NestedKey | None = None,
         entropy_key: NestedKey | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         makers = {unravel_key(name): maker for name, maker in distribution_map.items()}
         extra = _known(extra_kwargs or {}, makers, "extra_kwargs")
         _known(name_map or {}, makers, "name_map")
@@ -70,10 +74,14 @@ class CompositeDistribution(D.Distribution):
 
     @classmethod
     def from_distributions(
-        cls, params: TensorCollection, distributions: Mapping[NestedKey, D.Distribution], *,
-        name_map: Mapping[NestedKey, NestedKey] | None = None, log_prob_key: NestedKey | None = None,
+        cls,
+        params: TensorCollection,
+        distributions: Mapping[NestedKey, D.Distribution],
+        *,
+        name_map: Mapping[NestedKey, NestedKey] | None = None,
+        log_prob_key: NestedKey | None = None,
         entropy_key: NestedKey | None = None,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """Make a composite of existing distributions.
 
         Args:

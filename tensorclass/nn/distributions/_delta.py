@@ -40,9 +40,13 @@ class Delta(D.Distribution):
     has_rsample = True
 
     def __init__(
-        self, param: Tensor, atol: float = 1e-6, rtol: float = 1e-6, batch_shape: Shape = None,
+        self,
+        param: Tensor,
+        atol: float = 1e-6,
+        rtol: float = 1e-6,
+        batch_shape: Shape = None,
         event_shape: Shape = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         batch, event = _split(param.shape, tuple(batch_shape or ()), tuple(event_shape or ()))
         self.param, self.atol, self.rtol = param, atol, rtol
         super().__init__(torch.Size(batch), torch.Size(event), validate_args=False)

@@ -57,9 +57,14 @@ def build(maker: Callable[..., Any], values: Mapping[str, Any], constants: Mappi
 
 
 def draw(
-    dist: Any, default: InteractionType, shape: torch.Size, scored: bool, estimates: int,
-    generator: torch.Generator | None, label: str,
-) -> tuple[Any, Any]:  # fmt: skip
+    dist: Any,
+    default: InteractionType,
+    shape: torch.Size,
+    scored: bool,
+    estimates: int,
+    generator: torch.Generator | None,
+    label: str,
+) -> tuple[Any, Any]:
     """Draw or compute a value of a distribution by the active interaction type, and its log-probability if `scored`.
 
     Args:

@@ -187,9 +187,15 @@ class AddStateIndependentNormalScale(nn.Module):
     state_independent_scale: Tensor
 
     def __init__(
-        self, scale_shape: Sequence[int] | int | None = None, *, scale_mapping: str = "exp", scale_lb: float = 1e-4,
-        device: torch.device | str | None = None, make_param: bool = True, init_value: float = 0.0,
-    ) -> None:  # fmt: skip
+        self,
+        scale_shape: Sequence[int] | int | None = None,
+        *,
+        scale_mapping: str = "exp",
+        scale_lb: float = 1e-4,
+        device: torch.device | str | None = None,
+        make_param: bool = True,
+        init_value: float = 0.0,
+    ) -> None:
         super().__init__()
         self.scale_lb = scale_lb
         self.scale_mapping = mappings(scale_mapping)

@@ -49,9 +49,13 @@ class TruncatedNormal(D.Distribution):
     eps = 1e-6
 
     def __init__(
-        self, loc: float | Tensor, scale: float | Tensor, a: float | Tensor, b: float | Tensor,
+        self,
+        loc: float | Tensor,
+        scale: float | Tensor,
+        a: float | Tensor,
+        b: float | Tensor,
         validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.loc, self.scale, self.a, self.b = broadcast_all(loc, scale, a, b)
         self.scale = self.scale.clamp_min(self.eps)
         super().__init__(self.loc.shape, validate_args=validate_args)

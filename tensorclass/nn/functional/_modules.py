@@ -81,9 +81,13 @@ def _unmapped(value: Any) -> Any:
 
 
 def from_modules(
-    modules: Sequence[nn.Module], as_module: bool, lock: bool, use_state_dict: bool, lazy_stack: bool,
+    modules: Sequence[nn.Module],
+    as_module: bool,
+    lock: bool,
+    use_state_dict: bool,
+    lazy_stack: bool,
     expand_identical: bool,
-) -> Any:  # fmt: skip
+) -> Any:
     """See `tensorclass.from_modules`."""
     if not modules:
         raise StructureError("from_modules: give at least one module")
@@ -152,9 +156,15 @@ def _stack_tensors(values: list[Tensor], path: Path, expand: bool) -> Tensor:
 
 
 def to_module(
-    params: Any, module: Any, inplace: bool | None, return_swap: bool, swap_dest: Any, use_state_dict: bool,
-    non_blocking: bool, preserve: bool,
-) -> Any:  # fmt: skip
+    params: Any,
+    module: Any,
+    inplace: bool | None,
+    return_swap: bool,
+    swap_dest: Any,
+    use_state_dict: bool,
+    non_blocking: bool,
+    preserve: bool,
+) -> Any:
     """See `TensorDict.to_module`."""
     if _is_compiling():
         if inplace or use_state_dict or swap_dest is not None:

@@ -63,9 +63,13 @@ class CudaGraphModule:
     """
 
     def __init__(
-        self, module: Callable[..., Any], warmup: int = 2, in_keys: Any = None, out_keys: Any = None,
+        self,
+        module: Callable[..., Any],
+        warmup: int = 2,
+        in_keys: Any = None,
+        out_keys: Any = None,
         device: torch.device | str | int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if not callable(module):
             raise ModuleError(f"CudaGraphModule takes a function or a module, got {type(module).__name__} {module!r}")
         if not isinstance(warmup, int) or warmup < 1:

@@ -52,10 +52,14 @@ class EnsembleModule(TensorDictModuleBase):
     module: Any
 
     def __init__(
-        self, module: TensorDictModuleBase, num_copies: int, expand_input: bool = True, *,
+        self,
+        module: TensorDictModuleBase,
+        num_copies: int,
+        expand_input: bool = True,
+        *,
         parameter_init_fn: Callable[[nn.Module], Any] | None = None,
         randomness: Literal["error", "same", "different"] = "error",
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         if not TensorDictModuleBase.is_tdmodule_compatible(module):
             raise ModuleError(

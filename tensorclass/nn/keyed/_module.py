@@ -71,10 +71,18 @@ class TensorDictModule(TensorDictModuleBase):
             cls._direct = cls.__dict__.get("_direct", False)
 
     def __init__(
-        self, module: Callable[..., Any], in_keys: Any, out_keys: Any, *, out_to_in_map: bool | None = None,
-        inplace: Inplace = True, method: str | None = None, method_kwargs: Mapping[str, Any] | None = None,
-        strict: bool = False, get_kwargs: Mapping[str, Any] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        module: Callable[..., Any],
+        in_keys: Any,
+        out_keys: Any,
+        *,
+        out_to_in_map: bool | None = None,
+        inplace: Inplace = True,
+        method: str | None = None,
+        method_kwargs: Mapping[str, Any] | None = None,
+        strict: bool = False,
+        get_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__()
         _check_callable(module, method)
         self.in_keys, self._names = read_keys(in_keys, out_to_in_map)

@@ -64,12 +64,21 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
     """
 
     def __init__(
-        self, in_keys: Any, out_keys: Any = None, *,
+        self,
+        in_keys: Any,
+        out_keys: Any = None,
+        *,
         default_interaction_type: InteractionType | str = InteractionType.DETERMINISTIC,
-        distribution_class: Callable[..., Any] = Delta, distribution_kwargs: Any = None, return_log_prob: bool = False,
-        log_prob_keys: Any = None, log_prob_key: Any = None, cache_dist: bool = False,
-        n_empirical_estimate: int = 1000, num_samples: int | torch.Size | None = None, generator: Generator = None,
-    ) -> None:  # fmt: skip
+        distribution_class: Callable[..., Any] = Delta,
+        distribution_kwargs: Any = None,
+        return_log_prob: bool = False,
+        log_prob_keys: Any = None,
+        log_prob_key: Any = None,
+        cache_dist: bool = False,
+        n_empirical_estimate: int = 1000,
+        num_samples: int | torch.Size | None = None,
+        generator: Generator = None,
+    ) -> None:
         super().__init__()
         self.default_interaction_type = InteractionType(default_interaction_type)
         self.distribution_class = distribution_class
@@ -242,9 +251,14 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
             self._same_flag()
         generator, seed = self._generator_of(tensordict)
         value, score = draw(
-            dist, self.default_interaction_type, self.num_samples, scored, self.n_empirical_estimate, generator,
+            dist,
+            self.default_interaction_type,
+            self.num_samples,
+            scored,
+            self.n_empirical_estimate,
+            generator,
             self._label(),
-        )  # fmt: skip
+        )
         if seed is not None and generator is not None:
             tensordict.set(seed, _next_seed(generator, tensordict[seed]))
         if self.num_samples:

@@ -54,9 +54,13 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
     """
 
     def __init__(
-        self, *modules: Any, partial_tolerant: bool = False, return_composite: bool | None = None,
-        selected_out_keys: Iterable[Any] | None = None, inplace: Inplace = None,
-    ) -> None:  # fmt: skip
+        self,
+        *modules: Any,
+        partial_tolerant: bool = False,
+        return_composite: bool | None = None,
+        selected_out_keys: Iterable[Any] | None = None,
+        inplace: Inplace = None,
+    ) -> None:
         super().__init__(
             *modules, partial_tolerant=partial_tolerant, selected_out_keys=selected_out_keys, inplace=inplace
         )

@@ -60,9 +60,12 @@ class TensorDictSequential(TensorDictModule):
     """
 
     def __init__(
-        self, *modules: Any, partial_tolerant: bool = False, selected_out_keys: Iterable[Any] | None = None,
+        self,
+        *modules: Any,
+        partial_tolerant: bool = False,
+        selected_out_keys: Iterable[Any] | None = None,
         inplace: Inplace = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         TensorDictModuleBase.__init__(self)
         self.partial_tolerant = partial_tolerant
         self.inplace = check_inplace(inplace)
@@ -325,9 +328,11 @@ def _provides(keys: Keys, key: Any) -> bool:
 def _globally_hooked() -> bool:
     """Whether `register_module_forward_hook` and its like are in use."""
     return bool(
-        _hooks._global_forward_hooks or _hooks._global_forward_pre_hooks
-        or _hooks._global_backward_hooks or _hooks._global_backward_pre_hooks
-    )  # fmt: skip
+        _hooks._global_forward_hooks
+        or _hooks._global_forward_pre_hooks
+        or _hooks._global_backward_hooks
+        or _hooks._global_backward_pre_hooks
+    )
 
 
 def _related(key: Any, other: Any) -> bool:

@@ -56,9 +56,12 @@ class Dispatch:
         return super().__new__(cls)
 
     def __init__(
-        self, separator: Any = DEFAULT_SEPARATOR, source: str | Sequence[Any] = DEFAULT_SOURCE,
-        dest: str | Sequence[Any] = DEFAULT_DEST, auto_batch_size: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        separator: Any = DEFAULT_SEPARATOR,
+        source: str | Sequence[Any] = DEFAULT_SOURCE,
+        dest: str | Sequence[Any] = DEFAULT_DEST,
+        auto_batch_size: bool = True,
+    ) -> None:
         self.separator = separator
         self.source = source if isinstance(source, str) else as_keys(source, "source")
         self.dest = dest if isinstance(dest, str) else as_keys(dest, "dest")
@@ -149,9 +152,12 @@ class Decorator(Protocol):
     def __call__(self, separator: Callable[..., Any]) -> Callable[..., Any]: ...
     @overload
     def __call__(
-        self, separator: str = ..., source: str | Sequence[Any] = ..., dest: str | Sequence[Any] = ...,
+        self,
+        separator: str = ...,
+        source: str | Sequence[Any] = ...,
+        dest: str | Sequence[Any] = ...,
         auto_batch_size: bool = ...,
-    ) -> Dispatch: ...  # fmt: skip
+    ) -> Dispatch: ...
 
 
 dispatch: Decorator = Dispatch

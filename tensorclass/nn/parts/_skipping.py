@@ -74,9 +74,13 @@ class set_skip_existing(Block[Any]):  # lower case: used like a function
     _setting = SKIP
 
     def __init__(
-        self, mode: Any = True, in_key_attr: str = "in_keys", out_key_attr: str = "out_keys", *,
+        self,
+        mode: Any = True,
+        in_key_attr: str = "in_keys",
+        out_key_attr: str = "out_keys",
+        *,
         thread_local: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(mode if mode is None or isinstance(mode, bool) else as_keys(mode, "mode"))
         self.in_key_attr = in_key_attr
         self.out_key_attr = out_key_attr

@@ -123,57 +123,87 @@ class TensorClassModule(Hooked, Generic[Batch]):
 
     @overload
     def __init__(
-        self: TensorClassModule[object], module: Callable[[A], Any], in_fields: tuple[A | None],
-        out_fields: Any, **options: Unpack[ModuleOptions],
-    ) -> None: ...  # fmt: skip
+        self: TensorClassModule[object],
+        module: Callable[[A], Any],
+        in_fields: tuple[A | None],
+        out_fields: Any,
+        **options: Unpack[ModuleOptions],
+    ) -> None: ...
     @overload
     def __init__(
-        self: TensorClassModule[object], module: Callable[[A, B], Any], in_fields: tuple[A | None, B | None],
-        out_fields: Any, **options: Unpack[ModuleOptions],
-    ) -> None: ...  # fmt: skip
+        self: TensorClassModule[object],
+        module: Callable[[A, B], Any],
+        in_fields: tuple[A | None, B | None],
+        out_fields: Any,
+        **options: Unpack[ModuleOptions],
+    ) -> None: ...
     @overload
     def __init__(
-        self: TensorClassModule[object], module: Callable[[A, B, C], Any],
+        self: TensorClassModule[object],
+        module: Callable[[A, B, C], Any],
         in_fields: tuple[A | None, B | None, C | None],
-        out_fields: Any, **options: Unpack[ModuleOptions],
-    ) -> None: ...  # fmt: skip
+        out_fields: Any,
+        **options: Unpack[ModuleOptions],
+    ) -> None: ...
     @overload
     def __init__(
-        self: TensorClassModule[object], module: Callable[[A, B, C, D], Any],
+        self: TensorClassModule[object],
+        module: Callable[[A, B, C, D], Any],
         in_fields: tuple[A | None, B | None, C | None, D | None],
-        out_fields: Any, **options: Unpack[ModuleOptions],
-    ) -> None: ...  # fmt: skip
+        out_fields: Any,
+        **options: Unpack[ModuleOptions],
+    ) -> None: ...
     @overload
     def __init__(
-        self: TensorClassModule[object], module: Callable[[A, B, C, D, E], Any],
+        self: TensorClassModule[object],
+        module: Callable[[A, B, C, D, E], Any],
         in_fields: tuple[A | None, B | None, C | None, D | None, E | None],
-        out_fields: Any, **options: Unpack[ModuleOptions],
-    ) -> None: ...  # fmt: skip
+        out_fields: Any,
+        **options: Unpack[ModuleOptions],
+    ) -> None: ...
     @overload
     def __init__(
-        self: TensorClassModule[object], module: Callable[[A, B, C, D, E, F], Any],
+        self: TensorClassModule[object],
+        module: Callable[[A, B, C, D, E, F], Any],
         in_fields: tuple[A | None, B | None, C | None, D | None, E | None, F | None],
-        out_fields: Any, **options: Unpack[ModuleOptions],
-    ) -> None: ...  # fmt: skip
+        out_fields: Any,
+        **options: Unpack[ModuleOptions],
+    ) -> None: ...
     @overload
     def __init__(
-        self: TensorClassModule[object], module: Callable[..., Any], in_fields: Several,
-        out_fields: Any, **options: Unpack[ModuleOptions],
-    ) -> None: ...  # fmt: skip
+        self: TensorClassModule[object],
+        module: Callable[..., Any],
+        in_fields: Several,
+        out_fields: Any,
+        **options: Unpack[ModuleOptions],
+    ) -> None: ...
     @overload
     def __init__(
-        self: TensorClassModule[Has[N]], module: Callable[[Tensor], Any], in_fields: Named[N],
-        out_fields: Any, **options: Unpack[ModuleOptions],
-    ) -> None: ...  # fmt: skip
+        self: TensorClassModule[Has[N]],
+        module: Callable[[Tensor], Any],
+        in_fields: Named[N],
+        out_fields: Any,
+        **options: Unpack[ModuleOptions],
+    ) -> None: ...
     @overload
     def __init__(
-        self: TensorClassModule[object], module: Callable[[A], Any], in_fields: A | None,
-        out_fields: Any, **options: Unpack[ModuleOptions],
-    ) -> None: ...  # fmt: skip
+        self: TensorClassModule[object],
+        module: Callable[[A], Any],
+        in_fields: A | None,
+        out_fields: Any,
+        **options: Unpack[ModuleOptions],
+    ) -> None: ...
     def __init__(
-        self, module: Callable[..., Any], in_fields: Any, out_fields: Any, *, name: str | None = None,
-        update: bool = False, device: torch.device | str | int | None = None, checkpoint: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        module: Callable[..., Any],
+        in_fields: Any,
+        out_fields: Any,
+        *,
+        name: str | None = None,
+        update: bool = False,
+        device: torch.device | str | int | None = None,
+        checkpoint: bool = False,
+    ) -> None:
         super().__init__()
         _check_callable(module)
         self.module = module

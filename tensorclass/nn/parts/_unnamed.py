@@ -84,8 +84,10 @@ def unnamed(names: Sequence[str], declared: Sequence[Any]) -> Any:
 
 def _declare(names: tuple[str, ...], declared: tuple[Any, ...]) -> Any:
     space = {
-        "__annotations__": dict(zip(names, declared, strict=True)), "__module__": __name__,
-        "__tensorclass_unnamed__": True, "__tensorclass_recipe__": Recipe(unnamed, (names, declared)),
-    }  # fmt: skip
+        "__annotations__": dict(zip(names, declared, strict=True)),
+        "__module__": __name__,
+        "__tensorclass_unnamed__": True,
+        "__tensorclass_recipe__": Recipe(unnamed, (names, declared)),
+    }
     title = names[0].rpartition("_")[0] if len(names) > 1 else names[0]  # pyright: ignore[reportGeneralTypeIssues]  # it is not empty
     return types.new_class(title, (TensorClass,), {"shadow": True}, lambda ns: ns.update(space))

@@ -51,7 +51,7 @@ class Stores:
 
     def _attribute(
         self, code: types.CodeType, steps: Sequence[dis.Instruction], place: int, space: Mapping[str, Any]
-    ) -> None:  # fmt: skip
+    ) -> None:
         name, at = steps[place].argval, _owner(steps, place)
         if at < 0:
             return

@@ -74,9 +74,13 @@ class Isolator:
     """
 
     def __init__(
-        self, tensor: Callable[[Tensor], Tensor], make: Callable[..., Tensor], *, share: bool = False,
+        self,
+        tensor: Callable[[Tensor], Tensor],
+        make: Callable[..., Tensor],
+        *,
+        share: bool = False,
         known: dict[int, bool] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._share = share
         self._known_data: dict[int, bool] = {} if known is None else known
         self._tensor = tensor

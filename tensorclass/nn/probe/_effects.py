@@ -95,8 +95,10 @@ class Reach:
             return True
         if self._stores.attributes & other._names and any(map(_has_attributes, shared)):
             return True
-        spaces = [{id(f.__globals__) for f in reach._seen.values() if isinstance(f, types.FunctionType)}
-                  for reach in (self, other)]  # fmt: skip
+        spaces = [
+            {id(f.__globals__) for f in reach._seen.values() if isinstance(f, types.FunctionType)}
+            for reach in (self, other)
+        ]
         return bool(self._stores.rebound & other._loaded and spaces[0] & spaces[1])
 
     def hooks(self) -> list[Any]:

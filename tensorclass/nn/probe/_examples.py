@@ -21,8 +21,9 @@ _PLAIN = (str, bytes, float)
 
 _STRUCTURAL = re.compile(
     r"shape|size|dtype|dimension|\bdims?\b|channel|scalar type|same type|implemented for|has no attribute|argument|"
-    r"NoneType|not subscriptable|not callable|not iterable|unsupported operand", re.IGNORECASE,
-)  # fmt: skip
+    r"NoneType|not subscriptable|not callable|not iterable|unsupported operand",
+    re.IGNORECASE,
+)
 
 
 class Unknown(Exception):

@@ -469,8 +469,11 @@ class Prober(Searcher):
 
     def _expression(self, index: int, position: int, dim: int, sweeps: Sequence[Sweep]) -> str:
         """An expression for a size in terms of the inputs. An additional run with odd sizes distinguishes roundings."""
-        rows = [(shape, sweep.given[index]) for shape, sweep in
-                zip(self._shapes(index, position, sweeps), sweeps, strict=True) if index in sweep.given]  # fmt: skip
+        rows = [
+            (shape, sweep.given[index])
+            for shape, sweep in zip(self._shapes(index, position, sweeps), sweeps, strict=True)
+            if index in sweep.given
+        ]
         first = sweeps[0]
         values, outcome = self._at_odd_sizes(first, index)
         made = outcome.values

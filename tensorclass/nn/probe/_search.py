@@ -155,9 +155,16 @@ class Searcher:
         return Isolator(tensors.copy, functools.partial(empty, tensors), share=share, known=self.data)
 
     def run_one(
-        self, index: int, sweep: Sweep, values: Sequence[Any], sizes: SweepSizes | None = None, *,
-        tensors: Tensors | None = None, live: Any = (), isolator: Isolator | None = None,
-    ) -> Outcome:  # fmt: skip
+        self,
+        index: int,
+        sweep: Sweep,
+        values: Sequence[Any],
+        sizes: SweepSizes | None = None,
+        *,
+        tensors: Tensors | None = None,
+        live: Any = (),
+        isolator: Isolator | None = None,
+    ) -> Outcome:
         """Run a module on values; without `sizes`, the sizes of the sweep are used and not changed."""
         returned = self.report.sources.values()
         run = Run(index, self.stages[index], self.targets[index], self.report.writes[index], sweep.batch, returned)
@@ -183,9 +190,13 @@ class Searcher:
         return [term for place in self.read(index) for term in self.unifier.resolve(place.terms)]
 
     def example(
-        self, sweep: Sweep, place: Place, get: Callable[[Place], Any], sizes: SweepSizes | None = None,
+        self,
+        sweep: Sweep,
+        place: Place,
+        get: Callable[[Place], Any],
+        sizes: SweepSizes | None = None,
         tensors: Tensors | None = None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """A value for a field; `get` makes those of the fields of a nested class, which nothing validates."""
         spec, cls, count = place.spec, place.spec.nested, len(place.path)
         if spec.kind in TENSORS:
@@ -215,9 +226,11 @@ class Searcher:
             return NoExample(place.name)
         dense = (p.terms for p in self.report.inputs.values() if p.spec.kind in TENSORS)
         shared = not isinstance(terms[0], Polynomial) or any(
-            set(terms[0].names) & set(term.names) for other in dense for term in self.unifier.resolve(other)
+            set(terms[0].names) & set(term.names)
+            for other in dense
+            for term in self.unifier.resolve(other)
             if isinstance(term, Polynomial)
-        )  # fmt: skip
+        )
         lengths = [shape[0] if shared else max(1, shape[0] - 8 * element) for element in range(sweep.batch)]
         if sum(lengths) * prod(shape[1:]) > _MOST:
             raise Unknown(f"`{place.name}` of {list(shape)} is too large for a run on real elements")
@@ -284,9 +297,14 @@ class Searcher:
         return error is not None and self._search_sizes(sweep, index, list(dict.fromkeys(names)), [], error, tensors)
 
     def _search_sizes(
-        self, sweep: Sweep, index: int, names: list[str], rests: list[str], error: Exception | None,
+        self,
+        sweep: Sweep,
+        index: int,
+        names: list[str],
+        rests: list[str],
+        error: Exception | None,
         tensors: Tensors | None = None,
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         more, told = self._budget(), _numbers(error)
         sizes = sorted(interesting(self.targets[index]), key=lambda size: size not in told)
         sizes = [size for size in sizes if size in told] if tensors is not None else sizes  # each run takes real time
@@ -412,9 +430,11 @@ class Searcher:
             yield f"{name} accepts its in fields in another order: in_fields=({order})", list(reversed(values))
         sizes = (*interesting(self.targets[index])[:32], 1)
         changes = [
-            (p, use, value, *change) for p, (use, value) in enumerate(zip(uses, values, strict=True))
-            if isinstance(value, Tensor) for change in _changes(use, value, sizes)
-        ]  # fmt: skip
+            (p, use, value, *change)
+            for p, (use, value) in enumerate(zip(uses, values, strict=True))
+            if isinstance(value, Tensor)
+            for change in _changes(use, value, sizes)
+        ]
         changes.sort(key=lambda c: bool({*c[4]} - {*c[2].shape} - numbers))  # sizes that the error names come first
         for position, use, value, text, shape, dtype in changes:
             changed = list(values)
@@ -431,9 +451,7 @@ def _numbers(error: Exception | None) -> set[int]:
     return set(map(int, re.findall(r"\d+", str(error or ""))))
 
 
-def _changes(
-    use: Use, value: Tensor, sizes: Sequence[int]
-) -> Iterator[tuple[str, Sequence[int], torch.dtype]]:  # fmt: skip
+def _changes(use: Use, value: Tensor, sizes: Sequence[int]) -> Iterator[tuple[str, Sequence[int], torch.dtype]]:
     """Other tensors that the user may have meant: description, shape and dtype."""
     name, shape, batch = f"`{use.slot.name}`", list(value.shape), int(use.slot.spec.kind == "tensor")
     if value.ndim - batch == 3:

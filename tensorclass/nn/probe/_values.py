@@ -154,10 +154,12 @@ class RealRuns:
     def _batched(self, values: Sequence[Any]) -> list[int]:
         """The in fields that have elements."""
         return [
-            p for p, use in enumerate(self.searcher.report.reads[self.index])
-            if use is not None and use.slot.spec.kind in ("tensor", "ragged", "nested")
+            p
+            for p, use in enumerate(self.searcher.report.reads[self.index])
+            if use is not None
+            and use.slot.spec.kind in ("tensor", "ragged", "nested")
             and isinstance(values[p], (Tensor, RaggedTensor, TensorCollection))
-        ]  # fmt: skip
+        ]
 
     def _mixed(self, values: Sequence[Any], norms: bool, ran: Outcome | None = None) -> str:
         """The effect on other elements of a change of one element of an in field; "" for none.

@@ -76,9 +76,12 @@ class Words:
         raised = f"{type(error).__name__}: {useful_line(error)}"
         notes = (given, raised, *inner, *user_line(error, self.stages[index].location))
         return self.diagnostic(
-            index, "E108", "rejects the inputs it declares", notes,
+            index,
+            "E108",
+            "rejects the inputs it declares",
+            notes,
             hint or "declare the shapes and dtypes that the module takes, or change the module",
-        )  # fmt: skip
+        )
 
     def blind(self, error: Exception) -> str:
         """Why a module that ran on fake tensors is not probed: the operation, and the inner module that uses it."""
@@ -123,9 +126,12 @@ class Words:
             return self._in_place(index, found, given)
         if found.code == "E110" or use is None:
             return self.diagnostic(
-                index, "E110", str(found.given), (given,),
+                index,
+                "E110",
+                str(found.given),
+                (given,),
                 "name an out field for each value that the module returns, and None for one to drop",
-            )  # fmt: skip
+            )
         dims, now = use.place.spec.dims, self.unifier.text(use.place.terms)
         declared = f"declared {use.slot}" + (f' (here "{now}")' if dims and dims.names and now != str(dims) else "")
         writes = f"writes `{use.slot.name}`"
@@ -148,9 +154,12 @@ class Words:
         name = path_text(found.given)
         whose = "the input" if found.given in self.report.inputs else "the pipeline"
         return self.diagnostic(
-            index, "E109", f"changes `{name}` of {whose} in place", (given,),
+            index,
+            "E109",
+            f"changes `{name}` of {whose} in place",
+            (given,),
             "work on a copy (`x.clone()`), or use the operation that makes a new tensor (`inplace=False`, no last `_`)",
-        )  # fmt: skip
+        )
 
     def _batch(self, index: int, found: Symptom, writes: str, notes: tuple[str, ...], batch: int) -> Diagnostic:
         shape = list(found.given)
@@ -191,9 +200,12 @@ class Words:
         alone = f"{list(found.given) if found.code == 'E112' else found.given} for a batch of 1"
         name = f"`{use.slot.name}`" if use is not None else "its outputs"
         return self.diagnostic(
-            index, "E116", f"writes {name} in another shape for a batch of one: {shapes}, {alone}", (given,),
+            index,
+            "E116",
+            f"writes {name} in another shape for a batch of one: {shapes}, {alone}",
+            (given,),
             "a `squeeze()` without a dim takes the batch too; name the dim, `squeeze(-1)`",
-        )  # fmt: skip
+        )
 
     def uneven(self, index: int, names: Sequence[str], reason: str) -> Diagnostic:
         """W209."""

@@ -31,51 +31,129 @@ Device = torch.device | str | int | None
 
 @overload
 def stage(
-    f: Callable[[A], R], a: A, /, *, out: R | None = ..., returns: object = ..., update: bool = ...,
-    device: Device = ..., checkpoint: bool = ...,
-) -> R: ...  # fmt: skip
+    f: Callable[[A], R],
+    a: A,
+    /,
+    *,
+    out: R | None = ...,
+    returns: object = ...,
+    update: bool = ...,
+    device: Device = ...,
+    checkpoint: bool = ...,
+) -> R: ...
 @overload
 def stage(
-    f: Callable[[A, B], R], a: A, b: B, /, *, out: R | None = ..., returns: object = ..., update: bool = ...,
-    device: Device = ..., checkpoint: bool = ...,
-) -> R: ...  # fmt: skip
+    f: Callable[[A, B], R],
+    a: A,
+    b: B,
+    /,
+    *,
+    out: R | None = ...,
+    returns: object = ...,
+    update: bool = ...,
+    device: Device = ...,
+    checkpoint: bool = ...,
+) -> R: ...
 @overload
 def stage(
-    f: Callable[[A, B, C], R], a: A, b: B, c: C, /, *, out: R | None = ..., returns: object = ..., update: bool = ...,
-    device: Device = ..., checkpoint: bool = ...,
-) -> R: ...  # fmt: skip
+    f: Callable[[A, B, C], R],
+    a: A,
+    b: B,
+    c: C,
+    /,
+    *,
+    out: R | None = ...,
+    returns: object = ...,
+    update: bool = ...,
+    device: Device = ...,
+    checkpoint: bool = ...,
+) -> R: ...
 @overload
 def stage(
-    f: Callable[[A, B, C, D], R], a: A, b: B, c: C, d: D, /, *, out: R | None = ..., returns: object = ...,
-    update: bool = ..., device: Device = ..., checkpoint: bool = ...,
-) -> R: ...  # fmt: skip
+    f: Callable[[A, B, C, D], R],
+    a: A,
+    b: B,
+    c: C,
+    d: D,
+    /,
+    *,
+    out: R | None = ...,
+    returns: object = ...,
+    update: bool = ...,
+    device: Device = ...,
+    checkpoint: bool = ...,
+) -> R: ...
 @overload
 def stage(
-    f: Callable[[A, B, C, D, E], R], a: A, b: B, c: C, d: D, e: E, /, *, out: R | None = ..., returns: object = ...,
-    update: bool = ..., device: Device = ..., checkpoint: bool = ...,
-) -> R: ...  # fmt: skip
+    f: Callable[[A, B, C, D, E], R],
+    a: A,
+    b: B,
+    c: C,
+    d: D,
+    e: E,
+    /,
+    *,
+    out: R | None = ...,
+    returns: object = ...,
+    update: bool = ...,
+    device: Device = ...,
+    checkpoint: bool = ...,
+) -> R: ...
 @overload
 def stage(
-    f: Callable[..., R], /, *, out: R | None = ..., returns: object = ..., update: bool = ..., device: Device = ...,
-    checkpoint: bool = ..., **inputs_by_parameter: Any,
-) -> R: ...  # fmt: skip
+    f: Callable[..., R],
+    /,
+    *,
+    out: R | None = ...,
+    returns: object = ...,
+    update: bool = ...,
+    device: Device = ...,
+    checkpoint: bool = ...,
+    **inputs_by_parameter: Any,
+) -> R: ...
 @overload
 def stage(
-    f: Callable[..., R], a: Any, b: Any, c: Any, d: Any, e: Any, g: Any, /, *more: Any, out: R | None = ...,
-    returns: object = ..., update: bool = ..., device: Device = ..., checkpoint: bool = ...,
-) -> R: ...  # fmt: skip
+    f: Callable[..., R],
+    a: Any,
+    b: Any,
+    c: Any,
+    d: Any,
+    e: Any,
+    g: Any,
+    /,
+    *more: Any,
+    out: R | None = ...,
+    returns: object = ...,
+    update: bool = ...,
+    device: Device = ...,
+    checkpoint: bool = ...,
+) -> R: ...
 @overload
 def stage(f: Callable[P, R], /, *inputs: P.args, **inputs_by_parameter: P.kwargs) -> R: ...
 @overload
 def stage(
-    f: nn.Module, /, *inputs: Any, out: Any = ..., returns: object = ..., update: bool = ..., device: Device = ...,
-    checkpoint: bool = ..., **inputs_by_parameter: Any,
-) -> Any: ...  # fmt: skip
+    f: nn.Module,
+    /,
+    *inputs: Any,
+    out: Any = ...,
+    returns: object = ...,
+    update: bool = ...,
+    device: Device = ...,
+    checkpoint: bool = ...,
+    **inputs_by_parameter: Any,
+) -> Any: ...
 @flags  # type: ignore[misc]  # a callable may have parameters with the names of options
 def stage(
-    f: Callable[..., Any], /, *inputs: Any, out: Any = None, returns: Any = None, update: bool = False,
-    device: Device = None, checkpoint: bool = False, **inputs_by_parameter: Any,
-) -> Any:  # fmt: skip
+    f: Callable[..., Any],
+    /,
+    *inputs: Any,
+    out: Any = None,
+    returns: Any = None,
+    update: bool = False,
+    device: Device = None,
+    checkpoint: bool = False,
+    **inputs_by_parameter: Any,
+) -> Any:
     """Make a stage of a pipeline: a callable, where its arguments come from, and where its results go.
 
     Args:
@@ -124,10 +202,15 @@ def stage(
 
 
 def sample(
-    distribution: Callable[..., Any], /, *parameters: Any, out: Any = None, log_prob: Any = None,
-    kind: InteractionType | str = InteractionType.DETERMINISTIC, generator: torch.Generator | int | None = None,
+    distribution: Callable[..., Any],
+    /,
+    *parameters: Any,
+    out: Any = None,
+    log_prob: Any = None,
+    kind: InteractionType | str = InteractionType.DETERMINISTIC,
+    generator: torch.Generator | int | None = None,
     **by_parameter: Any,
-) -> Any:  # fmt: skip
+) -> Any:
     """Make a stage that draws a value of a distribution.
 
     The pipeline then has `get_dist` and `log_prob`.

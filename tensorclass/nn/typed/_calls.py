@@ -66,9 +66,13 @@ def refusal(title: str, input: Any, batch: object, error: BuildError | None) -> 
 
 
 def fitted(
-    known: Report, slots: Iterable[Slot], identified: Identified, targets: Sequence[Callable[..., Any]],
-    input: type, output: type,
-) -> Report:  # fmt: skip
+    known: Report,
+    slots: Iterable[Slot],
+    identified: Identified,
+    targets: Sequence[Callable[..., Any]],
+    input: type,
+    output: type,
+) -> Report:
     """Check a pipeline for another input class.
 
     The needs of the modules are known from the check of the old input, including narrowed dims, so nothing is probed

@@ -62,9 +62,14 @@ def _source(path: Path, writers: dict[Path, int]) -> int:
 
 
 def draw(
-    stages: Sequence[Stage], kinds: Sequence[str], input: type, output: type, sources: Mapping[str, str],
-    explanation: Explanation, format: Format,
-) -> str:  # fmt: skip
+    stages: Sequence[Stage],
+    kinds: Sequence[str],
+    input: type,
+    output: type,
+    sources: Mapping[str, str],
+    explanation: Explanation,
+    format: Format,
+) -> str:
     """The text of a drawing.
 
     Args:

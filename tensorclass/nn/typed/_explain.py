@@ -77,9 +77,14 @@ class Explanation:
 
 
 def explain(
-    stages: Sequence[Stage], targets: Sequence[object], report: Report, input: type, output: type,
-    batch_size: Sequence[int], sizes: Mapping[str, int],
-) -> Explanation:  # fmt: skip
+    stages: Sequence[Stage],
+    targets: Sequence[object],
+    report: Report,
+    input: type,
+    output: type,
+    batch_size: Sequence[int],
+    sizes: Mapping[str, int],
+) -> Explanation:
     """The explanation of a pipeline for a batch size and the sizes of named dims.
 
     Raises:
@@ -106,10 +111,14 @@ def explain(
     for number, title in enumerate(titles, INPUT):
         made = by_writer.get(number, [])
         held = [place for place in [*held, *made] if number < last.get(id(place), place.writer)]
-        steps.append(Step(
-            title, tuple(values[id(p)] for p in made if p.spec.nested is None),
-            tuple(values[id(p)] for p in held if p.spec.nested is None), weights[number + 1],
-        ))  # fmt: skip
+        steps.append(
+            Step(
+                title,
+                tuple(values[id(p)] for p in made if p.spec.nested is None),
+                tuple(values[id(p)] for p in held if p.spec.nested is None),
+                weights[number + 1],
+            )
+        )
     size = f"batch size {list(batch_size)}" if batch_size else "one element"
     return Explanation(f"{input.__name__} -> {output.__name__}, {size}", tuple(steps))
 
@@ -156,9 +165,13 @@ def _last_uses(stages: Sequence[Stage], report: Report) -> dict[int, int]:
 
 
 def _value(
-    place: Place, unifier: Unifier, batch: Sequence[int], sizes: Mapping[str, int], fixed: Mapping[str, int],
+    place: Place,
+    unifier: Unifier,
+    batch: Sequence[int],
+    sizes: Mapping[str, int],
+    fixed: Mapping[str, int],
     seen: SeenOutput | None,
-) -> Value:  # fmt: skip
+) -> Value:
     ragged = place.spec.kind == "ragged"
     if seen is not None and seen.dims is not None:
         return _unnamed(place.name, seen, batch, sizes)

@@ -25,9 +25,16 @@ class Sampler(nn.Module):
     """The callable of a probabilistic stage: from the values of its in fields to a value and its log-probabilities."""
 
     def __init__(
-        self, maker: Callable[..., Any], names: Sequence[str], constants: Any, kind: InteractionType, scores: int,
-        values: int, estimates: int, generator: Any,
-    ) -> None:  # fmt: skip
+        self,
+        maker: Callable[..., Any],
+        names: Sequence[str],
+        constants: Any,
+        kind: InteractionType,
+        scores: int,
+        values: int,
+        estimates: int,
+        generator: Any,
+    ) -> None:
         super().__init__()
         self.maker, self.names, self.constants, self.kind = maker, tuple(names), constants, kind
         self.scores, self.values = scores, values
@@ -120,12 +127,19 @@ class ProbabilisticTensorClassModule(TensorClassModule):
     module: Sampler
 
     def __init__(
-        self, in_fields: Any, out_fields: Any, *, distribution_class: Callable[..., Any] = Delta,
-        distribution_kwargs: Any = None, log_prob_field: Any = None,
+        self,
+        in_fields: Any,
+        out_fields: Any,
+        *,
+        distribution_class: Callable[..., Any] = Delta,
+        distribution_kwargs: Any = None,
+        log_prob_field: Any = None,
         default_interaction_type: InteractionType | str = InteractionType.DETERMINISTIC,
-        n_empirical_estimate: int = 1000, generator: torch.Generator | int | None = None, name: str | None = None,
+        n_empirical_estimate: int = 1000,
+        generator: torch.Generator | int | None = None,
+        name: str | None = None,
         update: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         fields, names = by_keyword(in_fields)
         reads = [slot for slot in as_slots(fields, "in_fields") if slot is not None]
         names = names or tuple("param" if distribution_class is Delta else slot.path[-1] for slot in reads)
@@ -136,9 +150,15 @@ class ProbabilisticTensorClassModule(TensorClassModule):
         if wrong is not None:
             raise BuildError(f"{location_of_caller()}: {wrong}; rename with in_fields={{'parameter': field}}")
         sampler = Sampler(
-            distribution_class, names, constants, InteractionType(default_interaction_type), len(scores), len(writes),
-            n_empirical_estimate, _checked(generator),
-        )  # fmt: skip
+            distribution_class,
+            names,
+            constants,
+            InteractionType(default_interaction_type),
+            len(scores),
+            len(writes),
+            n_empirical_estimate,
+            _checked(generator),
+        )
         refs = [None if slot is None else slot.ref for slot in (*writes, *scores)]
         super().__init__(sampler, [slot.ref for slot in reads], refs, name=name, update=update)
 

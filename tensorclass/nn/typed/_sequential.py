@@ -59,12 +59,6 @@ class Ordered(TypedDict, total=False):
     name: str | None
 
 
-class PipelineOptions(Ordered, total=False):
-    """The options of a pipeline."""
-
-    sort: bool
-
-
 @flags
 class TensorClassSequential(Divisible, Densities, Hooked, Generic[In, Out]):
     """A pipeline: typed modules in order, from a batch of one class to a batch of another.
@@ -143,47 +137,104 @@ class TensorClassSequential(Divisible, Densities, Hooked, Generic[In, Out]):
     ) -> None: ...
     @overload
     def __init__(
-        self: TensorClassSequential[State, State], first: First[State], /, *modules: Member,
-        input: type[State], **options: Unpack[Ordered],
-    ) -> None: ...  # fmt: skip
+        self: TensorClassSequential[State, State],
+        first: First[State],
+        /,
+        *modules: Member,
+        input: type[State],
+        **options: Unpack[Ordered],
+    ) -> None: ...
     @overload
     def __init__(
         self, *modules: Member, sort: bool, input: type[In], output: type[Out], **options: Unpack[Ordered]
     ) -> None: ...
     @overload
     def __init__(
-        self: TensorClassSequential[State, State], *modules: Member, sort: bool,
-        input: type[State], **options: Unpack[Ordered],
-    ) -> None: ...  # fmt: skip
+        self: TensorClassSequential[State, State],
+        *modules: Member,
+        sort: bool,
+        input: type[State],
+        **options: Unpack[Ordered],
+    ) -> None: ...
     @overload
     def __init__(
-        self, first: First[In], /, *modules: Member | Tensor, input: type[In], output: type[Out], probe: Probing = ...,
-        sort: bool = ..., partial: bool = ..., skip_existing: bool = ..., name: str | None = ..., **stages: Staged,
-    ) -> None: ...  # fmt: skip
+        self,
+        first: First[In],
+        /,
+        *modules: Member | Tensor,
+        input: type[In],
+        output: type[Out],
+        probe: Probing = ...,
+        sort: bool = ...,
+        partial: bool = ...,
+        skip_existing: bool = ...,
+        name: str | None = ...,
+        **stages: Staged,
+    ) -> None: ...
     @overload
     def __init__(
-        self, *values: Tensor, input: type[In], output: type[Out], probe: Probing = ..., sort: bool = ...,
-        partial: bool = ..., skip_existing: bool = ..., name: str | None = ..., **stages: Staged,
-    ) -> None: ...  # fmt: skip
+        self,
+        *values: Tensor,
+        input: type[In],
+        output: type[Out],
+        probe: Probing = ...,
+        sort: bool = ...,
+        partial: bool = ...,
+        skip_existing: bool = ...,
+        name: str | None = ...,
+        **stages: Staged,
+    ) -> None: ...
     @overload
     def __init__(
-        self, *values: Tensor, input: type[In], output: None = ..., probe: Probing = ..., sort: bool = ...,
-        partial: bool = ..., skip_existing: bool = ..., name: str | None = ..., **stages: Staged,
-    ) -> None: ...  # fmt: skip
+        self,
+        *values: Tensor,
+        input: type[In],
+        output: None = ...,
+        probe: Probing = ...,
+        sort: bool = ...,
+        partial: bool = ...,
+        skip_existing: bool = ...,
+        name: str | None = ...,
+        **stages: Staged,
+    ) -> None: ...
     @overload
     def __init__(
-        self, model: Forward[In, Out], /, *, input: None = ..., output: None = ..., probe: Probing = ...,
-        partial: bool = ..., skip_existing: bool = ..., name: str | None = ...,
-    ) -> None: ...  # fmt: skip
+        self,
+        model: Forward[In, Out],
+        /,
+        *,
+        input: None = ...,
+        output: None = ...,
+        probe: Probing = ...,
+        partial: bool = ...,
+        skip_existing: bool = ...,
+        name: str | None = ...,
+    ) -> None: ...
     @overload
     def __init__(
-        self, *members: Any, input: None = ..., output: type[Out] | None = ..., probe: Probing = ..., sort: bool = ...,
-        partial: bool = ..., skip_existing: bool = ..., name: str | None = ..., **stages: Staged,
-    ) -> None: ...  # fmt: skip
+        self,
+        *members: Any,
+        input: None = ...,
+        output: type[Out] | None = ...,
+        probe: Probing = ...,
+        sort: bool = ...,
+        partial: bool = ...,
+        skip_existing: bool = ...,
+        name: str | None = ...,
+        **stages: Staged,
+    ) -> None: ...
     def __init__(  # type: ignore[misc]  # a keyword `first` is a stage of that name
-        self, *modules: Any, input: type[Any] | None = None, output: type[Any] | None = None, probe: Probing = True,
-        sort: bool = False, partial: bool = False, skip_existing: bool = False, name: str | None = None, **stages: Any,
-    ) -> None:  # fmt: skip
+        self,
+        *modules: Any,
+        input: type[Any] | None = None,
+        output: type[Any] | None = None,
+        probe: Probing = True,
+        sort: bool = False,
+        partial: bool = False,
+        skip_existing: bool = False,
+        name: str | None = None,
+        **stages: Any,
+    ) -> None:
         super().__init__()
         self._name = check_name(name)
         self._probe = as_probing(probe)

@@ -25,17 +25,26 @@ Fn = TypeVar("Fn", bound=Callable[..., Any])
 
 # Out fields with None: the callable returns values that are dropped.
 Dropping = (
-    tuple[None, Any] | tuple[Any, None] | tuple[None, Any, Any] | tuple[Any, None, Any] | tuple[Any, Any, None]
-    | tuple[None, None, Any] | tuple[None, Any, None] | tuple[Any, None, None]
-)  # fmt: skip
+    tuple[None, Any]
+    | tuple[Any, None]
+    | tuple[None, Any, Any]
+    | tuple[Any, None, Any]
+    | tuple[Any, Any, None]
+    | tuple[None, None, Any]
+    | tuple[None, Any, None]
+    | tuple[Any, None, None]
+)
 
 
 # With stubs, a reference to a tensor field has its own type, which no callable returns.
 Tensors = TypeVar("Tensors", Tensor, tuple[Tensor, Tensor], tuple[Tensor, Tensor, Tensor])
 Mixed = (
-    tuple[Named[Any], Any] | tuple[Any, Named[Any]]
-    | tuple[Named[Any], Any, Any] | tuple[Any, Named[Any], Any] | tuple[Any, Any, Named[Any]]
-)  # fmt: skip
+    tuple[Named[Any], Any]
+    | tuple[Any, Named[Any]]
+    | tuple[Named[Any], Any, Any]
+    | tuple[Any, Named[Any], Any]
+    | tuple[Any, Any, Named[Any]]
+)
 
 
 class Typed(Generic[Fn]):
