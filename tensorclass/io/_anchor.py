@@ -47,9 +47,17 @@ _LIMIT = 1 << 28
 
 
 def read_anchor(
-    path: str, key: Path, want: Any, *, mmap: bool = True, write: bool | None = False, verify: bool = False,
-    allow_pickle: bool = False, lenient: bool = False, wrap: bool = False,
-) -> Any:  # fmt: skip
+    path: str,
+    key: Path,
+    want: Any,
+    *,
+    mmap: bool = True,
+    write: bool | None = False,
+    verify: bool = False,
+    allow_pickle: bool = False,
+    lenient: bool = False,
+    wrap: bool = False,
+) -> Any:
     """What is under a key of a folder, an archive or a consolidated file; None for any other file. See `_read.read`.
 
     Raises:
@@ -455,9 +463,12 @@ class _Builder:
         offsets = torch.tensor([0, *map(len, forms)], dtype=torch.int64, device="cpu").cumsum(0)
         index = torch.arange(len(flat), device="cpu").view(shape)
         return {
-            "kind": "objects", "coding": "json", "text": self.keep((*key, "text"), text),
-            "offsets": self.keep((*key, "offsets"), offsets), "index": self.keep((*key, "index"), index),
-        }  # fmt: skip
+            "kind": "objects",
+            "coding": "json",
+            "text": self.keep((*key, "text"), text),
+            "offsets": self.keep((*key, "offsets"), offsets),
+            "index": self.keep((*key, "index"), index),
+        }
 
     def cls(self, kind: str) -> int:
         """The index of a class in the table; its name is searched among imported classes."""

@@ -20,9 +20,13 @@ from ._unpack import references
 
 @flags
 def pack_memmap(
-    prefix: StrPath, archive_path: StrPath, *, compression: str | int | None = None, compresslevel: int | None = None,
+    prefix: StrPath,
+    archive_path: StrPath,
+    *,
+    compression: str | int | None = None,
+    compresslevel: int | None = None,
     max_bytes: int | None = None,
-) -> FilePath:  # fmt: skip
+) -> FilePath:
     """Write the content of a folder to one file that `load` and `load_memmap` open.
 
     Args:

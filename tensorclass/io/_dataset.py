@@ -79,9 +79,13 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
     """
 
     def __init__(
-        self, path: StrPath | Sequence[StrPath], cls: type[T] | None = None, mmap: bool = True, verify: bool = False,
+        self,
+        path: StrPath | Sequence[StrPath],
+        cls: type[T] | None = None,
+        mmap: bool = True,
+        verify: bool = False,
         max_bytes: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if cls is not None and (not isinstance(cls, type) or schema_of(cls) is None):
             raise ArgumentError(f"the rows of a dataset are of a tensorclass, got {cls!r:.80}")
         given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
@@ -117,9 +121,17 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
 
     @classmethod
     def create(
-        cls, path: StrPath, row_cls: type[T], /, rows_per_shard: int | None = None, *, resume: bool = False,
-        writer_id: str | None = None, checksums: bool = False, pbar: bool = False,
-    ) -> DatasetWriter[T]:  # fmt: skip
+        cls,
+        path: StrPath,
+        row_cls: type[T],
+        /,
+        rows_per_shard: int | None = None,
+        *,
+        resume: bool = False,
+        writer_id: str | None = None,
+        checksums: bool = False,
+        pbar: bool = False,
+    ) -> DatasetWriter[T]:
         """Create a dataset, or resume one, and return its writer.
 
         Args:
@@ -293,9 +305,15 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         return _open(paths, first._given or first._whole, *how)
 
     def batches(
-        self, size: int, shuffle: bool = False, seed: int = 0, rank: int | None = None,
-        world_size: int | None = None, drop_last: bool = False, pad_last: bool = False,
-    ) -> Batches[T]:  # fmt: skip
+        self,
+        size: int,
+        shuffle: bool = False,
+        seed: int = 0,
+        rank: int | None = None,
+        world_size: int | None = None,
+        drop_last: bool = False,
+        pad_last: bool = False,
+    ) -> Batches[T]:
         """The rows in batches. Each `iter()` begins the next epoch. See `Batches`.
 
         >>> [batch.label.tolist() for batch in data.batches(4)]
@@ -304,9 +322,16 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         return Batches(self, size, shuffle, seed, rank, world_size, drop_last, pad_last)
 
     def loader(
-        self, batch_size: int, shuffle: bool = False, seed: int = 0, rank: int | None = None,
-        world_size: int | None = None, drop_last: bool = False, pad_last: bool = False, **options: Any,
-    ) -> BatchLoader[T]:  # fmt: skip
+        self,
+        batch_size: int,
+        shuffle: bool = False,
+        seed: int = 0,
+        rank: int | None = None,
+        world_size: int | None = None,
+        drop_last: bool = False,
+        pad_last: bool = False,
+        **options: Any,
+    ) -> BatchLoader[T]:
         """The same batches as `batches`, from a `DataLoader` whose workers read ahead.
 
         Args:
@@ -360,9 +385,15 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
 
     @classmethod
     def from_map(
-        cls, dataset: Iterable[Any], fn: Callable[[Any], T], out: StrPath, rows_per_shard: int | None = None, *,
-        checksums: bool = False, pbar: bool = False,
-    ) -> TensorClassDataset[T]:  # fmt: skip
+        cls,
+        dataset: Iterable[Any],
+        fn: Callable[[Any], T],
+        out: StrPath,
+        rows_per_shard: int | None = None,
+        *,
+        checksums: bool = False,
+        pbar: bool = False,
+    ) -> TensorClassDataset[T]:
         """Convert each item of another dataset with a function, and write the results as a dataset.
 
         Args:

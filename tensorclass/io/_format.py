@@ -166,9 +166,12 @@ def described(root: NodePart, classes: list[ClassPart] | None = None) -> Metadat
 
 
 def dump(
-    classes: list[dict[str, Any]], root: dict[str, Any], crc: list[str] | dict[str, str] | None, shard: str = "",
+    classes: list[dict[str, Any]],
+    root: dict[str, Any],
+    crc: list[str] | dict[str, str] | None,
+    shard: str = "",
     compressed: dict[str, Any] | None = None,
-) -> str:  # fmt: skip
+) -> str:
     """The metadata as text, version first. `crc` holds the checksums of tensors, or names to write placeholders for."""
     whole: dict[str, Any] = {"version": VERSION, "header_crc32": BLANK}
     if shard:
@@ -209,9 +212,8 @@ def read(text: str, path: str) -> Metadata:
         raise FileFormatError(f"its metadata says no version: {version!r:.40}", path, 8)
     if version != VERSION:
         raise FileFormatError(
-            f"it has version {version} of the format, this library reads version {VERSION}; update tensorclass",
-            path, 8,
-        )  # fmt: skip
+            f"it has version {version} of the format, this library reads version {VERSION}; update tensorclass", path, 8
+        )
     try:
         return Metadata.model_validate(found)
     except ValidationError as error:

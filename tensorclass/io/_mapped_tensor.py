@@ -74,9 +74,15 @@ class MemoryMappedTensor(Tensor):
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # as of parameters
 
     def __new__(
-        cls, source: Any, *, dtype: torch.dtype | None = None, shape: Any = None, index: Any = None,
-        device: Any = None, filename: StrPath | None = None,
-    ) -> Self:  # fmt: skip
+        cls,
+        source: Any,
+        *,
+        dtype: torch.dtype | None = None,
+        shape: Any = None,
+        index: Any = None,
+        device: Any = None,
+        filename: StrPath | None = None,
+    ) -> Self:
         """Map, copy or wrap a source; see the class."""
         _require_cpu(device)
         if isinstance(source, (str, os.PathLike)):
@@ -99,9 +105,15 @@ class MemoryMappedTensor(Tensor):
 
     @classmethod
     def from_tensor(
-        cls, input: Tensor, *, filename: StrPath | None = None, existsok: bool = False, copy_existing: bool = False,
-        copy_data: bool = True, shape: Any = None,
-    ) -> MemoryMappedTensor:  # fmt: skip
+        cls,
+        input: Tensor,
+        *,
+        filename: StrPath | None = None,
+        existsok: bool = False,
+        copy_existing: bool = False,
+        copy_data: bool = True,
+        shape: Any = None,
+    ) -> MemoryMappedTensor:
         """Copy a tensor to a file of raw values, or to shared memory.
 
         Args:
@@ -156,9 +168,15 @@ class MemoryMappedTensor(Tensor):
 
     @classmethod
     def from_storage(
-        cls, storage: Any, *, shape: Any = None, dtype: torch.dtype | None = None, device: Any = None,
-        index: Any = None, filename: StrPath | None = None,
-    ) -> MemoryMappedTensor:  # fmt: skip
+        cls,
+        storage: Any,
+        *,
+        shape: Any = None,
+        dtype: torch.dtype | None = None,
+        device: Any = None,
+        index: Any = None,
+        filename: StrPath | None = None,
+    ) -> MemoryMappedTensor:
         """A tensor over an existing storage. A storage that `UntypedStorage.from_file` has mapped keeps its file.
 
         Raises:
@@ -390,9 +408,15 @@ def _written(path: str, input: Tensor, existsok: bool, copy_data: bool) -> Memor
 
 
 def _new(
-    name: str, size: Sequence[Any], *, shape: Any = None, dtype: torch.dtype | None = None, device: Any = None,
-    filename: StrPath | None = None, existsok: bool = False,
-) -> MemoryMappedTensor:  # fmt: skip
+    name: str,
+    size: Sequence[Any],
+    *,
+    shape: Any = None,
+    dtype: torch.dtype | None = None,
+    device: Any = None,
+    filename: StrPath | None = None,
+    existsok: bool = False,
+) -> MemoryMappedTensor:
     if bool(size) == (shape is not None):
         raise ArgumentError(f"{name} takes a shape: `{name}(2, 3)`, `{name}((2, 3))` or `{name}(shape=(2, 3))`")
     _require_cpu(device)

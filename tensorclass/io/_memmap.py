@@ -32,10 +32,19 @@ from ._write import header_of
 
 @flags
 def memmap(
-    data: Any, prefix: StrPath | None = None, copy_existing: bool = False, *, num_threads: int = 0,
-    return_early: bool = False, share_non_tensor: bool = False, existsok: bool = True, robust_key: bool | None = True,
-    archive: bool | None = None, compression: str | int | None = None, atomic: bool = False,
-) -> Any:  # fmt: skip
+    data: Any,
+    prefix: StrPath | None = None,
+    copy_existing: bool = False,
+    *,
+    num_threads: int = 0,
+    return_early: bool = False,
+    share_non_tensor: bool = False,
+    existsok: bool = True,
+    robust_key: bool | None = True,
+    archive: bool | None = None,
+    compression: str | int | None = None,
+    atomic: bool = False,
+) -> Any:
     """Write a batch to a file, and return a locked batch mapped from it: writes in place reach the file.
 
     Args:
@@ -69,10 +78,17 @@ def memmap(
 
 
 def memmap_like(
-    data: Any, prefix: StrPath | None = None, copy_existing: bool = False, *, existsok: bool = True,
-    num_threads: int = 0, return_early: bool = False, share_non_tensor: bool = False, robust_key: bool | None = True,
+    data: Any,
+    prefix: StrPath | None = None,
+    copy_existing: bool = False,
+    *,
+    existsok: bool = True,
+    num_threads: int = 0,
+    return_early: bool = False,
+    share_non_tensor: bool = False,
+    robust_key: bool | None = True,
     archive: bool | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """A mapped batch of the same structure, without its values.
 
     A new file is filled with zeros; an existing file of this structure is opened and keeps its values.
@@ -87,9 +103,15 @@ def memmap_like(
 
 
 def _made(
-    data: Any, prefix: StrPath | None, archive: bool | None, existsok: bool, copy: bool, early: bool, like: bool,
+    data: Any,
+    prefix: StrPath | None,
+    archive: bool | None,
+    existsok: bool,
+    copy: bool,
+    early: bool,
+    like: bool,
     compression: Any = None,
-) -> Any:  # fmt: skip
+) -> Any:
     if not isinstance(data, TensorCollection):
         raise ArgumentError(f"memmap takes a container, got a {type(data).__name__}")
     if early:
@@ -196,10 +218,19 @@ def memmap_(data: Any, prefix: StrPath | None = None, copy_existing: bool = Fals
 
 @flags
 def load_memmap(
-    prefix: StrPath, device: Device = None, non_blocking: bool = False, *, out: Any = None,
-    robust_key: bool | None = True, subpath: Key | None = None, mode: str | None = None, num_threads: int = 0,
-    allow_pickle: bool | None = None, cls: Any = None, max_bytes: int | None = None,
-) -> Any:  # fmt: skip
+    prefix: StrPath,
+    device: Device = None,
+    non_blocking: bool = False,
+    *,
+    out: Any = None,
+    robust_key: bool | None = True,
+    subpath: Key | None = None,
+    mode: str | None = None,
+    num_threads: int = 0,
+    allow_pickle: bool | None = None,
+    cls: Any = None,
+    max_bytes: int | None = None,
+) -> Any:
     """Map a batch from its file; writes in place reach the file. With `load`, writes stay in memory.
 
     Args:

@@ -24,7 +24,7 @@ from ..store import (
     TensorDictParams,
     Unbatched,
     UnbatchedTensor,
-)  # fmt: skip
+)
 from ._dtypes import CODES, TORCH, form_of
 from ._memory import blank
 from ._names import MAX_DEPTH, Names
@@ -268,11 +268,12 @@ class _Packer:
         order = torch.tensor([unique[rows[i]] for i in places], dtype=torch.int64, device="cpu").reshape(index.shape)
         offsets = torch.tensor([0, *map(len, unique)], dtype=torch.int64, device="cpu").cumsum(0)
         return {
-            "kind": "objects", "coding": coding,
+            "kind": "objects",
+            "coding": coding,
             "text": self._bytes(b"".join(unique), (*path, "text")),
             "offsets": self._add((*path, "offsets"), offsets),
             "index": self._add((*path, "index"), order),
-        }  # fmt: skip
+        }
 
     def _coded_table(self, table: list[Any], path: Path, spec: FieldSpec | None) -> tuple[str, list[bytes]]:
         if all([type(value) is str for value in table]):

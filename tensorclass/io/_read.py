@@ -147,7 +147,7 @@ def _place(slot: TensorSlot, true: str | None, path: str, name: str) -> Extent:
 
 def tensors_of(
     head: Head, places: dict[str, Extent], mmap: bool, write: bool, verify: bool, later: Collection[str] = ()
-) -> dict[str, Tensor]:  # fmt: skip
+) -> dict[str, Tensor]:
     """The tensors at some places, mapped or read.
 
     In a remote file, the values of the names in `later` are not fetched yet.
@@ -209,9 +209,14 @@ class Contents(NamedTuple):
 
 
 def find_tensors(
-    path: str, key: Path = (), *, mmap: bool = True, write: bool | None = False, verify: bool = False,
+    path: str,
+    key: Path = (),
+    *,
+    mmap: bool = True,
+    write: bool | None = False,
+    verify: bool = False,
     wrap: bool = False,
-) -> Contents:  # fmt: skip
+) -> Contents:
     """The tensors under a key of a file, or of the files that an index lists; see `read`.
 
     `write` may be None: write-through if the tensors are not compressed.
@@ -234,8 +239,10 @@ def find_tensors(
             packed = head.meta.compressed  # these are in memory
             found = {one: found[one] for one in packed if one in found} | wrap_all(
                 {one: tensor for one, tensor in found.items() if one not in packed} if packed else found,
-                places, file, "r+" if through else "r",
-            )  # fmt: skip
+                places,
+                file,
+                "r+" if through else "r",
+            )
         tensors = tensors | found if tensors else found
         heads.append(head)
     meta: Any = heads[0].meta if index is None else index
@@ -249,9 +256,17 @@ def _require(head: Head, wanted: Iterable[tuple[str, str | None]]) -> None:
 
 
 def read(
-    path: str, key: Path = (), want: Any = None, *, mmap: bool = True, write: bool | None = False,
-    verify: bool = False, allow_pickle: bool = False, lenient: bool = False, wrap: bool = False,
-) -> Any:  # fmt: skip
+    path: str,
+    key: Path = (),
+    want: Any = None,
+    *,
+    mmap: bool = True,
+    write: bool | None = False,
+    verify: bool = False,
+    allow_pickle: bool = False,
+    lenient: bool = False,
+    wrap: bool = False,
+) -> Any:
     """Read the entry under a key of a file; only its tensors are mapped or read.
 
     Args:

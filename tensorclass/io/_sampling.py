@@ -61,9 +61,16 @@ class Order:
     """
 
     def __init__(
-        self, rows: int, size: int, shuffle: bool = False, seed: int = 0, rank: int | None = None,
-        world_size: int | None = None, drop_last: bool = False, pad_last: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        rows: int,
+        size: int,
+        shuffle: bool = False,
+        seed: int = 0,
+        rank: int | None = None,
+        world_size: int | None = None,
+        drop_last: bool = False,
+        pad_last: bool = False,
+    ) -> None:
         number, count = _place(rank, world_size)
         for name, value, least in (("batch size", size, 1), ("world_size", count, 1), ("rank", number, 0)):
             if type(value) is not int or value < least:
@@ -75,9 +82,15 @@ class Order:
         if drop_last and pad_last:
             raise ArgumentError("drop_last leaves rows out and pad_last repeats some; pass one of them")
         self.facts: dict[str, Any] = {
-            "rows": rows, "size": size, "shuffle": bool(shuffle), "seed": seed, "rank": number, "world_size": count,
-            "drop_last": bool(drop_last), "pad_last": bool(pad_last),
-        }  # fmt: skip
+            "rows": rows,
+            "size": size,
+            "shuffle": bool(shuffle),
+            "seed": seed,
+            "rank": number,
+            "world_size": count,
+            "drop_last": bool(drop_last),
+            "pad_last": bool(pad_last),
+        }
         self.epoch = 0
         self.base = 0
         """Batches of all ranks that were finished before the world size changed."""
@@ -239,9 +252,16 @@ class Batches(Resumable[T]):
     """
 
     def __init__(
-        self, data: Rows[T], size: int, shuffle: bool = False, seed: int = 0, rank: int | None = None,
-        world_size: int | None = None, drop_last: bool = False, pad_last: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        data: Rows[T],
+        size: int,
+        shuffle: bool = False,
+        seed: int = 0,
+        rank: int | None = None,
+        world_size: int | None = None,
+        drop_last: bool = False,
+        pad_last: bool = False,
+    ) -> None:
         self.data = data
         self._order = Order(len(data), size, shuffle, seed, rank, world_size, drop_last, pad_last)
 

@@ -156,15 +156,23 @@ def _read_shard(fd: int, size: int, shard: Shard, how: ReadHow) -> tuple[Any, Pa
 
 def _plain(node: NodePart) -> bool:
     """Whether a container consists of plain tensors and of values in the header."""
-    return node.members is None and node.params is None and all([
-        _plain(part) if isinstance(part, NodePart) else isinstance(part, (str, NonePart))
-        or (isinstance(part, ValuePart) and part.data is None) for part in node.entries.values()
-    ])  # fmt: skip
+    return (
+        node.members is None
+        and node.params is None
+        and all(
+            [
+                _plain(part)
+                if isinstance(part, NodePart)
+                else isinstance(part, (str, NonePart)) or (isinstance(part, ValuePart) and part.data is None)
+                for part in node.entries.values()
+            ]
+        )
+    )
 
 
 def _learned(
     shard: Shard, raw: bytes, size: int, places: dict[str, Extent], named: dict[str, Tensor], parts: Parts
-) -> Known | None:  # fmt: skip
+) -> Known | None:
     """The facts from a shard, if its columns are the tensors of its file."""
     form, at = parts.form, {tensor.data_ptr(): (places[name], tensor.shape) for name, tensor in named.items()}
     found = [at.get(tensor.data_ptr()) for tensor in parts.tensors if tensor.numel()]

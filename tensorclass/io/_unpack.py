@@ -29,7 +29,7 @@ from ..store import (
     TensorDictParams,
     Unbatched,
     UnbatchedTensor,
-)  # fmt: skip
+)
 from ..store.entries._rows import spans_of
 from ._classes import digest_of, find_class, typed
 from ._format import (

@@ -21,10 +21,16 @@ _HELD = 1 << 20
 
 
 def write(
-    path: str, packed: Packed, checksums: bool = False, sweep: bool = True, *, through: bool = False,
-    zeros: Collection[str] = (), settle: Callable[[Target], None] = Target.commit,
+    path: str,
+    packed: Packed,
+    checksums: bool = False,
+    sweep: bool = True,
+    *,
+    through: bool = False,
+    zeros: Collection[str] = (),
+    settle: Callable[[Target], None] = Target.commit,
     fill: Callable[[list[Tensor]], None] | None = None,
-) -> list[Tensor]:  # fmt: skip
+) -> list[Tensor]:
     """Write a packed container to a file, atomically.
 
     Args:

@@ -66,9 +66,15 @@ class DatasetWriter(Generic[T]):
     """
 
     def __init__(
-        self, path: StrPath, cls: type[T], rows_per_shard: int | None = None, resume: bool = False,
-        writer_id: str | None = None, checksums: bool = False, pbar: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        path: StrPath,
+        cls: type[T],
+        rows_per_shard: int | None = None,
+        resume: bool = False,
+        writer_id: str | None = None,
+        checksums: bool = False,
+        pbar: bool = False,
+    ) -> None:
         self._check(cls, rows_per_shard, writer_id)
         self._turn = Turn()
         self.path = os.path.abspath(local_path(path))
@@ -117,9 +123,10 @@ class DatasetWriter(Generic[T]):
             for lock in found:
                 lock.release()
             what = (
-                "another writer has the dataset open; several writers each pass a `writer_id=`" if not found
+                "another writer has the dataset open; several writers each pass a `writer_id=`"
+                if not found
                 else f"another writer has the id {mine!r}"
-            )  # fmt: skip
+            )
             raise BlockingIOError(error.errno, what, self.path) from None
         return found
 
@@ -395,9 +402,14 @@ class DatasetWriter(Generic[T]):
 
 
 def write_dataset(
-    batches: Iterable[Any], path: StrPath, rows_per_shard: int | None = None, pbar: bool = False,
-    checksums: bool = False, cls: Any = None, name: str = "",
-) -> Any:  # fmt: skip
+    batches: Iterable[Any],
+    path: StrPath,
+    rows_per_shard: int | None = None,
+    pbar: bool = False,
+    checksums: bool = False,
+    cls: Any = None,
+    name: str = "",
+) -> Any:
     """Write batches, or single rows, as a dataset; returns its class, by default that of the first batch.
 
     Raises:
@@ -419,7 +431,7 @@ def write_dataset(
 
 def start_shard(
     folder: str, number: int, packed: Packed, rows: int, checksums: bool = False, writer: str | None = None
-) -> tuple[Target, ShardEntry]:  # fmt: skip
+) -> tuple[Target, ShardEntry]:
     """Write rows as a shard under a temporary name; the caller commits and ends the returned file."""
     key = token_hex(8)
     name = f"{'' if writer is None else f'{writer}-'}{number:06d}-{key}.safetensors"

@@ -165,9 +165,15 @@ class _ArrowWriter(NamedTuple):
 
 @flags
 def from_arrow(
-    table: Any, *, copy: bool | None = None, nulls: Nulls = "raise", mask_key: Key | None = None,
-    device: Device = None, cls: Any = None, max_bytes: int | None = None,
-) -> Any:  # fmt: skip
+    table: Any,
+    *,
+    copy: bool | None = None,
+    nulls: Nulls = "raise",
+    mask_key: Key | None = None,
+    device: Device = None,
+    cls: Any = None,
+    max_bytes: int | None = None,
+) -> Any:
     """Convert an Arrow table to a batch with an element for each row.
 
     Numbers become tensors, lists of numbers ragged entries, fixed-size lists event dims, structs nested containers, and
@@ -386,8 +392,10 @@ class _ArrowReader(NamedTuple):
             dtype = torch.from_numpy(np.empty(0, array.type.to_pandas_dtype())).dtype
             return torch.frombuffer(buffer, dtype=dtype, count=len(array), offset=array.offset * dtype.itemsize)
         if self.copy is False and len(array):
-            raise UnsupportedOperationError(f"column `{path}` of {array.type} is not to be written to, or packed: it "
-                                            "can't be shared; leave out copy=False")  # fmt: skip
+            raise UnsupportedOperationError(
+                f"column `{path}` of {array.type} is not to be written to, or packed: it "
+                "can't be shared; leave out copy=False"
+            )
         return torch.from_numpy(array.to_numpy(zero_copy_only=False).copy())
 
     def _objects(self, array: Any, coded: bool, path: str) -> NonTensorStack[Any]:

@@ -42,10 +42,18 @@ class Options(TypedDict, total=False):
 
 
 def batch_of(
-    cls: Any, columns: Columns, rows: int, *, nulls: Nulls = "raise", mask_key: Key | None = None,
-    auto_batch_size: bool = False, batch_dims: int | None = None, device: Device = None, batch_size: Any = None,
+    cls: Any,
+    columns: Columns,
+    rows: int,
+    *,
+    nulls: Nulls = "raise",
+    mask_key: Key | None = None,
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    device: Device = None,
+    batch_size: Any = None,
     dtype: torch.dtype | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """Make a batch from columns: a checked instance of a typed class, or a `TensorDict`.
 
     Args:
@@ -325,8 +333,13 @@ class _Fields:
             return NonTensorStack._of(tuple(table), stack._index)
         used = [table[i] for i in dict.fromkeys(stack._index.tolist())]
         if any(entry != used[0] for entry in used[1:]):
-            return self._note(spec, column, path, "one value is declared for the batch, and the rows differ; declare "
-                              "`PerElement[...]` for one in each row")  # fmt: skip
+            return self._note(
+                spec,
+                column,
+                path,
+                "one value is declared for the batch, and the rows differ; declare "
+                "`PerElement[...]` for one in each row",
+            )
         return used[0]
 
     def _object(self, spec: FieldSpec, entry: Any, native: Any) -> Any:

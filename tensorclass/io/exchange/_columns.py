@@ -267,8 +267,9 @@ def numbers_of(values: list[Any]) -> Any:
     event = known[0].shape[1:]
     if any([part.shape[1:] != event or (part.dtype is torch.bool) != (dtype is torch.bool) for part in known]):
         return None
-    return RaggedTensor([torch.empty(0, *event, dtype=dtype) if p is None or not p.numel() else p.to(dtype)
-                         for p in parts])  # fmt: skip
+    return RaggedTensor(
+        [torch.empty(0, *event, dtype=dtype) if p is None or not p.numel() else p.to(dtype) for p in parts]
+    )
 
 
 def _array(values: Any) -> Tensor | None:

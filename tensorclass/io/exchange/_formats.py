@@ -139,7 +139,7 @@ def format_of(path: str) -> Format:
 @flags
 def convert(
     source: StrPath, target: StrPath, cls: Any = None, *, force: bool = False, max_bytes: int | None = None
-) -> None:  # fmt: skip
+) -> None:
     """Convert a file or folder of rows to another format; the suffixes determine the formats.
 
     Rows are read in parts of a few megabytes. `.json` files, and Python values for a target that stores columns, are

@@ -142,8 +142,9 @@ def from_hf(dataset: Any, *, cls: Any = None, rows: int | None = None, **options
 def hf_tables(dataset: Any, rows: int) -> Iterator[Any]:
     """The tables of a Hugging Face dataset, with `rows` rows each."""
     if not hasattr(dataset, "with_format") or isinstance(dataset, dict):
-        raise ArgumentError(f"from_hf takes a dataset of `datasets`, got a {type(dataset).__name__}; a split is one: "
-                        "`dataset['train']`")  # fmt: skip
+        raise ArgumentError(
+            f"from_hf takes a dataset of `datasets`, got a {type(dataset).__name__}; a split is one: `dataset['train']`"
+        )
     if not getattr(dataset, "num_rows", 1):
         return iter([dataset.data.table.slice(0, 0)])
     given = dataset.with_format("arrow")
@@ -158,9 +159,13 @@ def hf_tables(dataset: Any, rows: int) -> Iterator[Any]:
 
 @flags
 def to_mds(
-    batches: Iterable[Any], out: Any, columns: dict[str, str] | None = None, writer: Any = None,
-    finish_writer: bool | None = None, **options: Any,
-) -> None:  # fmt: skip
+    batches: Iterable[Any],
+    out: Any,
+    columns: dict[str, str] | None = None,
+    writer: Any = None,
+    finish_writer: bool | None = None,
+    **options: Any,
+) -> None:
     """Write rows as samples of a MosaicML dataset."""
     streaming, finish = optional("streaming", "A MosaicML dataset", "mds"), writer is None or finish_writer
     for batch in batches:

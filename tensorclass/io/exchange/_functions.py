@@ -39,9 +39,14 @@ from ._text import write_records as write_records
 
 @flags
 def from_csv(
-    path: StrPath, *, separator: str | None = None, delimiter: str = ",", cls: Any = None,
-    max_bytes: int | None = None, **options: Unpack[Options],
-) -> Any:  # fmt: skip
+    path: StrPath,
+    *,
+    separator: str | None = None,
+    delimiter: str = ",",
+    cls: Any = None,
+    max_bytes: int | None = None,
+    **options: Unpack[Options],
+) -> Any:
     """Read a CSV file as a batch with an element for each line. The first line names the columns.
 
     Numbers are decimals, which the declared dtype rounds. Event dims and ragged fields are JSON lists in a cell.
@@ -74,9 +79,14 @@ def from_csv(
 
 @flags
 def from_json(
-    path: StrPath, *, separator: str | None = None, lines: bool = False, cls: Any = None,
-    max_bytes: int | None = None, **options: Unpack[Options],
-) -> Any:  # fmt: skip
+    path: StrPath,
+    *,
+    separator: str | None = None,
+    lines: bool = False,
+    cls: Any = None,
+    max_bytes: int | None = None,
+    **options: Unpack[Options],
+) -> Any:
     """Read a JSON file as a batch with an element for each object: a list of objects, or one object on each line.
 
     Args:
@@ -105,9 +115,14 @@ def from_json(
 
 @flags
 def from_parquet(
-    path: StrPath, *, separator: str | None = None, columns: list[str] | None = None, cls: Any = None,
-    max_bytes: int | None = None, **options: Unpack[Options],
-) -> Any:  # fmt: skip
+    path: StrPath,
+    *,
+    separator: str | None = None,
+    columns: list[str] | None = None,
+    cls: Any = None,
+    max_bytes: int | None = None,
+    **options: Unpack[Options],
+) -> Any:
     """Read a Parquet file as a batch with an element for each row. Columns are read as by `from_arrow`.
 
     Args:
@@ -162,9 +177,15 @@ def from_safetensors(path: StrPath, *, device: Device = None, max_bytes: int | N
 
 @flags
 def from_h5(
-    h5_file: StrPath, *, mode: str = "r", auto_batch_size: bool = False, batch_dims: int | None = None,
-    batch_size: Any = None, non_tensor_as_stack: bool = False, max_bytes: int | None = None,
-) -> PersistentTensorDict:  # fmt: skip
+    h5_file: StrPath,
+    *,
+    mode: str = "r",
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    batch_size: Any = None,
+    non_tensor_as_stack: bool = False,
+    max_bytes: int | None = None,
+) -> PersistentTensorDict:
     """Open an HDF5 file as a container; see `PersistentTensorDict`.
 
     Args:
@@ -192,10 +213,16 @@ def from_h5(
 
 @flags
 def from_zarr(
-    zarr_file: Any, *, mode: str = "r", auto_batch_size: bool = False, batch_dims: int | None = None,
-    batch_size: Any = None, non_tensor_as_stack: bool = False, allow_pickle: bool | None = None,
+    zarr_file: Any,
+    *,
+    mode: str = "r",
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    batch_size: Any = None,
+    non_tensor_as_stack: bool = False,
+    allow_pickle: bool | None = None,
     max_bytes: int | None = None,
-) -> PersistentTensorDict:  # fmt: skip
+) -> PersistentTensorDict:
     """Open a zarr group as a container. The arguments are those of `from_h5`. Nothing is ever unpickled.
 
     >>> import torch

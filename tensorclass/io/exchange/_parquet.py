@@ -50,9 +50,14 @@ def _opening(path: str, reader: str) -> Iterator[None]:
 
 
 def read_parquet(
-    path: StrPath, cls: Any, rows: int | None, separator: str | None = None, columns: list[str] | None = None,
-    max_bytes: int | None = None, **options: Unpack[Options],
-) -> Iterator[Any]:  # fmt: skip
+    path: StrPath,
+    cls: Any,
+    rows: int | None,
+    separator: str | None = None,
+    columns: list[str] | None = None,
+    max_bytes: int | None = None,
+    **options: Unpack[Options],
+) -> Iterator[Any]:
     """The batches of a file, with `rows` rows each, or one batch for None; see `from_parquet`."""
     pa, parquet, name = arrow(), arrow("pyarrow.parquet"), path_or_url(path)
     how = {"pre_buffer": rows is None, "buffer_size": 0 if rows is None else _BUFFER}

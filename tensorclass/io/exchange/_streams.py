@@ -33,9 +33,15 @@ class Exchange:
 
     @classmethod
     def from_parquet(
-        cls, path: Paths, out: StrPath, row_cls: Any = None, rows_per_shard: int | None = None, *, pbar: bool = False,
+        cls,
+        path: Paths,
+        out: StrPath,
+        row_cls: Any = None,
+        rows_per_shard: int | None = None,
+        *,
+        pbar: bool = False,
         **options: Any,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Write the rows of Parquet files as a dataset.
 
         Args:
@@ -55,25 +61,43 @@ class Exchange:
 
     @classmethod
     def from_csv(
-        cls, path: Paths, out: StrPath, row_cls: Any, rows_per_shard: int | None = None, *, pbar: bool = False,
+        cls,
+        path: Paths,
+        out: StrPath,
+        row_cls: Any,
+        rows_per_shard: int | None = None,
+        *,
+        pbar: bool = False,
         **options: Any,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Write the rows of CSV files as a dataset; the arguments are those of `from_parquet`."""
         return cls._of_batches(_all(read_csv, path, row_cls, options), out, rows_per_shard, pbar)
 
     @classmethod
     def from_json(
-        cls, path: Paths, out: StrPath, row_cls: Any, rows_per_shard: int | None = None, *, pbar: bool = False,
+        cls,
+        path: Paths,
+        out: StrPath,
+        row_cls: Any,
+        rows_per_shard: int | None = None,
+        *,
+        pbar: bool = False,
         **options: Any,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Write the rows of files of JSON lines as a dataset; the arguments are those of `from_parquet`."""
         return cls._of_batches(_all(read_lines, path, row_cls, options), out, rows_per_shard, pbar)
 
     @classmethod
     def from_arrow(
-        cls, source: Any, out: StrPath, row_cls: Any = None, rows_per_shard: int | None = None, *, pbar: bool = False,
+        cls,
+        source: Any,
+        out: StrPath,
+        row_cls: Any = None,
+        rows_per_shard: int | None = None,
+        *,
+        pbar: bool = False,
         **options: Any,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Write the rows of an Arrow table or stream as a dataset.
 
         Args:
@@ -88,9 +112,15 @@ class Exchange:
 
     @classmethod
     def from_hf(
-        cls, dataset: Any, out: StrPath, row_cls: Any = None, rows_per_shard: int | None = None, *, pbar: bool = False,
+        cls,
+        dataset: Any,
+        out: StrPath,
+        row_cls: Any = None,
+        rows_per_shard: int | None = None,
+        *,
+        pbar: bool = False,
         **options: Any,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Write the rows of a Hugging Face `Dataset` or `IterableDataset` as a dataset; see `from_arrow`."""
         max_bytes = options.pop("max_bytes", None)
         batches = (_batch(table, row_cls, options, max_bytes) for table in hf_tables(dataset, BLOCK))

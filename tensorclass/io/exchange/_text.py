@@ -123,9 +123,14 @@ def records_of(batch: Any, separator: str | None) -> list[Any]:
 
 
 def read_csv(
-    path: StrPath, cls: Any, rows: int | None, separator: str | None = None, delimiter: str = ",",
-    max_bytes: int | None = None, **options: Unpack[Options],
-) -> Iterator[Any]:  # fmt: skip
+    path: StrPath,
+    cls: Any,
+    rows: int | None,
+    separator: str | None = None,
+    delimiter: str = ",",
+    max_bytes: int | None = None,
+    **options: Unpack[Options],
+) -> Iterator[Any]:
     """The batches of a file, with `rows` rows each; see `from_csv`."""
     name = path_or_url(path)
     lines = _lines(name, rows, max_bytes)
@@ -262,9 +267,13 @@ def _loose(text: str) -> Any:
 
 
 def read_lines(
-    path: StrPath, cls: Any, rows: int | None, separator: str | None = None, max_bytes: int | None = None,
+    path: StrPath,
+    cls: Any,
+    rows: int | None,
+    separator: str | None = None,
+    max_bytes: int | None = None,
     **options: Unpack[Options],
-) -> Iterator[Any]:  # fmt: skip
+) -> Iterator[Any]:
     """The batches of a file of JSON lines, with `rows` rows each."""
     name = path_or_url(path)
     lines = ((line, number) for number, line in enumerate(_lines(name, rows, max_bytes), 1) if line.strip())
