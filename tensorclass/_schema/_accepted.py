@@ -25,9 +25,10 @@ EFFECTS: tuple[Effect, ...] = ("compatible", "widening", "may break", "breaking"
 COERCIONS = ("strict", "exact", "cast")
 LEVELS = ("off", "schema", "values")
 MARKS: dict[str, Any] = {
-    **{row[0]: mark for mark, row in ORDER.items()}, **{row[0]: mark for mark, row in LENGTH.items()},
+    **{row[0]: mark for mark, row in ORDER.items()},
+    **{row[0]: mark for mark, row in LENGTH.items()},
     "multiple_of": MultipleOf,
-}  # fmt: skip
+}
 KEYS = {mark: key for key, mark in MARKS.items()}
 ADDRESS = re.compile(r"<function (?:.*\.)?(\w+|<lambda>) at 0x\w+>")
 
@@ -177,9 +178,13 @@ class _Bounds(NamedTuple):
             low = [(math.floor(x) + 1 if is_open else math.ceil(x), 0) for x, is_open in low]
             high = [(math.ceil(x) - 1 if is_open else math.floor(x), 0) for x, is_open in high]
         return cls(
-            max(low, default=(-math.inf, 0)), min(high, default=(math.inf, 0)), max(found["min_length"], default=0),
-            min(found["max_length"], default=math.inf), tuple(found["multiple_of"]), frozenset(found["text"]),
-        )  # fmt: skip
+            max(low, default=(-math.inf, 0)),
+            min(high, default=(math.inf, 0)),
+            max(found["min_length"], default=0),
+            min(found["max_length"], default=math.inf),
+            tuple(found["multiple_of"]),
+            frozenset(found["text"]),
+        )
 
     def is_within(self, other: _Bounds) -> bool:
         """Whether every value within these limits is within the others."""

@@ -59,11 +59,24 @@ def make_field(row: Row, annotation: Any, parsed: Parsed | None) -> FieldSpec:
 def _plain(row: Row) -> FieldSpec:
     info = row.info
     return FieldSpec(
-        name=row.name, kind="value", annotation=row.annotation, declared=row.annotation, default=info.default,
-        default_factory=info.default_factory, doc=info.doc, fill=info.fill, init=info.init, kw_only=row.kw_only,
-        repr=info.repr, compare=info.compare, options=info.metadata, coerce=info.coerce,
-        renamed_from=info.renamed_from, since=info.since, shadow=info.shadow,
-    )  # fmt: skip
+        name=row.name,
+        kind="value",
+        annotation=row.annotation,
+        declared=row.annotation,
+        default=info.default,
+        default_factory=info.default_factory,
+        doc=info.doc,
+        fill=info.fill,
+        init=info.init,
+        kw_only=row.kw_only,
+        repr=info.repr,
+        compare=info.compare,
+        options=info.metadata,
+        coerce=info.coerce,
+        renamed_from=info.renamed_from,
+        since=info.since,
+        shadow=info.shadow,
+    )
 
 
 def apply_parsed(spec: FieldSpec, declared: Any, parsed: Parsed, **more: Any) -> FieldSpec:

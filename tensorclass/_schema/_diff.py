@@ -65,12 +65,14 @@ class SchemaDiff(NamedTuple):
         gone = set(was.values())
         added = tuple(
             Change(name, None, _line(spec), "breaking" if _needed(spec) else "compatible")
-            for name, spec in after.items() if name not in before and name not in was
-        )  # fmt: skip
+            for name, spec in after.items()
+            if name not in before and name not in was
+        )
         removed = tuple(
             Change(name, _line(spec), None, "compatible" if name in new.removed else "breaking")
-            for name, spec in before.items() if name not in after and name not in gone
-        )  # fmt: skip
+            for name, spec in before.items()
+            if name not in after and name not in gone
+        )
         matched = [(spec, after[name]) for name, spec in before.items() if name in after]
         matched += [(before[name], after[now]) for now, name in was.items()]
         former = {other.name: one for one, other in matched}
@@ -108,9 +110,7 @@ def _line(spec: FieldSpec) -> str:
     return f"{spec} = {spec.default_text}" if spec.default_text else str(spec)
 
 
-def _field_changes(
-    old: FieldSpec, new: FieldSpec, there: DimMap, back: DimMap, above: Above
-) -> Iterator[Change]:  # fmt: skip
+def _field_changes(old: FieldSpec, new: FieldSpec, there: DimMap, back: DimMap, above: Above) -> Iterator[Change]:
     before, after = _line(old), _line(new)
     differences = field_differences(old, new, *above[-1])
     former, old = old.name, old.replace(name=new.name)

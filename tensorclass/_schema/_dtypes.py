@@ -136,10 +136,37 @@ FAMILIES: dict[str, DTypeFamily] = {name: _family(name) for name in FAMILY_DTYPE
 
 # In the order of the table.
 (
-    Float8e4m3fn, Float8e4m3fnuz, Float8e5m2, Float8e5m2fnuz, Float8e8m0fnu, BFloat16, Float16, Float32, Float64,
-    Complex32, Complex64, Complex128, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Bool,
-    Float, Complex, Int, UInt, Inexact, Integer, Real, Num, Shaped,
-) = FAMILIES.values()  # fmt: skip
+    Float8e4m3fn,
+    Float8e4m3fnuz,
+    Float8e5m2,
+    Float8e5m2fnuz,
+    Float8e8m0fnu,
+    BFloat16,
+    Float16,
+    Float32,
+    Float64,
+    Complex32,
+    Complex64,
+    Complex128,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    UInt8,
+    UInt16,
+    UInt32,
+    UInt64,
+    Bool,
+    Float,
+    Complex,
+    Int,
+    UInt,
+    Inexact,
+    Integer,
+    Real,
+    Num,
+    Shaped,
+) = FAMILIES.values()
 
 _BY_DTYPES = {family.dtypes: family for family in FAMILIES.values() if family.dtypes}
 

@@ -20,9 +20,7 @@ Part = Callable[[FieldSpec], "dict[str, Any]"]
 REF = "#/$defs/{model}"
 SIZES = {"type": "array", "items": {"type": "integer", "minimum": 0}}
 NAMES = {"type": "array", "items": {"type": ["string", "null"]}}
-BOUNDS = {
-    Ge: "minimum", Gt: "exclusiveMinimum", Le: "maximum", Lt: "exclusiveMaximum", MultipleOf: "multipleOf",
-}  # fmt: skip
+BOUNDS = {Ge: "minimum", Gt: "exclusiveMinimum", Le: "maximum", Lt: "exclusiveMaximum", MultipleOf: "multipleOf"}
 
 
 def json_schema(schema: Schema) -> dict[str, Any]:

@@ -105,9 +105,10 @@ class PerElement(Generic[T]):
             """The values of an instance."""
 
         def __set__(
-            self, instance: object,
+            self,
+            instance: object,
             value: T | Sequence[T] | Sequence[Sequence[T]] | Sequence[Sequence[Sequence[T]]] | PerElementValues[T],
-        ) -> None:  # fmt: skip
+        ) -> None:
             """Replace the values of an instance."""
 
 

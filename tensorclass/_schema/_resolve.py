@@ -22,9 +22,12 @@ Fields = dict[str, FieldSpec]
 
 
 def build_schema(
-    cls: type, *, globalns: Mapping[str, Any] | None = None, localns: Mapping[str, Any] | None = None,
+    cls: type,
+    *,
+    globalns: Mapping[str, Any] | None = None,
+    localns: Mapping[str, Any] | None = None,
     kw_only: bool = False,
-) -> Schema:  # fmt: skip
+) -> Schema:
     """Build the schema of a class body and its inherited fields.
 
     Call it while the class still holds its defaults. Undefined forward references stay pending.

@@ -53,9 +53,13 @@ class Schema:
     """The current field name for each former name."""
 
     def __init__(
-        self, name: str, declared: Iterable[FieldSpec], resolver: Resolver | None = None,
-        removed: Mapping[str, str] = MappingProxyType({}), policy: Mapping[str, Any] = MappingProxyType({}),
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        declared: Iterable[FieldSpec],
+        resolver: Resolver | None = None,
+        removed: Mapping[str, str] = MappingProxyType({}),
+        policy: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         specs = {spec.name: spec for spec in declared}
         wrong = [problem for name in specs for problem in name_problems(name)]
         if wrong:

@@ -113,15 +113,25 @@ def _read_field(row: Mapping[str, Any], nested: Callable[[str], Schema]) -> Fiel
     if "fill" in row:
         options["fill"] = decode_default(row["fill"])["default"]
     return FieldSpec(
-        name=row["name"], kind=kind, annotation=_read_type(row), spec=_read_spec(row), join=join, doc=row.get("doc"),
-        nested_schema_=nested(row["class"]) if "class" in row else None, optional=bool(row["optional"]),
-        produced=bool(row.get("produced", False)), init=bool(row["init"]), kw_only=bool(row["kw_only"]),
-        coerce=row.get("coerce"), renamed_from=tuple(map(str, row.get("renamed_from", ()))), since=row.get("since"),
+        name=row["name"],
+        kind=kind,
+        annotation=_read_type(row),
+        spec=_read_spec(row),
+        join=join,
+        doc=row.get("doc"),
+        nested_schema_=nested(row["class"]) if "class" in row else None,
+        optional=bool(row["optional"]),
+        produced=bool(row.get("produced", False)),
+        init=bool(row["init"]),
+        kw_only=bool(row["kw_only"]),
+        coerce=row.get("coerce"),
+        renamed_from=tuple(map(str, row.get("renamed_from", ()))),
+        since=row.get("since"),
         shadow=bool(row.get("shadow")),
         metadata=read_constraints(row.get("constraints", ())),
         validators=tuple(map(_read_validator, row.get("validators", ()))),
         **options,
-    )  # fmt: skip
+    )
 
 
 def _read_validator(name: str) -> FieldValidator:

@@ -29,9 +29,12 @@ TENSOR_KINDS = ("tensor", "shared")
 EXACT: tuple[Any, ...] = (str, int, float, bool, bytes)
 """Types whose values need no further check if they have exactly this type."""
 _STRICT: pydantic.ConfigDict = {
-    "arbitrary_types_allowed": True, "strict": True, "ser_json_bytes": "base64", "val_json_bytes": "base64",
+    "arbitrary_types_allowed": True,
+    "strict": True,
+    "ser_json_bytes": "base64",
+    "val_json_bytes": "base64",
     "ser_json_inf_nan": "strings",
-}  # fmt: skip
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,9 +207,12 @@ class FieldSpec:
         if self.join in ("fill", "pad"):
             entry["fill"] = encode_default(self.fill)
         said = {
-            "produced": self.produced or None, "coerce": self.coerce, "renamed_from": list(self.renamed_from) or None,
-            "since": self.since, "shadow": self.shadow or None,
-        }  # fmt: skip
+            "produced": self.produced or None,
+            "coerce": self.coerce,
+            "renamed_from": list(self.renamed_from) or None,
+            "since": self.since,
+            "shadow": self.shadow or None,
+        }
         entry.update({key: value for key, value in said.items() if value is not None})
         if self.has_default:
             entry["default"] = encode_default(self.default, self.default_factory)

@@ -22,9 +22,12 @@ _SILENT = " (no field says another)"
 
 
 def check_fields(
-    schema: Schema, values: Mapping[str, object], *, batch_size: Sequence[int] | int | None = None,
+    schema: Schema,
+    values: Mapping[str, object],
+    *,
+    batch_size: Sequence[int] | int | None = None,
     options: Options = DEFAULT_OPTIONS,
-) -> tuple[dict[str, object], torch.Size]:  # fmt: skip
+) -> tuple[dict[str, object], torch.Size]:
     """Fill in defaults, convert and check all fields; returns them in their stored form, and the batch size.
 
     Args:
@@ -60,9 +63,14 @@ def check_fields(
 
 
 def check_field(
-    schema: Schema, name: str, value: object, *, batch_size: Sequence[int], others: Mapping[str, object],
+    schema: Schema,
+    name: str,
+    value: object,
+    *,
+    batch_size: Sequence[int],
+    others: Mapping[str, object],
     options: Options = DEFAULT_OPTIONS,
-) -> object:  # fmt: skip
+) -> object:
     """Check one field against the batch size and the dims of the other fields; returns its stored form.
 
     Args:
