@@ -225,9 +225,12 @@ def _make(kind: str, sources: tuple[Any, ...], tree: Tree, name: str | None) -> 
     root: Any = next(base for base in reversed(first.__mro__) if "__tensorclass_root__" in vars(base))
     doc = {"pick": "Some fields", "merge": "The fields", "partial": "The fields, all optional,"}[kind]
     body = {
-        "__module__": first.__module__, "__doc__": f"{doc} of {', '.join(names)}.", "__tensorclass_root__": True,
-        "__annotations__": {spec.name: spec.declared for spec in specs}, **_marks(kind, sources, specs),
-    }  # fmt: skip
+        "__module__": first.__module__,
+        "__doc__": f"{doc} of {', '.join(names)}.",
+        "__tensorclass_root__": True,
+        "__annotations__": {spec.name: spec.declared for spec in specs},
+        **_marks(kind, sources, specs),
+    }
     new: Any = type(root)(title, (root,), body)
     del new.__tensorclass_root__
     new.__tensorclass_recipe__ = Recipe(_made, (kind, sources, tree, name), sources)
@@ -305,9 +308,13 @@ def _options(given: list[Options]) -> Options:
     for one in rest:
         level = max(first.validate, one.validate, key=LEVELS.index)
         first = replace(
-            first, frozen=first.frozen or one.frozen, shadow=first.shadow or one.shadow, validate=level,
-            tensor_only=first.tensor_only and one.tensor_only, removed=first.removed + one.removed,
-        )  # fmt: skip
+            first,
+            frozen=first.frozen or one.frozen,
+            shadow=first.shadow or one.shadow,
+            validate=level,
+            tensor_only=first.tensor_only and one.tensor_only,
+            removed=first.removed + one.removed,
+        )
     return first
 
 
@@ -512,10 +519,15 @@ class AlgebraMethods:
         known = _fields(_ready(cls, "extend"))
         entries = batch._entries()
         problems = [
-            Problem(name, "no field", f"a field of {type(batch).__name__}",
-                    f"leave it out: `batch.pick(...)`, or declare it in `{cls.__name__}`")
-            for name in entries if name not in known
-        ]  # fmt: skip
+            Problem(
+                name,
+                "no field",
+                f"a field of {type(batch).__name__}",
+                f"leave it out: `batch.pick(...)`, or declare it in `{cls.__name__}`",
+            )
+            for name in entries
+            if name not in known
+        ]
         if problems:
             raise SchemaError.of(cls.__name__, problems)
         new: T = _as(cls, {**_twins(entries), **fields}, batch._batch_size, batch._device, batch._names)

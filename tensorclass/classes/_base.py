@@ -326,9 +326,13 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
             super()._plan_update(source, *args, **kwargs)
 
     def _plan(
-        self, source: Any, prefix: Path, parts: tuple[Any, ...] | None, size: torch.Size | None,
+        self,
+        source: Any,
+        prefix: Path,
+        parts: tuple[Any, ...] | None,
+        size: torch.Size | None,
         wanted: list[Path] | None,
-    ) -> list[Any]:  # fmt: skip
+    ) -> list[Any]:
         cls = type(self)
         if isinstance(source, TensorCollection) and type(source) is not cls:
             self._meet(source, "in-place write")
@@ -370,11 +374,17 @@ class Root(TypedContainer):
     __slots__ = ()
 
     def __init_subclass__(
-        cls, *, frozen: bool | None = None, autocast: bool | None = None, nocast: bool | None = None,
-        tensor_only: bool | None = None, shadow: bool | None = None,
+        cls,
+        *,
+        frozen: bool | None = None,
+        autocast: bool | None = None,
+        nocast: bool | None = None,
+        tensor_only: bool | None = None,
+        shadow: bool | None = None,
         validate: Literal["schema", "values", "off"] | None = None,
-        removed: Mapping[str, str] | Sequence[str] | None = None, **kwargs: Any,
-    ) -> None:  # fmt: skip
+        removed: Mapping[str, str] | Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init_subclass__(**kwargs)
         if "__tensorclass_root__" not in vars(cls):
             given = {

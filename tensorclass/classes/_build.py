@@ -52,9 +52,17 @@ RESERVED = frozenset({"batch_size", "device", "names", "shape", "ndim", "is_lock
 def build_class(cls: Any, given: Mapping[str, Any]) -> None:
     """Turn an annotated subclass of TensorClass into a typed class."""
     if "__init__" in vars(cls):
-        raise SchemaError.of(cls.__name__, [Problem(
-            "__init__", "the generated constructor", "an `__init__` of the class", "put what it does in `__post_init__`"
-        )])  # fmt: skip
+        raise SchemaError.of(
+            cls.__name__,
+            [
+                Problem(
+                    "__init__",
+                    "the generated constructor",
+                    "an `__init__` of the class",
+                    "put what it does in `__post_init__`",
+                )
+            ],
+        )
     inherited = getattr(cls, "__tensorclass_options__", None) or Options()
     cls.__tensorclass_options__ = _changed(cls, inherited, given)
     install_private(cls, _OURS)
@@ -112,8 +120,9 @@ def _policy(options: Options, checks: tuple[str, ...]) -> dict[str, Any]:
     """The ways in which a class differs from the default policy."""
     found = {
         "validate": None if options.validate == "schema" else options.validate,
-        "coerce": "cast" if options.autocast else "strict" if options.nocast else None, "checks": list(checks),
-    }  # fmt: skip
+        "coerce": "cast" if options.autocast else "strict" if options.nocast else None,
+        "checks": list(checks),
+    }
     return {key: value for key, value in found.items() if value}
 
 
@@ -188,13 +197,19 @@ def _argument_problems(schema: Schema, given: Mapping[str, Any], unknown: Mappin
     """Problems of the arguments that are found without checking values."""
     missing = [
         Problem(spec.name, f"InitVar[{spec.type_text}]", "nothing", f"pass `{spec.name}=`")
-        for spec in schema.init_vars if given[spec.name] is ABSENT
-    ]  # fmt: skip
+        for spec in schema.init_vars
+        if given[spec.name] is ABSENT
+    ]
     refused = [
-        Problem(name, str(spec), "a constructor argument",
-                f"the field is declared outside the constructor; assign it later: `batch.{name} = ...`")
-        for name, spec in schema.fields.items() if name in unknown
-    ]  # fmt: skip
+        Problem(
+            name,
+            str(spec),
+            "a constructor argument",
+            f"the field is declared outside the constructor; assign it later: `batch.{name} = ...`",
+        )
+        for name, spec in schema.fields.items()
+        if name in unknown
+    ]
     return missing + refused
 
 
@@ -350,8 +365,16 @@ def parametrise(cls: Any, item: Any) -> Any:
     """`Pair[Digits]`: a subclass with its type variables substituted; `TensorClass["shadow"]`: a base with options."""
     if isinstance(item, str) or (isinstance(item, tuple) and item and all(isinstance(part, str) for part in item)):
         names = (item,) if isinstance(item, str) else item
-        return type(cls)(cls.__name__, (cls,), {"__module__": cls.__module__, "__tensorclass_root__": True,
-                         "__slots__": (), "__tensorclass_options__": _with_options(cls, names)})  # fmt: skip
+        return type(cls)(
+            cls.__name__,
+            (cls,),
+            {
+                "__module__": cls.__module__,
+                "__tensorclass_root__": True,
+                "__slots__": (),
+                "__tensorclass_options__": _with_options(cls, names),
+            },
+        )
     parameters = getattr(cls, "__parameters__", ())
     arguments = item if isinstance(item, tuple) else (item,)
     if len(arguments) != len(parameters):

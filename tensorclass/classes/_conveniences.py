@@ -37,9 +37,14 @@ class _Allocate(Protocol[T_co]):
     """The type of `Digits.empty` for checkers."""
 
     def __call__(
-        self, batch_size: Sequence[int] | int = (), /, *, device: Device = None,
-        fields: Mapping[str, Any] | None = None, **dims: int,
-    ) -> T_co: ...  # fmt: skip
+        self,
+        batch_size: Sequence[int] | int = (),
+        /,
+        *,
+        device: Device = None,
+        fields: Mapping[str, Any] | None = None,
+        **dims: int,
+    ) -> T_co: ...
 
 
 class _Empty:
@@ -71,9 +76,14 @@ class Conveniences:
 
     @classmethod
     def zeros(
-        cls, batch_size: Sequence[int] | int = (), /, *, device: Device = None,
-        fields: Mapping[str, Any] | None = None, **dims: int,
-    ) -> Self:  # fmt: skip
+        cls,
+        batch_size: Sequence[int] | int = (),
+        /,
+        *,
+        device: Device = None,
+        fields: Mapping[str, Any] | None = None,
+        **dims: int,
+    ) -> Self:
         """Allocate an instance filled with zeros, with the declared dtypes and shapes; also `ones`, `full` and `empty`.
 
         Optional fields are None, Python values have their defaults, ragged elements have no rows, nested classes are
@@ -106,9 +116,14 @@ class Conveniences:
 
     @classmethod
     def ones(
-        cls, batch_size: Sequence[int] | int = (), /, *, device: Device = None,
-        fields: Mapping[str, Any] | None = None, **dims: int,
-    ) -> Self:  # fmt: skip
+        cls,
+        batch_size: Sequence[int] | int = (),
+        /,
+        *,
+        device: Device = None,
+        fields: Mapping[str, Any] | None = None,
+        **dims: int,
+    ) -> Self:
         """Allocate an instance filled with ones; see `zeros`.
 
         >>> from torch import Tensor
@@ -123,9 +138,15 @@ class Conveniences:
 
     @classmethod
     def full(
-        cls, batch_size: Sequence[int] | int, /, fill_value: complex, *, device: Device = None,
-        fields: Mapping[str, Any] | None = None, **dims: int,
-    ) -> Self:  # fmt: skip
+        cls,
+        batch_size: Sequence[int] | int,
+        /,
+        fill_value: complex,
+        *,
+        device: Device = None,
+        fields: Mapping[str, Any] | None = None,
+        **dims: int,
+    ) -> Self:
         """Allocate an instance filled with a number; see `zeros`.
 
         Raises:
@@ -220,9 +241,13 @@ class Conveniences:
         return _algebra.view(self, _algebra.omit(cls, *fields))
 
     def model_dump(
-        self, *, mode: Literal["python", "json"] = "python", include: Any = None, exclude: Any = None,
+        self,
+        *,
+        mode: Literal["python", "json"] = "python",
+        include: Any = None,
+        exclude: Any = None,
         exclude_none: bool = False,
-    ) -> dict[str, Any]:  # fmt: skip
+    ) -> dict[str, Any]:
         """Dump the batch as pydantic does: field values by name, nested classes as dicts, and the batch size.
 
         Args:

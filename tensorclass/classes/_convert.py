@@ -20,9 +20,13 @@ from ._validators import run_checks
 
 
 def from_nesting(
-    cls: Any, entries: Mapping[Any, Any], size: torch.Size | None, device: torch.device | None, batch_dims: int | None,
+    cls: Any,
+    entries: Mapping[Any, Any],
+    size: torch.Size | None,
+    device: torch.device | None,
+    batch_dims: int | None,
     found_before: Sequence[Problem] = (),
-) -> Any:  # fmt: skip
+) -> Any:
     """Make an instance from a mapping.
 
     One error lists every problem, including those of nested classes and `found_before`.

@@ -21,10 +21,15 @@ C = TypeVar("C", bound=type)
 def tensorclass(cls: C, /) -> C: ...
 @overload
 def tensorclass(
-    *, autocast: bool = False, frozen: bool = False, nocast: bool = False, tensor_only: bool = False,
-    shadow: bool = False, validate: Literal["schema", "values", "off"] = "schema",
+    *,
+    autocast: bool = False,
+    frozen: bool = False,
+    nocast: bool = False,
+    tensor_only: bool = False,
+    shadow: bool = False,
+    validate: Literal["schema", "values", "off"] = "schema",
     removed: Mapping[str, str] | Sequence[str] = (),
-) -> Callable[[C], C]: ...  # fmt: skip
+) -> Callable[[C], C]: ...
 @dataclass_transform(eq_default=False, field_specifiers=(field, produced))
 def tensorclass(cls: Any = None, /, **options: Any) -> Any:
     """Turn an annotated class into a typed class.

@@ -56,24 +56,52 @@ def _no_attribute(cls: Any, name: str) -> str:
 
 
 _SURE = 0.8  # among hundreds of methods, some resemble any word
-SYNONYMS = {word: said for words, said in {
-    "drop remove drop_columns": "`exclude(...)`", "dict as_dict": "`to_dict()`",
-    "dump json model_dump_json dump_json": "`to_json()`", "model_validate parse_obj": "`from_any(...)`",
-    "model_validate_json parse_raw": "`from_json(...)`",
-    "model_copy assign copy_with evolve _replace": "`replace(...)`", "model_fields": "`schema(cls).fields`",
-    "model_json_schema": "`schema(cls).json_schema()`", "schema": "the function `schema(cls)`",
-    "fields": "`schema(cls).fields`, or `keys()`", "columns field_names": "`keys()`", "dtypes": "`schema(cls)`",
-    "concat concatenate": "`torch.cat([a, b])`", "append": "`torch.cat([batch, other])`", "join": "`merge(other)`",
-    "deepcopy": "`clone()`", "as_numpy array": "`numpy()`", "to_tensor": "`cat_tensors(...)`, or a field",
-    "astype type_as": "`to(dtype)`", "tail": "`batch[-n:]`", "iloc loc": "`batch[...]`",
-    "length len num_rows": "`len(batch)`", "count": "`numel()`", "to_list": "`tolist()`",
-    "batch": "`torch.stack([...])`", "unbatch": "`unbind(0)`", "to_device": "`to(device)`",
-    "expand_dims": "`unsqueeze(dim)`", "has_key contains": "`key in batch.keys()`", "sort_values": "`sort_by(...)`",
-    "query": "`filter(...)`", "value_counts": "`group_by(...)`", "drop_duplicates": "`unique_by(...)`",
-    "equals": "the function `equal(a, b)`", "isna": "`isnan()`", "random rand fake": "`example(...)`",
-    "batches": "`iter(size)`", "to_gymnasium": "the function `to_gymnasium(cls)`", "to_df": "`to_pandas()`",
-    "iterrows": "`for row in batch`",
-}.items() for word in words.split()}  # fmt: skip
+SYNONYMS = {
+    word: said
+    for words, said in {
+        "drop remove drop_columns": "`exclude(...)`",
+        "dict as_dict": "`to_dict()`",
+        "dump json model_dump_json dump_json": "`to_json()`",
+        "model_validate parse_obj": "`from_any(...)`",
+        "model_validate_json parse_raw": "`from_json(...)`",
+        "model_copy assign copy_with evolve _replace": "`replace(...)`",
+        "model_fields": "`schema(cls).fields`",
+        "model_json_schema": "`schema(cls).json_schema()`",
+        "schema": "the function `schema(cls)`",
+        "fields": "`schema(cls).fields`, or `keys()`",
+        "columns field_names": "`keys()`",
+        "dtypes": "`schema(cls)`",
+        "concat concatenate": "`torch.cat([a, b])`",
+        "append": "`torch.cat([batch, other])`",
+        "join": "`merge(other)`",
+        "deepcopy": "`clone()`",
+        "as_numpy array": "`numpy()`",
+        "to_tensor": "`cat_tensors(...)`, or a field",
+        "astype type_as": "`to(dtype)`",
+        "tail": "`batch[-n:]`",
+        "iloc loc": "`batch[...]`",
+        "length len num_rows": "`len(batch)`",
+        "count": "`numel()`",
+        "to_list": "`tolist()`",
+        "batch": "`torch.stack([...])`",
+        "unbatch": "`unbind(0)`",
+        "to_device": "`to(device)`",
+        "expand_dims": "`unsqueeze(dim)`",
+        "has_key contains": "`key in batch.keys()`",
+        "sort_values": "`sort_by(...)`",
+        "query": "`filter(...)`",
+        "value_counts": "`group_by(...)`",
+        "drop_duplicates": "`unique_by(...)`",
+        "equals": "the function `equal(a, b)`",
+        "isna": "`isnan()`",
+        "random rand fake": "`example(...)`",
+        "batches": "`iter(size)`",
+        "to_gymnasium": "the function `to_gymnasium(cls)`",
+        "to_df": "`to_pandas()`",
+        "iterrows": "`for row in batch`",
+    }.items()
+    for word in words.split()
+}
 """Names in other libraries for methods and functions that have another name here."""
 
 
@@ -112,16 +140,21 @@ def cannot_drop(cls: Any, key: str) -> StructureError | MissingKeyError:
 def clashes(name: str, reserved: list[str], hiding: list[str]) -> SchemaError:
     """The error for fields that would hide members of the container."""
     problems = [
-        Problem(field, "a field", "a name that every batch uses itself",
-                "rename the field; `shadow=True` does not free it")
+        Problem(
+            field, "a field", "a name that every batch uses itself", "rename the field; `shadow=True` does not free it"
+        )
         for field in reserved
     ] + [
-        Problem(field, "a field", f"a name that would hide `{name}.{field}`, a member of every container",
-                "rename the field, write `field(shadow=True)`, or give the class the option: "
-                f"`class {name}(TensorClass, shadow=True)` or `@tensorclass(shadow=True)`; the operation stays "
-                f"reachable as `TensorDict.{field}(batch, ...)`")
+        Problem(
+            field,
+            "a field",
+            f"a name that would hide `{name}.{field}`, a member of every container",
+            "rename the field, write `field(shadow=True)`, or give the class the option: "
+            f"`class {name}(TensorClass, shadow=True)` or `@tensorclass(shadow=True)`; the operation stays "
+            f"reachable as `TensorDict.{field}(batch, ...)`",
+        )
         for field in hiding
-    ]  # fmt: skip
+    ]
     return SchemaError.of(name, problems)
 
 

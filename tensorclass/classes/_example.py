@@ -216,9 +216,13 @@ class ExampleMethods:
 
     @classmethod
     def example(
-        cls, batch_size: Sequence[int] | int = (), *, seed: int = 0, sizes: Mapping[str, int] | None = None,
+        cls,
+        batch_size: Sequence[int] | int = (),
+        *,
+        seed: int = 0,
+        sizes: Mapping[str, int] | None = None,
         fields: Mapping[str, Any] | None = None,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """Make a random instance that meets the declaration and its constraints. Equal seeds give equal instances.
 
         Dims without a size get one from 2 to 5. Optional fields are filled, Python values get their default.

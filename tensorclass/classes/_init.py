@@ -68,10 +68,19 @@ DEFAULT: Any = Given.DEFAULT
 SPACE = globals()
 """The globals of generated code; the names of its class are in its closure."""
 SPACE.update(
-    _Tensor=Tensor, _Size=torch.Size, _as_batch_size=as_batch_size, _as_jagged=as_jagged,
-    _new=blank, _TensorDict=TensorDict, _ABSENT=ABSENT, _DEFAULT=DEFAULT, _type=type, _len=len, _object=object,
+    _Tensor=Tensor,
+    _Size=torch.Size,
+    _as_batch_size=as_batch_size,
+    _as_jagged=as_jagged,
+    _new=blank,
+    _TensorDict=TensorDict,
+    _ABSENT=ABSENT,
+    _DEFAULT=DEFAULT,
+    _type=type,
+    _len=len,
+    _object=object,
     **{f"_{kind.__name__}": kind for kind in EXACT},
-)  # fmt: skip
+)
 
 
 def _in_order(init: Any) -> Callable[..., None]:
@@ -200,9 +209,7 @@ class InitBuilder:
         assert tensor is not None
         if isinstance(spec.default, Tensor):
             self.names[f"_d_{name}"] = spec.default
-            self.lines.append(
-                f"if {name} is _DEFAULT: {name} = _d_{name}.expand((*_size, *_d_{name}.shape)).clone()"
-            )  # fmt: skip
+            self.lines.append(f"if {name} is _DEFAULT: {name} = _d_{name}.expand((*_size, *_d_{name}.shape)).clone()")
         check, exact, family = "_type({0}) is not _Tensor", tensor.dtype.exact, tensor.dtype.dtypes
         if family is not None:
             label = self.dtypes.setdefault(family, f"_t_{len(self.dtypes)}")

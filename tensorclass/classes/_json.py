@@ -135,10 +135,13 @@ def _entry_out(value: Any, lists: bool) -> Any:
 
 
 _OUT: dict[str, Callable[[FieldSpec, Any, bool], Any]] = {
-    "shared": _shared_out, "ragged": _ragged_out, "per_element": _per_element_out,
-    "nested": lambda spec, value, lists: dump(value, lists), "value": _value_out,
+    "shared": _shared_out,
+    "ragged": _ragged_out,
+    "per_element": _per_element_out,
+    "nested": lambda spec, value, lists: dump(value, lists),
+    "value": _value_out,
     "collection": lambda spec, value, lists: _entry_out(value, lists),
-}  # fmt: skip
+}
 
 
 def _map(value: Any, depth: int, function: Callable[[Any, str], Any], path: str = "") -> Any:

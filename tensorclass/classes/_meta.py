@@ -64,11 +64,21 @@ class Meta(Base):
     if TYPE_CHECKING:  # pyright ignores `__init_subclass__` if a metaclass has a `__new__`, as `ABCMeta` has
 
         def __new__(
-            mcs, name: str, bases: tuple[type, ...], space: dict[str, Any], /, *, frozen: bool | None = None,
-            autocast: bool | None = None, nocast: bool | None = None, tensor_only: bool | None = None,
-            shadow: bool | None = None, validate: Literal["schema", "values", "off"] | None = None,
-            removed: Mapping[str, str] | Sequence[str] | None = None, **options: Any,
-        ) -> Meta:  # fmt: skip
+            mcs,
+            name: str,
+            bases: tuple[type, ...],
+            space: dict[str, Any],
+            /,
+            *,
+            frozen: bool | None = None,
+            autocast: bool | None = None,
+            nocast: bool | None = None,
+            tensor_only: bool | None = None,
+            shadow: bool | None = None,
+            validate: Literal["schema", "values", "off"] | None = None,
+            removed: Mapping[str, str] | Sequence[str] | None = None,
+            **options: Any,
+        ) -> Meta:
             """Options are those of the class."""
             raise NotImplementedError
 

@@ -54,9 +54,13 @@ class JsonMethods:
         self, path: str | PathLike[str], *, mode: Mode | None = None, separator: str | None = None, lines: bool = False
     ) -> None: ...
     def to_json(
-        self, path: str | PathLike[str] | None = None, *, mode: Mode | None = None, separator: str | None = None,
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        mode: Mode | None = None,
+        separator: str | None = None,
         lines: bool = False,
-    ) -> str | None:  # fmt: skip
+    ) -> str | None:
         """Convert the batch to JSON text, or write it to a file.
 
         Args:
@@ -96,9 +100,14 @@ class JsonMethods:
 
     @classmethod
     def from_json(
-        cls, source: str | bytes | bytearray | PathLike[str] | None = None, *, path: str | PathLike[str] | None = None,
-        separator: str | None = None, lines: bool = False, max_bytes: int | None = None,
-    ) -> Self:  # fmt: skip
+        cls,
+        source: str | bytes | bytearray | PathLike[str] | None = None,
+        *,
+        path: str | PathLike[str] | None = None,
+        separator: str | None = None,
+        lines: bool = False,
+        max_bytes: int | None = None,
+    ) -> Self:
         """Make an instance from JSON: the output of `to_json` in any mode, lists without a batch size, or records.
 
         Args:

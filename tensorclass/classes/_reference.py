@@ -32,9 +32,14 @@ class FieldRef(property):
 
     @classmethod
     def _of(
-        cls, owner: type, path: tuple[str, ...], spec: FieldSpec, fget: Callable[[Any], Any],
-        fset: Callable[[Any, Any], None] | None, fdel: Callable[[Any], None] | None = None,
-    ) -> FieldRef:  # fmt: skip
+        cls,
+        owner: type,
+        path: tuple[str, ...],
+        spec: FieldSpec,
+        fget: Callable[[Any], Any],
+        fset: Callable[[Any, Any], None] | None,
+        fdel: Callable[[Any], None] | None = None,
+    ) -> FieldRef:
         ref = cls(fget, fset, fdel, spec.doc)
         ref._owner, ref._path, ref._spec = owner, path, spec
         ref.__doc__ = spec.doc  # a subclass of property would show its own docstring

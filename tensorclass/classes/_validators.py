@@ -122,18 +122,25 @@ def attach(cls: Any, schema: Schema) -> tuple[Schema, tuple[str, ...]]:
     if not marks and not any(spec.validators for spec in schema):
         return schema, checks
     problems = [
-        Problem(name, "a field", f"`{target}` in `@field_validator`", f"its fields are {', '.join(schema.names)}"
-                f"{did_you_mean(target, schema.names)}")
-        for name, mark in marks for target in mark.fields if target not in schema.fields
-    ]  # fmt: skip
+        Problem(
+            name,
+            "a field",
+            f"`{target}` in `@field_validator`",
+            f"its fields are {', '.join(schema.names)}{did_you_mean(target, schema.names)}",
+        )
+        for name, mark in marks
+        for target in mark.fields
+        if target not in schema.fields
+    ]
     if problems:
         raise SchemaError.of(cls.__name__, problems)
 
     def of(field: str) -> tuple[FieldValidator, ...]:
         return tuple(
             FieldValidator(name, mark.mode == "before", mark.__get__(None, cls))
-            for name, mark in marks if field in mark.fields
-        )  # fmt: skip
+            for name, mark in marks
+            if field in mark.fields
+        )
 
     return Schema(schema.name, [spec.replace(validators=of(spec.name)) for spec in schema.declared.values()]), checks
 

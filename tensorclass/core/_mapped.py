@@ -21,8 +21,12 @@ from ._entry import Entry, TensorEntry, has_lengths, is_shared
 
 _functorch: Final[Any] = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs leave it out
 _VMAP: Final = (
-    "_process_batched_inputs", "_unwrap_batched", "_chunked_vmap", "_flatten_chunks_output", "_concat_chunked_outputs",
-)  # fmt: skip
+    "_process_batched_inputs",
+    "_unwrap_batched",
+    "_chunked_vmap",
+    "_flatten_chunks_output",
+    "_concat_chunked_outputs",
+)
 """The functions of torch, or their replacements, in which vmap flattens arguments and results."""
 _BETWEEN: Final = (f"{__name__.partition('.')[0]}.", pytree.__name__)
 
@@ -134,9 +138,13 @@ def _general(values: Mapping[str, Any], shape: torch.Size, before: Seen, names: 
 
 
 def _entered(
-    cls: type, values: Mapping[str, Any], mapped: Mapping[str, int | None], before: Seen, shape: torch.Size,
+    cls: type,
+    values: Mapping[str, Any],
+    mapped: Mapping[str, int | None],
+    before: Seen,
+    shape: torch.Size,
     names: Names,
-) -> Resized:  # fmt: skip
+) -> Resized:
     """Inside vmap: one batch dim less, the same for all entries that hold tensors."""
     size, found = before.batch_size, {key: dim for key, dim in mapped.items() if dim is not None}
     for key, dim in found.items():
@@ -162,9 +170,7 @@ def _entered(
     return Resized(shape[: len(size) - 1], names and (*names[:dim], *names[dim + 1 :]))
 
 
-def _left(
-    cls: type, values: Mapping[str, Any], added: int, before: Seen, shape: torch.Size, names: Names
-) -> Resized:  # fmt: skip
+def _left(cls: type, values: Mapping[str, Any], added: int, before: Seen, shape: torch.Size, names: Names) -> Resized:
     """Outside vmap again: one batch dim more, the same for all entries."""
     dims = len(before.batch_size)
     size = shape[: dims + 1]

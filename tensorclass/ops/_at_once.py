@@ -17,9 +17,13 @@ FEW_PAIRS: Final = 7
 
 
 def at_once(
-    self: Any, run: Callable[..., Any], other: Any = None, declared: bool = False, above: Any = None,
+    self: Any,
+    run: Callable[..., Any],
+    other: Any = None,
+    declared: bool = False,
+    above: Any = None,
     checked: bool = True,
-) -> Any:  # fmt: skip
+) -> Any:
     """The method `_combine` of a store, for a typed instance that of its own; None for the general path.
 
     Args:

@@ -206,9 +206,12 @@ class AutogradOps(Pointwise, ApplyOps):
         return self
 
     def backward(
-        self, gradient: TensorCollection | None = None, retain_graph: bool | None = None, create_graph: bool = False,
+        self,
+        gradient: TensorCollection | None = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
         inputs: TensorCollection | Sequence[Tensor] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Compute the gradients of all leaves that require grad, in one backward pass, and add them to the inputs.
 
         Args:

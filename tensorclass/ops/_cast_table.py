@@ -6,12 +6,36 @@ from textwrap import indent
 from typing import Final
 
 CASTS: Final[tuple[tuple[str, str], ...]] = (
-    ("float", "float32"), ("double", "float64"), ("half", "float16"), ("int", "int32"),
-    *((name, name) for name in (
-        "bfloat16", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
-        "uint64", "bool", "complex32", "complex64", "complex128", "qint8", "qint32", "quint8", "quint4x2",
-    )),
-)  # fmt: skip
+    ("float", "float32"),
+    ("double", "float64"),
+    ("half", "float16"),
+    ("int", "int32"),
+    *(
+        (name, name)
+        for name in (
+            "bfloat16",
+            "float16",
+            "float32",
+            "float64",
+            "int8",
+            "int16",
+            "int32",
+            "int64",
+            "uint8",
+            "uint16",
+            "uint32",
+            "uint64",
+            "bool",
+            "complex32",
+            "complex64",
+            "complex128",
+            "qint8",
+            "qint32",
+            "quint8",
+            "quint4x2",
+        )
+    ),
+)
 """Method name -> name of the dtype in the `torch` namespace."""
 
 UNSHOWN: Final = ("complex32", "qint8", "qint32", "quint8", "quint4x2")

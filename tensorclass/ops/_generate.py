@@ -75,8 +75,10 @@ TERNARY = {
     "addcmul": ("other1", "other2", "other1: first factor; an operand as for `add`.", "other2: second factor."),
     "addcdiv": ("other1", "other2", "other1: numerator; an operand as for `add`.", "other2: denominator."),
 }
-MISFITS = ("StructureError: if containers have different entries, or if leaves don't fit; names the path.",
-           "BatchSizeError: if a tensor doesn't broadcast to the batch size.")  # fmt: skip
+MISFITS = (
+    "StructureError: if containers have different entries, or if leaves don't fit; names the path.",
+    "BatchSizeError: if a tensor doesn't broadcast to the batch size.",
+)
 UNWRITABLE = "UnsupportedOperationError: if a leaf can't be written in place; then no leaf is written."
 
 EXAMPLES = {

@@ -36,7 +36,7 @@ from ._operands import (
     paired,
     partial,
     show,
-)  # fmt: skip
+)
 from ._steps import apart
 from ._table import BITWISE, COMPARISONS, ROWS, UNSUPPORTED, Numbers, Row
 from ._writable import rank, unwritable
@@ -193,7 +193,7 @@ def _thorough(self: C, other: Any, kernel: Kernel, options: dict[str, Any], defa
 
 def _combined(
     twin: C, leaves: list[Tensor], rights: tuple[Right, ...], other: Any, kernel: Kernel, options: dict[str, Any]
-) -> C:  # fmt: skip
+) -> C:
     """A twin refilled with the results of an operation on its leaves and operands."""
     try:
         new = _run(kernel, options, rights, leaves)
@@ -298,9 +298,7 @@ def write(self: C, kernel: Kernel, *operands: Any, default: Default = None, **gi
     return self
 
 
-def _write_steps(
-    kernel: Kernel, leaves: list[Tensor], columns: list[list[Any]], options: dict[str, Any]
-) -> list[Step]:  # fmt: skip
+def _write_steps(kernel: Kernel, leaves: list[Tensor], columns: list[list[Any]], options: dict[str, Any]) -> list[Step]:
     """The writes to each leaf; results that torch can't compute in place are all computed first."""
     rows = zip(leaves, *columns, strict=True)
     if kernel.write is not None:
@@ -340,9 +338,7 @@ def write_dunder(self: C, other: object, kernel: Kernel) -> C:
     return write(self, kernel, other)
 
 
-def _run(
-    kernel: Kernel, options: dict[str, Any], rights: tuple[Right, ...], leaves: list[Tensor]
-) -> Sequence[Tensor]:  # fmt: skip
+def _run(kernel: Kernel, options: dict[str, Any], rights: tuple[Right, ...], leaves: list[Tensor]) -> Sequence[Tensor]:
     single = len(rights) == 1 and not (options or is_compiling()) and kernel.name in SCALAR_FREE
     if single and isinstance(rights[0], (int, float)):
         rights = (_repeated(leaves, rights[0]),)
@@ -440,9 +436,13 @@ def _surely_writable(leaves: list[Tensor], rights: tuple[Right, ...]) -> bool:
 
 
 def _require_writable(
-    self: Pointwise, kernel: Kernel, leaves: list[Tensor], columns: list[list[Any]], options: dict[str, Any],
+    self: Pointwise,
+    kernel: Kernel,
+    leaves: list[Tensor],
+    columns: list[list[Any]],
+    options: dict[str, Any],
     paths: Layout | None,
-) -> None:  # fmt: skip
+) -> None:
     """Refuse an in-place operation that would fail or lose data in any leaf."""
     tracked = torch.is_grad_enabled()
     probed: list[Any] = []
@@ -498,9 +498,13 @@ CLEAR = (torch.OutOfMemoryError, StructureError, UnsupportedOperationError)
 
 
 def _explain(
-    self: Pointwise, kernel: Kernel, leaves: list[Tensor], rights: tuple[Right, ...], options: dict[str, Any],
+    self: Pointwise,
+    kernel: Kernel,
+    leaves: list[Tensor],
+    rights: tuple[Right, ...],
+    options: dict[str, Any],
     error: RuntimeError,
-) -> None:  # fmt: skip
+) -> None:
     """Raise an error that names the leaf on which torch failed; return if no single leaf fails."""
     columns = _columns(kernel, leaves, rights)
     for path, row in zip(self._layout(), zip(leaves, *columns, strict=True), strict=True):

@@ -180,9 +180,7 @@ class KeyOps(LazyOps):
         return result
 
     @FLATTENED_KEYS
-    def flatten_keys(
-        self, separator: str = KEY_SEPARATOR, inplace: bool = False, is_leaf: LeafTest = None
-    ) -> Any:  # fmt: skip
+    def flatten_keys(self, separator: str = KEY_SEPARATOR, inplace: bool = False, is_leaf: LeafTest = None) -> Any:
         """Flatten to one level; nested keys are joined by a separator.
 
         Raises:
@@ -234,9 +232,13 @@ class KeyOps(LazyOps):
         return self._laid({key: self._grown(v) if type(v) is _Level else v for key, v in tree.items()})
 
     def split_keys(
-        self, *key_sets: Sequence[Key], inplace: bool = False, default: Any = UNSET, strict: bool = True,
+        self,
+        *key_sets: Sequence[Key],
+        inplace: bool = False,
+        default: Any = UNSET,
+        strict: bool = True,
         reproduce_struct: bool = False,
-    ) -> tuple[Any, ...]:  # fmt: skip
+    ) -> tuple[Any, ...]:
         """Partition the entries: one container for each set of keys, and one for the rest.
 
         Args:
@@ -269,9 +271,7 @@ class KeyOps(LazyOps):
             rest = self._adopt(rest)
         return (*parts, rest)
 
-    def separates(
-        self, *keys: Key, default: Any = UNSET, strict: bool = True, filter_empty: bool = True
-    ) -> Any:  # fmt: skip
+    def separates(self, *keys: Key, default: Any = UNSET, strict: bool = True, filter_empty: bool = True) -> Any:
         """Remove entries from this container, and return them as another one.
 
         >>> from tensorclass import TensorDict

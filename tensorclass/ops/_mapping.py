@@ -129,9 +129,7 @@ class MappingOps(ReadingOps):
             holder._put(part, node)
         return node
 
-    def set(
-        self, key: Key, item: Any, inplace: bool = False, *, non_blocking: bool = False, **kwargs: Any
-    ) -> Self:  # fmt: skip
+    def set(self, key: Key, item: Any, inplace: bool = False, *, non_blocking: bool = False, **kwargs: Any) -> Self:
         """Write an entry; missing nested containers are created.
 
         Args:
@@ -370,7 +368,7 @@ class MappingOps(ReadingOps):
 
     def _update_plan(
         self, source: Any, keys: Sequence[Key] | None, clone: bool, inplace: bool, is_leaf: Any, ignore_lock: bool
-    ) -> tuple[list[Step], dict[Path, Any]]:  # fmt: skip
+    ) -> tuple[list[Step], dict[Path, Any]]:
         """The steps of an `update`, and the values to copy into existing tensors."""
         wanted = wanted_paths(keys, source)
         plan: list[tuple[MappingOps, dict[str, Any]]] = []
@@ -401,9 +399,15 @@ class MappingOps(ReadingOps):
         return True
 
     def _plan_update(
-        self, source: Any, prefix: Path, wanted: list[Path] | None, inplace: bool, is_leaf: Any,
-        plan: list[tuple[MappingOps, dict[str, Any]]], in_place: dict[Path, Any],
-    ) -> None:  # fmt: skip
+        self,
+        source: Any,
+        prefix: Path,
+        wanted: list[Path] | None,
+        inplace: bool,
+        is_leaf: Any,
+        plan: list[tuple[MappingOps, dict[str, Any]]],
+        in_place: dict[Path, Any],
+    ) -> None:
         values: dict[str, Any] = {}
         own = self._outline()
         for key, value in by_level(once(source), prefix, wanted):
@@ -411,8 +415,11 @@ class MappingOps(ReadingOps):
             merges = isinstance(mine, MappingOps) and isinstance(value, (Mapping, TensorCollection))
             if merges and not (is_leaf is not None and is_leaf(type(value))):
                 mine._plan_update(value, (*prefix, key), wanted, inplace, is_leaf, plan, in_place)  # type: ignore[union-attr]  # `merges` implies it
-            elif inplace and (isinstance(mine, Tensor) or batch_shape(mine) is not None
-                              or isinstance(getattr(mine, "tensor", None), Tensor)):  # fmt: skip
+            elif inplace and (
+                isinstance(mine, Tensor)
+                or batch_shape(mine) is not None
+                or isinstance(getattr(mine, "tensor", None), Tensor)
+            ):
                 in_place[prefix + (key,)] = value  # noqa: RUF005  # a starred index needs Python 3.11
             else:
                 values[key] = value

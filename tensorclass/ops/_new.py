@@ -73,9 +73,15 @@ class NewOps(DeviceOps):
         return options
 
     def new_zeros(
-        self, *size: Sizes, dtype: torch.dtype | None = None, device: Device = UNSET, requires_grad: bool = False,
-        layout: Any = torch.strided, pin_memory: bool | None = None, empty_lazy: bool = False,
-    ) -> Self:  # fmt: skip
+        self,
+        *size: Sizes,
+        dtype: torch.dtype | None = None,
+        device: Device = UNSET,
+        requires_grad: bool = False,
+        layout: Any = torch.strided,
+        pin_memory: bool | None = None,
+        empty_lazy: bool = False,
+    ) -> Self:
         """A container of the same structure, with a new batch size, filled with zeros.
 
         Args:
@@ -96,9 +102,15 @@ class NewOps(DeviceOps):
         return self._fresh(_size(size), lambda leaf, shape: leaf.new_zeros(shape, **options), device)
 
     def new_ones(
-        self, *size: Sizes, dtype: torch.dtype | None = None, device: Device = UNSET, requires_grad: bool = False,
-        layout: Any = torch.strided, pin_memory: bool | None = None, empty_lazy: bool = False,
-    ) -> Self:  # fmt: skip
+        self,
+        *size: Sizes,
+        dtype: torch.dtype | None = None,
+        device: Device = UNSET,
+        requires_grad: bool = False,
+        layout: Any = torch.strided,
+        pin_memory: bool | None = None,
+        empty_lazy: bool = False,
+    ) -> Self:
         """A container of the same structure, with a new batch size, filled with ones; see `new_zeros`.
 
         >>> import torch
@@ -110,9 +122,15 @@ class NewOps(DeviceOps):
         return self._fresh(_size(size), lambda leaf, shape: leaf.new_ones(shape, **options), device)
 
     def new_empty(
-        self, *size: Sizes, dtype: torch.dtype | None = None, device: Device = UNSET, requires_grad: bool = False,
-        layout: Any = torch.strided, pin_memory: bool | None = None, empty_lazy: bool = False,
-    ) -> Self:  # fmt: skip
+        self,
+        *size: Sizes,
+        dtype: torch.dtype | None = None,
+        device: Device = UNSET,
+        requires_grad: bool = False,
+        layout: Any = torch.strided,
+        pin_memory: bool | None = None,
+        empty_lazy: bool = False,
+    ) -> Self:
         """A container of the same structure, with a new batch size, uninitialized; see `new_zeros`.
 
         >>> import torch
@@ -124,10 +142,17 @@ class NewOps(DeviceOps):
         return self._fresh(_size(size), lambda leaf, shape: leaf.new_empty(shape, **options), device)
 
     def new_full(
-        self, size: Sequence[int], fill_value: Any, *, dtype: torch.dtype | None = None, device: Device = UNSET,
-        requires_grad: bool = False, layout: Any = torch.strided, pin_memory: bool | None = None,
+        self,
+        size: Sequence[int],
+        fill_value: Any,
+        *,
+        dtype: torch.dtype | None = None,
+        device: Device = UNSET,
+        requires_grad: bool = False,
+        layout: Any = torch.strided,
+        pin_memory: bool | None = None,
         empty_lazy: bool = False,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """A container of the same structure, with a new batch size, filled with a number; see `new_zeros`.
 
         >>> import torch
@@ -139,9 +164,14 @@ class NewOps(DeviceOps):
         return self._fresh(size, lambda leaf, shape: leaf.new_full(shape, fill_value, **options), device)
 
     def new_tensor(
-        self, data: Any, *, dtype: torch.dtype | None = None, device: Device = UNSET, requires_grad: bool = False,
+        self,
+        data: Any,
+        *,
+        dtype: torch.dtype | None = None,
+        device: Device = UNSET,
+        requires_grad: bool = False,
         pin_memory: bool | None = None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """A container in which each leaf is `leaf.new_tensor(data)`: a copy of the data in the dtype of the leaf.
 
         Args:

@@ -18,10 +18,13 @@ ORDERS: Final = frozenset({"lt", "le", "gt", "ge"})
 EXCLUSIVE: Final = ("bitwise_xor", "logical_xor")
 """Operations that change a bool or an integer that both sides have."""
 COMBINED: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor,
-    "logical_and": lambda a, b: bool(a and b), "logical_or": lambda a, b: bool(a or b),
+    "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_,
+    "bitwise_xor": operator.xor,
+    "logical_and": lambda a, b: bool(a and b),
+    "logical_or": lambda a, b: bool(a or b),
     "logical_xor": lambda a, b: bool(a) != bool(b),
-}  # fmt: skip
+}
 
 
 class Objects:

@@ -125,9 +125,17 @@ class ReadingOps(TensorCollection):
         return node
 
     def get(
-        self, key: Key, default: Any = UNSET, *, as_list: bool = False, as_padded_tensor: bool = False,
-        as_nested_tensor: bool = False, padding_side: str = "right", layout: Any = None, padding_value: float = 0.0,
-    ) -> Any:  # fmt: skip
+        self,
+        key: Key,
+        default: Any = UNSET,
+        *,
+        as_list: bool = False,
+        as_padded_tensor: bool = False,
+        as_nested_tensor: bool = False,
+        padding_side: str = "right",
+        layout: Any = None,
+        padding_value: float = 0.0,
+    ) -> Any:
         """The value of a key, or `default` (by default None) if it is absent.
 
         In a typed class, an undeclared field is an error, unless a default is given.
@@ -203,9 +211,13 @@ class ReadingOps(TensorCollection):
 
     @overload
     def keys(
-        self, include_nested: Literal[False] = ..., leaves_only: bool = ..., is_leaf: LeafTest = ..., *,
+        self,
+        include_nested: Literal[False] = ...,
+        leaves_only: bool = ...,
+        is_leaf: LeafTest = ...,
+        *,
         sort: bool = ...,
-    ) -> KeysView[str]: ...  # fmt: skip
+    ) -> KeysView[str]: ...
     @overload
     def keys(
         self, include_nested: bool, leaves_only: bool = ..., is_leaf: LeafTest = ..., *, sort: bool = ...
@@ -242,9 +254,13 @@ class ReadingOps(TensorCollection):
 
     @overload
     def items(
-        self, include_nested: Literal[False] = ..., leaves_only: bool = ..., is_leaf: LeafTest = ..., *,
+        self,
+        include_nested: Literal[False] = ...,
+        leaves_only: bool = ...,
+        is_leaf: LeafTest = ...,
+        *,
         sort: bool = ...,
-    ) -> ItemsView[str]: ...  # fmt: skip
+    ) -> ItemsView[str]: ...
     @overload
     def items(
         self, include_nested: bool, leaves_only: bool = ..., is_leaf: LeafTest = ..., *, sort: bool = ...

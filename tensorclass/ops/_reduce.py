@@ -58,9 +58,14 @@ def _ask(keepdim: bool, reduce: bool | None, return_indices: bool = True) -> Non
 
 
 def total(
-    self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, reduce: bool | None,
-    key_transform: KeyTransform | None = None, **given: Any,
-) -> Any:  # fmt: skip
+    self: Pointwise,
+    reducer: Reducer,
+    dim: Any,
+    keepdim: bool,
+    reduce: bool | None,
+    key_transform: KeyTransform | None = None,
+    **given: Any,
+) -> Any:
     """Reduce to one number for each reduced part."""
     if not (keepdim is False and reduce is None):
         _ask(keepdim, reduce)
@@ -84,9 +89,15 @@ def total(
 
 
 def quantile(
-    self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, reduce: bool | None,
-    key_transform: KeyTransform | None, q: float | Tensor, interpolation: str,
-) -> Any:  # fmt: skip
+    self: Pointwise,
+    reducer: Reducer,
+    dim: Any,
+    keepdim: bool,
+    reduce: bool | None,
+    key_transform: KeyTransform | None,
+    q: float | Tensor,
+    interpolation: str,
+) -> Any:
     """As `total`, after a check of `q`."""
     _ask(keepdim, reduce)
     if not isinstance(q, (int, float, Tensor)) or isinstance(q, bool) or (isinstance(q, Tensor) and q.ndim > 1):
@@ -263,9 +274,14 @@ def _over_batch(
 
 
 def _pairs(
-    self: Pointwise, function: Function, op: str, size: torch.Size, names: Names, return_indices: bool,
+    self: Pointwise,
+    function: Function,
+    op: str,
+    size: torch.Size,
+    names: Names,
+    return_indices: bool,
     regroups: bool = True,
-) -> Any:  # fmt: skip
+) -> Any:
     """Values in a twin; indices in an untyped container, since they have other dtypes and fewer entries."""
     twin, leaves, functions = _batched(self, op, regroups, function)
     found = each(twin, op, leaves, functions)

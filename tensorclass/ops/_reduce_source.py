@@ -74,7 +74,7 @@ RAISES = (
     "BatchDimError: if `dim` is not a batch dim.",
     "StructureError: if an entry holds one object per element, and the batch dims change.",
     "SchemaError: if a typed class doesn't allow the dtype of the result.",
-)  # fmt: skip
+)
 
 NO = "reduce: Literal[False] | None = None"
 YES = "reduce: Literal[True]"

@@ -51,8 +51,14 @@ def _softmax_handler(methods: Any) -> Function:
 
 
 def _norm_handler(methods: Any) -> Function:
-    def handle(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, out: Any = None,
-               dtype: torch.dtype | None = None) -> Any:  # fmt: skip
+    def handle(
+        input: Any,
+        p: Any = "fro",
+        dim: Any = None,
+        keepdim: bool = False,
+        out: Any = None,
+        dtype: torch.dtype | None = None,
+    ) -> Any:
         if p not in ("fro", 2) or dim is not None or keepdim:
             raise UnsupportedOperationError(
                 "torch.norm on containers is the Euclidean norm of every leaf over all its elements; use "

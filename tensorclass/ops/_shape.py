@@ -81,7 +81,7 @@ class ShapeOps(InplaceOps):
     @VIEWED
     def view(
         self, *shape: Sizes | torch.dtype, size: Sequence[int] | None = None, batch_size: Sequence[int] | None = None
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """View the same memory in another batch shape, or as another dtype.
 
         Args:
@@ -420,9 +420,13 @@ class ShapeOps(InplaceOps):
         return self._become(result) if inplace else result
 
     def repeat_interleave(
-        self, repeats: Tensor | int, dim: int | str | None = None, *, output_size: int | None = None,
+        self,
+        repeats: Tensor | int,
+        dim: int | str | None = None,
+        *,
+        output_size: int | None = None,
         inplace: bool = False,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """Repeat each element along a batch dim; by default over the flattened batch.
 
         >>> import torch

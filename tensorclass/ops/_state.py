@@ -89,9 +89,8 @@ class StateOps(ApplyOps):
         return state  # type: ignore[no-any-return]  # the argument of the caller
 
     def load_state_dict(
-        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False,
-        from_flatten: bool | None = None,
-    ) -> Self:  # fmt: skip
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False, from_flatten: bool | None = None
+    ) -> Self:
         """Load a result of `state_dict`, all or nothing, including its batch sizes.
 
         Args:

@@ -49,9 +49,7 @@ def carry_out(plan: Sequence[Copy], non_blocking: bool = False, parts: tuple[Any
         publish(copy_steps(plan, non_blocking, parts))
 
 
-def copy_steps(
-    plan: Sequence[Copy], non_blocking: bool = False, parts: tuple[Any, ...] | None = None
-) -> list[Step]:  # fmt: skip
+def copy_steps(plan: Sequence[Copy], non_blocking: bool = False, parts: tuple[Any, ...] | None = None) -> list[Step]:
     """The steps of a checked plan; made and published under one `sharing()`."""
     writes = Writes()
     collect(plan, non_blocking, parts, writes)
@@ -117,9 +115,14 @@ def _kept(index: Any, written: list[Tensor]) -> Any:
 
 
 def copied_alike(
-    leaves: list[Tensor], sources: list[Tensor], declared: bool = False, non_blocking: bool = False,
-    index: Any = None, rows: int | None = WHOLE, holder: Any = None,
-) -> bool:  # fmt: skip
+    leaves: list[Tensor],
+    sources: list[Tensor],
+    declared: bool = False,
+    non_blocking: bool = False,
+    index: Any = None,
+    rows: int | None = WHOLE,
+    holder: Any = None,
+) -> bool:
     """Copy sources with equal dtypes and shapes into writable leaves; else copy nothing, return False.
 
     Args:

@@ -26,13 +26,19 @@ def collate_containers(batch: Sequence[Any] | TensorCollection, *, collate_fn_ma
 def collate(batch: Sequence[C]) -> C: ...
 @overload
 def collate(
-    batch: Sequence[Any], *, pad_keys: Mapping[Key, float] | None = None, nested_keys: Sequence[Key] | None = None,
+    batch: Sequence[Any],
+    *,
+    pad_keys: Mapping[Key, float] | None = None,
+    nested_keys: Sequence[Key] | None = None,
     mask_key: Key | None = None,
-) -> Any: ...  # fmt: skip
+) -> Any: ...
 def collate(
-    batch: Sequence[Any], *, pad_keys: Mapping[Key, float] | None = None, nested_keys: Sequence[Key] | None = None,
+    batch: Sequence[Any],
+    *,
+    pad_keys: Mapping[Key, float] | None = None,
+    nested_keys: Sequence[Key] | None = None,
     mask_key: Key | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """Stack a list of containers; a `collate_fn` for a DataLoader that doesn't use its default.
 
     Args:

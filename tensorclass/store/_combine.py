@@ -17,7 +17,7 @@ _ABSENT: Final = object()
 
 def combine(
     self: Any, run: Handler, other: Any = None, facts: Any = None, above: Any = None, checked: bool = True
-) -> Any:  # fmt: skip
+) -> Any:
     """See `TensorCollection._combine`.
 
     The levels are the tensors of both sides, the dicts with the keys to fill, and for each class whose declaration may

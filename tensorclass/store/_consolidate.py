@@ -33,7 +33,7 @@ class PackOps(NonTensorOps):
 
     def _in_one_block(
         self, device: Device, non_blocking: bool, inplace: bool, share_memory: bool, pin_memory: bool
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """A locked container of views into one block of memory; see `consolidate`."""
         leaves: list[Tensor] = []
         twin = self._open(leaves, STORAGE)

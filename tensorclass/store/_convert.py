@@ -34,9 +34,14 @@ from_tuple = TensorDict.from_tuple
 
 @flags
 def from_dict(
-    d: Mapping[Any, Any] | TensorCollection, *, auto_batch_size: bool | None = None, batch_dims: int | None = None,
-    device: Device = None, batch_size: Sequence[int] | int | None = None, names: Sequence[str | None] | None = None,
-) -> TensorDict:  # fmt: skip
+    d: Mapping[Any, Any] | TensorCollection,
+    *,
+    auto_batch_size: bool | None = None,
+    batch_dims: int | None = None,
+    device: Device = None,
+    batch_size: Sequence[int] | int | None = None,
+    names: Sequence[str | None] | None = None,
+) -> TensorDict:
     """A TensorDict from a dict; see `TensorDict.from_dict`.
 
     >>> import torch
@@ -50,9 +55,12 @@ def from_dict(
 
 @flags
 def make_tensordict(
-    input_dict: Mapping[Any, Any] | TensorCollection | None = None, batch_size: Sequence[int] | int | None = None,
-    device: Device = None, auto_batch_size: bool | None = None, **kwargs: Any,
-) -> TensorDict:  # fmt: skip
+    input_dict: Mapping[Any, Any] | TensorCollection | None = None,
+    batch_size: Sequence[int] | int | None = None,
+    device: Device = None,
+    auto_batch_size: bool | None = None,
+    **kwargs: Any,
+) -> TensorDict:
     """A TensorDict from a dict and keyword arguments together.
 
     Args:

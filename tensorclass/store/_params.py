@@ -146,9 +146,13 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
     no_convert: bool
 
     def __init__(
-        self, parameters: TensorCollection | Mapping[Any, Any] | None = None, *, no_convert: bool = False,
-        lock: bool = False, **kwargs: Any,
-    ) -> None:  # fmt: skip
+        self,
+        parameters: TensorCollection | Mapping[Any, Any] | None = None,
+        *,
+        no_convert: bool = False,
+        lock: bool = False,
+        **kwargs: Any,
+    ) -> None:
         if isinstance(parameters, LazyStackedTensorDict):
             raise StructureError(
                 "TensorDictParams: a lazy stack has no parameters of its own; make it dense first: `stack.densify()`"
@@ -420,9 +424,15 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
         return nn.Module.load_state_dict(self, state_dict, strict, assign)
 
     def _load_from_state_dict(
-        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, missing_keys: list[str],
-        unexpected_keys: list[str], error_msgs: list[str],
-    ) -> None:  # fmt: skip
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
         """Load dotted names, which `nn.Module` would treat as names of submodules."""
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, False, missing_keys, unexpected_keys, error_msgs

@@ -22,9 +22,13 @@ C = TypeVar("C", bound=TensorCollection)
 
 
 def pad_sequence(
-    list_of_tensordicts: Sequence[C], pad_dim: int = 0, padding_value: float | Mapping[Key, float] = 0.0,
-    out: C | None = None, return_mask: bool | Key = False, padding_side: str = "right",
-) -> C:  # fmt: skip
+    list_of_tensordicts: Sequence[C],
+    pad_dim: int = 0,
+    padding_value: float | Mapping[Key, float] = 0.0,
+    out: C | None = None,
+    return_mask: bool | Key = False,
+    padding_side: str = "right",
+) -> C:
     """Pad containers along one dim to the longest and stack them.
 
     Args:

@@ -203,10 +203,18 @@ class TableOps(BridgeOps):
         return tables().read("parquet", cls, path, **options)  # type: ignore[no-any-return]  # of this class
 
     def to_mds(
-        self, *, columns: dict[str, str] | None = None, out: Any = None, keep_local: bool = False,
-        compression: str | None = None, hashes: list[str] | None = None, size_limit: int | str | None = 1 << 26,
-        writer: Any = None, finish_writer: bool | None = None, **kwargs: Any,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        columns: dict[str, str] | None = None,
+        out: Any = None,
+        keep_local: bool = False,
+        compression: str | None = None,
+        hashes: list[str] | None = None,
+        size_limit: int | str | None = 1 << 26,
+        writer: Any = None,
+        finish_writer: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
         """Write the elements as samples of a MosaicML dataset, which `streaming.StreamingDataset` reads.
 
         Args:

@@ -76,11 +76,17 @@ class TypedTensorDict(TensorDict):
     _shadow: ClassVar[bool] = False
 
     def __init__(
-        self, source: Mapping[Any, Any] | TensorCollection | None = None, /, *,
-        batch_size: Sequence[int] | int | None = None, device: Device = None,
-        names: Sequence[str | None] | None = None, non_blocking: bool | None = None, lock: bool = False,
+        self,
+        source: Mapping[Any, Any] | TensorCollection | None = None,
+        /,
+        *,
+        batch_size: Sequence[int] | int | None = None,
+        device: Device = None,
+        names: Sequence[str | None] | None = None,
+        non_blocking: bool | None = None,
+        lock: bool = False,
         **fields: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         cls = type(self)
         if not cls.__expected_keys__:
             raise ArgumentError(f"{cls.__name__} declares no fields; make a subclass that annotates them")

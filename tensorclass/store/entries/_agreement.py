@@ -39,9 +39,13 @@ def require_agreement(
 
 
 def require_planned(
-    name: str, schema: Schema, entries: Mapping[str, Any], size: torch.Size, plan: Sequence[tuple[Any, Any, Any]],
+    name: str,
+    schema: Schema,
+    entries: Mapping[str, Any],
+    size: torch.Size,
+    plan: Sequence[tuple[Any, Any, Any]],
     prefix: Sequence[str] = (),
-) -> None:  # fmt: skip
+) -> None:
     """Refuse a plan of in-place writes after which lengths would not agree."""
     after = {id(entry): entry._after(source) for entry, source, _ in plan if isinstance(entry, RaggedTensor)}
     if after:

@@ -186,8 +186,11 @@ def _join_arguments(how: Join, tensors: Any, dim: int = 0) -> tuple[list[Any], i
 
 _CAT = Join("cat", torch.cat, False)
 _JOINS: dict[Any, Join] = {
-    torch.stack: Join("stack", torch.stack, True), torch.cat: _CAT, torch.concat: _CAT, torch.concatenate: _CAT,
-}  # fmt: skip
+    torch.stack: Join("stack", torch.stack, True),
+    torch.cat: _CAT,
+    torch.concat: _CAT,
+    torch.concatenate: _CAT,
+}
 _METHODS = frozenset({
     torch.reshape, torch.flatten, torch.unsqueeze, torch.squeeze, torch.permute, torch.transpose, torch.unbind,
     torch.split, torch.clone, torch.tensor_split, torch.chunk, torch.swapaxes, torch.swapdims, torch.movedim,

@@ -53,9 +53,13 @@ class NonTensorDataBase(Follower, Node, Generic[T]):
     _names: Names
 
     def __init__(
-        self, data: T | NonTensorDataBase[T], *, batch_size: Sequence[int] | int | None = None, device: Device = None,
+        self,
+        data: T | NonTensorDataBase[T],
+        *,
+        batch_size: Sequence[int] | int | None = None,
+        device: Device = None,
         names: Sequence[str | None] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if isinstance(data, NonTensorStack):
             raise StructureError(f"{type(self).__name__} holds one object; a NonTensorStack is an entry as it is")
         self.data = data.data if isinstance(data, NonTensorDataBase) else plain_object(data)  # pyright: ignore[reportAttributeAccessIssue]  # the class narrows without its parameter

@@ -24,10 +24,20 @@ from ._tensors import as_nested, as_padded, densified, unnested
 
 @flags
 def lazy_stack(
-    input: Sequence[Any], dim: int = 0, *, device: Device = None, out: Any = None, stack_dim_name: str | None = None,
-    strict_shape: bool = False, as_list: bool = False, as_padded_tensor: bool = False, as_nested_tensor: bool = False,
-    padding_side: str = "right", layout: Any = None, padding_value: float = 0.0,
-) -> Any:  # fmt: skip
+    input: Sequence[Any],
+    dim: int = 0,
+    *,
+    device: Device = None,
+    out: Any = None,
+    stack_dim_name: str | None = None,
+    strict_shape: bool = False,
+    as_list: bool = False,
+    as_padded_tensor: bool = False,
+    as_nested_tensor: bool = False,
+    padding_side: str = "right",
+    layout: Any = None,
+    padding_value: float = 0.0,
+) -> Any:
     """Stack containers without copying: the result keeps them, and stacks an entry when it is read.
 
     For instances of one typed class, the result is an instance of that class over a lazy stack. Tensors are stacked at
@@ -154,9 +164,7 @@ def dense_stack_tds(td_list: Any, dim: int | None = None) -> Any:
     return maybe_dense_stack(td_list, dim)
 
 
-def value_as(
-    collection: Any, path: Path, form: tuple[bool, bool, bool], side: str, layout: Any, value: float
-) -> Any:  # fmt: skip
+def value_as(collection: Any, path: Path, form: tuple[bool, bool, bool], side: str, layout: Any, value: float) -> Any:
     """An entry as a list, a padded or a nested tensor: from the members of a lazy stack, else from the rows."""
     if sum(form) > 1:
         raise ArgumentError("get: give one of as_list, as_padded_tensor and as_nested_tensor")

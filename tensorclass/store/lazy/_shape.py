@@ -197,7 +197,7 @@ class LazyShapes(LazyIndex):
     @RESHAPED
     def view(
         self, *shape: Sizes | torch.dtype, size: Sequence[int] | None = None, batch_size: Sequence[int] | None = None
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Another batch shape over the same memory: a lazy stack of views, one for each element if need be."""
         if len(shape) == 1 and isinstance(shape[0], torch.dtype):
             return self._with([ShapeOps.view(member, shape[0]) for member in self._members])
@@ -262,7 +262,7 @@ class LazyShapes(LazyIndex):
     @RESHAPED
     def flatten(
         self, start_dim: int | str | None = None, end_dim: int | str | None = None, *, inplace: bool = False
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Merge a range of batch dims into one; a lazy stack of elements if members differ in size."""
         if inplace:
             self._become(self)

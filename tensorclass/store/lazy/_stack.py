@@ -72,10 +72,17 @@ class LazyStackedTensorDict(LazyShapes):
     __slots__ = ()
 
     def __init__(
-        self, *tensordicts: Any, stack_dim: int = 0, hook_out: Hook = None, hook_in: Hook = None,
-        batch_size: Sequence[int] | None = None, device: Device = None, names: Sequence[str | None] | None = None,
-        stack_dim_name: str | None = None, strict_shape: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        *tensordicts: Any,
+        stack_dim: int = 0,
+        hook_out: Hook = None,
+        hook_in: Hook = None,
+        batch_size: Sequence[int] | None = None,
+        device: Device = None,
+        names: Sequence[str | None] | None = None,
+        stack_dim_name: str | None = None,
+        strict_shape: bool = False,
+    ) -> None:
         inner = None if tensordicts else names
         self._template = empty_template(None if tensordicts else batch_size, None if tensordicts else device, inner)
         self._members = list(tensordicts)
@@ -208,7 +215,7 @@ class LazyStackedTensorDict(LazyShapes):
 
     def valid_keys(
         self, include_nested: bool = False, leaves_only: bool = False, is_leaf: LeafTest = None
-    ) -> KeysView[Any]:  # fmt: skip
+    ) -> KeysView[Any]:
         """The keys that every member has; the same as `keys`."""
         return MappingOps.keys(self, include_nested, leaves_only, is_leaf)
 
@@ -250,9 +257,13 @@ class LazyStackedTensorDict(LazyShapes):
         return self._members_by(lambda m: KeyOps.unflatten_keys(m, separator), inplace)
 
     def split_keys(
-        self, *key_sets: Sequence[Key], inplace: bool = False, default: Any = UNSET, strict: bool = True,
+        self,
+        *key_sets: Sequence[Key],
+        inplace: bool = False,
+        default: Any = UNSET,
+        strict: bool = True,
         reproduce_struct: bool = False,
-    ) -> tuple[Any, ...]:  # fmt: skip
+    ) -> tuple[Any, ...]:
         """Partition the entries of every member; arguments as for any container. The parts stay lazy."""
         rows = [
             KeyOps.split_keys(m, *key_sets, default=default, strict=strict, reproduce_struct=reproduce_struct)
@@ -263,9 +274,7 @@ class LazyStackedTensorDict(LazyShapes):
             self._adopt_members(parts[-1]._members)
         return (*parts[:-1], self) if inplace else tuple(parts)
 
-    def separates(
-        self, *keys: Key, default: Any = UNSET, strict: bool = True, filter_empty: bool = True
-    ) -> Any:  # fmt: skip
+    def separates(self, *keys: Key, default: Any = UNSET, strict: bool = True, filter_empty: bool = True) -> Any:
         """Remove entries from every member, in place, and return them as another lazy stack."""
         twins = [member._twin() for member in self._members]
         taken = [KeyOps.separates(m, *keys, default=default, strict=strict, filter_empty=filter_empty) for m in twins]

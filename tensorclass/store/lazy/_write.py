@@ -229,9 +229,15 @@ class LazyWrites(LazyBase):
         return self._joiner._wrap if self._joiner._layered else lambda member: member
 
     def _plan_update(
-        self, source: Any, prefix: Path, wanted: list[Path] | None, inplace: bool, is_leaf: Any, plan: Any,
+        self,
+        source: Any,
+        prefix: Path,
+        wanted: list[Path] | None,
+        inplace: bool,
+        is_leaf: Any,
+        plan: Any,
         in_place: dict[Path, Any],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Plan an update from another stack member by member; its entries need not be stackable."""
         if self.hook_in is not None or not (isinstance(source, TensorCollection) and source._stacked):
             super()._plan_update(source, prefix, wanted, inplace, is_leaf, plan, in_place)
@@ -247,9 +253,13 @@ class LazyWrites(LazyBase):
     # ---- in place ------------------------------------------------------------------------------------------------
 
     def _plan(
-        self, source: Any, prefix: Path, parts: tuple[Any, ...] | None, size: torch.Size | None,
+        self,
+        source: Any,
+        prefix: Path,
+        parts: tuple[Any, ...] | None,
+        size: torch.Size | None,
         wanted: list[Path] | None,
-    ) -> list[Copy]:  # fmt: skip
+    ) -> list[Copy]:
         if parts is not None:
             return [(AtMember(self, None), self._plan_at(parts, source, prefix, wanted), prefix)]  # type: ignore[list-item]  # commits as a node does
         plan: list[Copy] = []
@@ -418,9 +428,14 @@ class LazyWrites(LazyBase):
         return [step for member in self._members for step in member._fill_steps(path, value)]
 
     def where(
-        self, condition: Tensor, other: Any, *, out: Any = None, pad: int | bool | None = None,
+        self,
+        condition: Tensor,
+        other: Any,
+        *,
+        out: Any = None,
+        pad: int | bool | None = None,
         update_batch_size: bool = False,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Select the members' elements where a condition over the batch dims is True, else the others; stays lazy."""
         size, dim = self._batch_size, self.stack_dim
         wide = condition.reshape(condition.shape + (1,) * (len(size) - condition.ndim))
