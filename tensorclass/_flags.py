@@ -35,8 +35,11 @@ def count(**given: object) -> None:
 
 
 _KINDS: Final[dict[str, tuple[Callable[..., Any], bool]]] = {
-    "bool": (flag, False), "bool | None": (flag, True), "int": (count, False), "int | None": (count, True),
-}  # fmt: skip
+    "bool": (flag, False),
+    "bool | None": (flag, True),
+    "int": (count, False),
+    "int | None": (count, True),
+}
 """The annotations of options: the check for each, and whether None is allowed."""
 
 

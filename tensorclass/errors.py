@@ -309,7 +309,7 @@ class FileFormatError(TensorClassError, RuntimeError, ValueError):
 
     def __init__(
         self, message: str = "", path: Any = None, offset: int | None = None, field: str | None = None
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.path = None if path is None else str(path)
         self.offset = offset
         self.field = field

@@ -58,9 +58,13 @@ class Bindings:
         self._elements: list[_Elements] = []
 
     def bind_elements(
-        self, path: str, dims: Dims, batch: Sequence[int], sizes: Sequence[int] | Callable[[], Sequence[int] | None],
+        self,
+        path: str,
+        dims: Dims,
+        batch: Sequence[int],
+        sizes: Sequence[int] | Callable[[], Sequence[int] | None],
         declared: str = "",
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Bind the first dim of a field, which has a different size in each element; `finish` compares the sizes.
 
         Args:

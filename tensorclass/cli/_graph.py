@@ -12,9 +12,12 @@ from ._pipelines import load_pipeline
 from ._png import png
 
 FORMATS = {
-    ".svg": "svg", ".png": "png", ".html": "html", ".htm": "html",
+    ".svg": "svg",
+    ".png": "png",
+    ".html": "html",
+    ".htm": "html",
     **dict.fromkeys((".mmd", ".mermaid", ".md", ".txt", ""), "mermaid"),
-}  # fmt: skip
+}
 """Formats by file suffix."""
 MARKS = {"svg": b"tcg", "html": b"tcg", "png": b"tensorclass", "mermaid": b"flowchart TD"}
 """Bytes near the beginning of our drawings; such a file is replaced without `--force`."""

@@ -122,6 +122,7 @@ def _markdown(cls: Any) -> str:
 
 
 FORMATS: Mapping[str, Callable[[Any], Any]] = {
-    "json": lambda cls: schema(cls).to_dict(), "jsonschema": lambda cls: schema(cls).json_schema(),
+    "json": lambda cls: schema(cls).to_dict(),
+    "jsonschema": lambda cls: schema(cls).json_schema(),
     "markdown": _markdown,
-}  # fmt: skip
+}

@@ -58,10 +58,12 @@ def _json(path: str) -> Any:
 
 
 READERS: dict[str, Callable[[str], Any]] = {
-    ".parquet": partial(from_parquet, nulls="mask"), ".csv": partial(from_csv, nulls="mask"), ".json": _json,
+    ".parquet": partial(from_parquet, nulls="mask"),
+    ".csv": partial(from_csv, nulls="mask"),
+    ".json": _json,
     **dict.fromkeys((".jsonl", ".ndjson"), lambda path: from_json(path=path, lines=True, nulls="mask")),
     **dict.fromkeys((".pt", ".pth"), _saved),
-}  # fmt: skip
+}
 """Readers by file suffix; any other file is one of this library."""
 _UNREADABLE = (
     TensorClassError, OSError, ValueError, RuntimeError, TypeError, LookupError, AttributeError, ArithmeticError,

@@ -157,9 +157,19 @@ class _Plan(NamedTuple):
 
 
 def _planned(
-    batch: Any, fn: Any, dim: int, num_workers: Any, chunksize: int | None, num_chunks: int | None, pool: Any,
-    generator: torch.Generator | None, engine: Any, pbar: bool, shuffle: bool, of_processes: dict[str, Any],
-) -> _Plan:  # fmt: skip
+    batch: Any,
+    fn: Any,
+    dim: int,
+    num_workers: Any,
+    chunksize: int | None,
+    num_chunks: int | None,
+    pool: Any,
+    generator: torch.Generator | None,
+    engine: Any,
+    pbar: bool,
+    shuffle: bool,
+    of_processes: dict[str, Any],
+) -> _Plan:
     if not callable(fn):
         raise ArgumentError(f"map takes a function of a container, got {fn!r:.80}")
     made, workers = choose(engine, num_workers, pool, **of_processes)

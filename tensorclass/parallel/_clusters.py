@@ -133,9 +133,15 @@ class RayEngine:
     """
 
     def __init__(
-        self, address: str | None = None, *, num_cpus: float = 1, num_gpus: float = 0, timeout: float = 10.0,
-        retries: int = 3, **options: Any,
-    ) -> None:  # fmt: skip
+        self,
+        address: str | None = None,
+        *,
+        num_cpus: float = 1,
+        num_gpus: float = 0,
+        timeout: float = 10.0,
+        retries: int = 3,
+        **options: Any,
+    ) -> None:
         self._address = address
         self._resources = {"num_cpus": num_cpus, "num_gpus": num_gpus}
         self._timeout = timeout

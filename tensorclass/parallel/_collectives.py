@@ -146,7 +146,7 @@ class Reducing(Transfer):
 
     def __init__(
         self, group: Any, structure: Structure, op: Any, root: int | None, bucket: int | None, doing: str
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(group, doing)
         self._structure, self._root = structure, root
         self._average = op == dist.ReduceOp.AVG

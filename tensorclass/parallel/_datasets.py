@@ -64,16 +64,23 @@ class Piece(NamedTuple):
 
 
 def _run(
-    data: Data, options: dict[str, Any], verb: str, order: Order, fn: Any = None, cls: Any = None, seed: int = 0,
-    skip: bool = False, detail: str = "",
-) -> Data:  # fmt: skip
+    data: Data,
+    options: dict[str, Any],
+    verb: str,
+    order: Order,
+    fn: Any = None,
+    cls: Any = None,
+    seed: int = 0,
+    skip: bool = False,
+    detail: str = "",
+) -> Data:
     how = WriteHow(**options)
     return _run_all(data, how, verb, [Piece(how.out, order, detail)], fn, cls, seed, skip)[0]
 
 
 def _run_all(
     data: Data, how: WriteHow, verb: str, pieces: list[Piece], fn: Any, cls: Any, seed: int, skip: bool
-) -> tuple[Data, ...]:  # fmt: skip
+) -> tuple[Data, ...]:
     """Write datasets, one after the other, in the workers of one engine."""
     for piece in pieces:
         piece.order.per = how.per(data, piece.order.count)
@@ -101,9 +108,15 @@ def _run_all(
         for number, (out, piece) in enumerate(zip(outs, pieces, strict=True)):
             count, per = piece.order.count, piece.order.per
             asked = MapRequest(
-                verb=verb, source=source, rows=count, batch_size=how.batch_size, rows_per_shard=per, seed=seed,
-                skip=skip, detail=piece.detail,
-            )  # fmt: skip
+                verb=verb,
+                source=source,
+                rows=count,
+                batch_size=how.batch_size,
+                rows_per_shard=per,
+                seed=seed,
+                skip=skip,
+                detail=piece.detail,
+            )
             commits = begun[number] = Commits(out, asked, cls, how.resume)
             parts = range(0) if commits.done else range(commits.next, -(-count // per))
             step(min(count, commits.next * per))

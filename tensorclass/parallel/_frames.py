@@ -31,7 +31,7 @@ class RayBatches:
 
     def map_batches(
         self, fn: Any, cls: Any = None, batch_size: int = 1024, concurrency: Any = None, **options: Any
-    ) -> RayBatches:  # fmt: skip
+    ) -> RayBatches:
         """Call a function, module or pipeline on typed batches.
 
         Args:

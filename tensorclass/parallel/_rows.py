@@ -73,9 +73,19 @@ class RowJob:
     """
 
     def __init__(
-        self, data: TensorClassDataset[Any], fn: Callable[[Any], Any], verb: str, cls: Any, out: str, order: Order,
-        size: int, skip: bool, seed: int, alone: bool, checksums: bool,
-    ) -> None:  # fmt: skip
+        self,
+        data: TensorClassDataset[Any],
+        fn: Callable[[Any], Any],
+        verb: str,
+        cls: Any,
+        out: str,
+        order: Order,
+        size: int,
+        skip: bool,
+        seed: int,
+        alone: bool,
+        checksums: bool,
+    ) -> None:
         self.data, self.fn, self.verb, self.cls, self.out, self.order = data, fn, verb, cls, out, order
         self.size, self.skip, self.seed, self.alone_there, self.checksums = size, skip, seed, alone, checksums
         self._shards, self._identity = len(data.shards), identity(data, len(data.shards))

@@ -71,9 +71,11 @@ class _Drawing(TorchDispatchMode):
         if torch.Tag.nondeterministic_seeded in func.tags and named.get("generator") is None and _on_cpu(args, named):
             found = _with_generator(func)
             if found is not None:
-                return found(*args, **named, generator=self._generator) if "generator" not in named else func(
-                    *args, **{**named, "generator": self._generator}
-                )  # fmt: skip
+                return (
+                    found(*args, **named, generator=self._generator)
+                    if "generator" not in named
+                    else func(*args, **{**named, "generator": self._generator})
+                )
             if fill := _FILLS.get(func.overloadpacket.__name__):
                 return getattr(torch.empty_like(args[0], **named), fill)(*args[1:], generator=self._generator)
         return func(*args, **named)

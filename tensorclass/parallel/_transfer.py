@@ -122,9 +122,14 @@ def known_of(group: Any) -> _Known:
 
 
 def _message(
-    kind: int, device: torch.device, digest: int = 0, size: int = 0, text: bytes = b"", ask: bool = False,
+    kind: int,
+    device: torch.device,
+    digest: int = 0,
+    size: int = 0,
+    text: bytes = b"",
+    ask: bool = False,
     apart: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """A message with its head (magic, kind, digest, sizes, whether to answer, `apart`), and memory for its values."""
     whole = bytes_on(device, max(FRAME, HEAD + size + len(text)))
     head = torch.tensor([_MAGIC, kind, digest, size, len(text), ask, apart, 0], dtype=torch.int64)

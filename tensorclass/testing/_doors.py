@@ -17,10 +17,16 @@ T = TypeVar("T")
 
 @flags
 def batches(
-    cls: type[T], *, batch_size: Sequence[int] | int | SearchStrategy[Any] | None = None,
-    sizes: Mapping[str, int] | None = None, min_size: int = 1, max_size: int = 4, allow_nan: bool = False,
-    allow_infinity: bool = False, fields: Mapping[str, Any] | None = None,
-) -> SearchStrategy[T]:  # fmt: skip
+    cls: type[T],
+    *,
+    batch_size: Sequence[int] | int | SearchStrategy[Any] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    min_size: int = 1,
+    max_size: int = 4,
+    allow_nan: bool = False,
+    allow_infinity: bool = False,
+    fields: Mapping[str, Any] | None = None,
+) -> SearchStrategy[T]:
     """A hypothesis strategy for instances of a class: any instance that the declaration allows.
 
     Dims with the same name agree, expressions are satisfied, dtypes are in their family, numbers meet their
@@ -67,9 +73,14 @@ def batches(
 
 @flags
 def assert_close(
-    actual: Any, expected: Any, *, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True,
+    actual: Any,
+    expected: Any,
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
     check_device: bool = True,
-) -> None:  # fmt: skip
+) -> None:
     """Assert that two batches agree; the error reports every field that differs.
 
     The report has dtype and shape, the number of differing elements and the first of them, the largest absolute and

@@ -136,9 +136,10 @@ def bracketed(ctx: ClassDefContext) -> None:
     for expr in ctx.cls.base_type_exprs:
         inner = expr.index if isinstance(expr, nodes.IndexExpr) else None
         given = [
-            name for name in (inner.items if isinstance(inner, nodes.TupleExpr) else [inner])
+            name
+            for name in (inner.items if isinstance(inner, nodes.TupleExpr) else [inner])
             if isinstance(name, nodes.StrExpr)
-        ]  # fmt: skip
+        ]
         for name in given:
             ctx.cls.keywords.setdefault(name.value, _true(ctx, name))
         _forget(ctx.api, expr.line, {f'Name "{name.value}" is not defined' for name in given})

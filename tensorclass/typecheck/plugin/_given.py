@@ -96,7 +96,7 @@ class GivenCheck:
 
     def _ragged(
         self, name: str, field: facts.Declared, fact: TensorFacts | None, batch: Batch | None, where: nodes.Expression
-    ) -> None:  # fmt: skip
+    ) -> None:
         """One padded tensor, which is right as one element only, or the elements of a list that is written out."""
         rank = None if field.shape is None else field.shape.rank
         batched = fact is not None and fact.shape is not None and rank is not None and len(fact.shape) > rank
@@ -172,9 +172,14 @@ def named(api: Any, owner: Instance, rows: Iterable[tuple[str, nodes.Expression,
 
 
 def written(
-    api: Any, owner: Instance, path: tuple[str, ...], place: facts.Found, value: nodes.Expression, typ: Type,
+    api: Any,
+    owner: Instance,
+    path: tuple[str, ...],
+    place: facts.Found,
+    value: nodes.Expression,
+    typ: Type,
     where: nodes.Context,
-) -> None:  # fmt: skip
+) -> None:
     """A value at a path."""
     if is_certainly_wrong(place, typ):
         _fail_type(api, owner, path, place, typ, where)
@@ -184,7 +189,7 @@ def written(
 
 def _fail_type(
     api: Any, owner: Instance, path: tuple[str, ...], place: facts.Found, typ: Type, where: nodes.Context
-) -> None:  # fmt: skip
+) -> None:
     text = f'"{".".join(path)}" of {owner.type.name} is declared {place.type}, given is {typ}'
     api.fail(text.replace("torch._tensor.Tensor", "Tensor").replace("builtins.", ""), where, code=VALUE)
 
@@ -267,10 +272,13 @@ def constructed(ctx: FunctionContext) -> Type:
     if not ours:
         return ctx.default_return_type  # a user-defined constructor
     given = {
-        name: values[0] for name, values, kinds in zip(ctx.callee_arg_names, ctx.args, ctx.arg_kinds, strict=True)
-        if name is not None and len(values) == 1 and not kinds[0].is_star()
+        name: values[0]
+        for name, values, kinds in zip(ctx.callee_arg_names, ctx.args, ctx.arg_kinds, strict=True)
+        if name is not None
+        and len(values) == 1
+        and not kinds[0].is_star()
         and (kinds[0].is_named() or name not in facts.EXTRAS)
-    }  # fmt: skip
+    }
     checker = GivenCheck(ctx.api, info)
     batch = _batch_argument(checker.source, given)
     if "device" in given:

@@ -170,7 +170,11 @@ def _item_of(api: Any, typ: Type, expr: nodes.Context) -> Type | None:
     tensor = Instance(api.modules["torch._tensor"].names["Tensor"].node, [])
     known = ("torch._tensor.Tensor", "builtins.int", "builtins.float", "builtins.bool")
     made: list[Type] = [
-        part if _is_container(part) else
-        tensor if isinstance(part, Instance) and part.type.fullname in known else anything() for part in parts
-    ]  # fmt: skip
+        part
+        if _is_container(part)
+        else tensor
+        if isinstance(part, Instance) and part.type.fullname in known
+        else anything()
+        for part in parts
+    ]
     return TupleType(made, item.partial_fallback)

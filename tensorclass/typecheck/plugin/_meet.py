@@ -40,9 +40,11 @@ def compared(ctx: MethodContext, owner: Instance, name: str) -> None:
     for other in (one for one in others if one is not None and different(owner, one)):
         names = f"a {owner.type.name} and a {other.type.name}"
         same = "True" if name == "__ne__" else "False"
-        text = f"{names} are never equal, so that this is {same}" if name in COMPARED else (
-            f"{name.strip('_')} of {names}: operands are of one class, or of a class and its parent"
-        )  # fmt: skip
+        text = (
+            f"{names} are never equal, so that this is {same}"
+            if name in COMPARED
+            else (f"{name.strip('_')} of {names}: operands are of one class, or of a class and its parent")
+        )
         ctx.api.fail(f"{text}; convert with {owner.type.name}.from_tensordict(...)", ctx.context, code=JOIN)
 
 

@@ -303,9 +303,11 @@ def _result(api: Any, given: ProperType, writes: list[Ref | None] | None, where:
 def _is_mapping(typ: Type) -> bool:
     """Whether outputs may be matched by name, as those of a dict or a batch."""
     proper = get_proper_type(typ)
-    return not isinstance(proper, Instance) or any(base.name == "Mapping" for base in proper.type.mro) or bool(
-        proper.type.metadata.get("dataclass")
-    )  # fmt: skip
+    return (
+        not isinstance(proper, Instance)
+        or any(base.name == "Mapping" for base in proper.type.mro)
+        or bool(proper.type.metadata.get("dataclass"))
+    )
 
 
 def _linear(api: Any, value: nodes.Expression, reads: list[Ref], writes: list[Ref | None] | None) -> None:

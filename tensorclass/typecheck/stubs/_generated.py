@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     from ._pyi import Module
 
 IMPORTS = (
-    ("tensorclass.typecheck", "_stub_types", "_t"), ("typing", "Any", "_Any"), ("typing", "Literal", "_Literal"),
-    ("typing", "overload", "_overload"), ("typing_extensions", "Self", "_Self"),
-)  # fmt: skip
+    ("tensorclass.typecheck", "_stub_types", "_t"),
+    ("typing", "Any", "_Any"),
+    ("typing", "Literal", "_Literal"),
+    ("typing", "overload", "_overload"),
+    ("typing_extensions", "Self", "_Self"),
+)
 """The imports of generated lines, under names that hide nothing."""
 TENSORS = {"Tensor", "torch.Tensor"}
 LEAVES = {
@@ -189,8 +192,15 @@ def _by_field(keys: list[tuple[str, FieldLine]], own: set[str]) -> Iterator[str]
     open_ended = any("_t.Unpack" in key for key, _ in keys)
     if not types & {"str", "_Any", "Any", "object"} and not open_ended and "pick" not in own:
         dotted = [f'_Literal["{".".join(re.findall(QUOTED, key))}"]' for key, _ in keys]
-        text = " | ".join(dict.fromkeys([_union([*dotted, *(key for key, _ in keys if key.startswith("tuple"))]),
-                                         "_t.Reference", *(field.reads for _, field in keys)]))  # fmt: skip
+        text = " | ".join(
+            dict.fromkeys(
+                [
+                    _union([*dotted, *(key for key, _ in keys if key.startswith("tuple"))]),
+                    "_t.Reference",
+                    *(field.reads for _, field in keys),
+                ]
+            )
+        )
         yield from (f"@_overload{OVERRIDES}\n{row.format(keys=text)}{OVERRIDES}" for row in PICK)
 
 

@@ -186,9 +186,7 @@ class Module:
                         yield f"{name}: {known}"
 
 
-def assigned(
-    node: ast.AST, receiver: str, said: dict[str, ast.expr | None]
-) -> Iterator[tuple[str, ast.expr | None]]:  # fmt: skip
+def assigned(node: ast.AST, receiver: str, said: dict[str, ast.expr | None]) -> Iterator[tuple[str, ast.expr | None]]:
     """The attributes of `self` that a statement binds, with their annotations."""
     targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
     for target in [part for t in targets for part in (t, *_items(t))]:
