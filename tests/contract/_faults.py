@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType
@@ -184,7 +185,17 @@ class Report:
 
 
 def inject(make: Make, call: Call, fault: type[Any], every: int = 1) -> Report:
-    """Run an operation with a fault at each place, or at every n-th, until it ends without one."""
+    """Run an operation with a fault at each place, or at every n-th, until it ends without one.
+
+    The thread is used for nothing else. An interrupt that a trace function raises may come between two instructions
+    that Python itself never separates, such as the begin of an `except` clause or of a `with` block. What it leaves
+    behind (the exception being handled, the grad mode) belongs to the thread and ends with it.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(_inject, make, call, fault, every).result()
+
+
+def _inject(make: Make, call: Call, fault: type[Any], every: int) -> Report:
     report = Report()
     try:
         root = make()
