@@ -37,18 +37,31 @@ def world(lib: Any) -> dict[str, Any]:
     objects = lib.TensorDict(a=torch.ones(2), batch_size=[2])
     objects["who"] = "ann"
     return {
-        "torch": torch, "D": D, "lib": lib, "nn": nn, "TensorDict": lib.TensorDict,
-        "LazyStackedTensorDict": lib.LazyStackedTensorDict, "Mod": nn.TensorDictModule, "Seq": nn.TensorDictSequential,
-        "Prob": nn.ProbabilisticTensorDictModule, "Point": Point, "Typed": Typed,
-        "td": dense(), "locked": dense().lock_(), "ones": torch.ones(2, 3, 4), "ones2": torch.ones(2),
-        "ints": lib.TensorDict(a=torch.ones(2, dtype=torch.int64), batch_size=[2]), "objects": objects,
+        "torch": torch,
+        "D": D,
+        "lib": lib,
+        "nn": nn,
+        "TensorDict": lib.TensorDict,
+        "LazyStackedTensorDict": lib.LazyStackedTensorDict,
+        "Mod": nn.TensorDictModule,
+        "Seq": nn.TensorDictSequential,
+        "Prob": nn.ProbabilisticTensorDictModule,
+        "Point": Point,
+        "Typed": Typed,
+        "td": dense(),
+        "locked": dense().lock_(),
+        "ones": torch.ones(2, 3, 4),
+        "ones2": torch.ones(2),
+        "ints": lib.TensorDict(a=torch.ones(2, dtype=torch.int64), batch_size=[2]),
+        "objects": objects,
         "grad": lib.TensorDict(a=torch.ones(2, requires_grad=True), batch_size=[2]),
         "lazy": lib.lazy_stack([member(), member(only=torch.ones(3))]),
         "uneven": lib.lazy_stack([lib.TensorDict(a=torch.ones(2)), lib.TensorDict(a=torch.ones(3))]),
-        "point": Point(torch.ones(2), torch.ones(2), batch_size=[2]), "frozen": Frozen(torch.ones(2), batch_size=[2]),
+        "point": Point(torch.ones(2), torch.ones(2), batch_size=[2]),
+        "frozen": Frozen(torch.ones(2), batch_size=[2]),
         "linear": torch.nn.Linear(4, 5),
         "dist": lib.TensorDict(loc=torch.zeros(2), scale=torch.ones(2), batch_size=[2]),
-    }  # fmt: skip
+    }
 
 
 CALLS = r"""

@@ -119,9 +119,22 @@ def tried(name: str, tests: Sequence[str], every: int) -> Row:
     )
     found = run(made, "-c", asked, *PACKAGES).stdout.split()
     done = run(
-        made, "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:anyio", "--every", str(every),
-        "-o", "faulthandler_timeout=600", *tests,
-    )  # fmt: skip
+        made,
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        "not slow",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:anyio",
+        "--every",
+        str(every),
+        "-o",
+        "faulthandler_timeout=600",
+        *tests,
+    )
     log = made.parents[2] / f"{name}.log"
     log.write_text(done.stdout + done.stderr, "utf-8")
     result = f"{last_line(done)}, see {log.relative_to(ROOT)}" if done.returncode else last_line(done)

@@ -83,21 +83,31 @@ ANY = (TensorClassError,)
 BUILTIN = {
     **dict.fromkeys(
         (
-            "a default that is none", "a sum over an absent name", "a flip of an absent name", "too few names",
-            "the same name twice", "names of another length at construction", "a renamed name that is absent",
-            "a quantile above one", "an unknown form of to_dict",
+            "a default that is none",
+            "a sum over an absent name",
+            "a flip of an absent name",
+            "too few names",
+            "the same name twice",
+            "names of another length at construction",
+            "a renamed name that is absent",
+            "a quantile above one",
+            "an unknown form of to_dict",
         ),
         ValueError,
     ),
     **dict.fromkeys(
         (
-            "a lazy stack of a tensor and a container", "a name that is a number", "a member that is none",
-            "from_dataclass of a number", "from_namedtuple of a tuple", "an unknown option of apply",
+            "a lazy stack of a tensor and a container",
+            "a name that is a number",
+            "a member that is none",
+            "from_dataclass of a number",
+            "from_namedtuple of a tuple",
+            "an unknown option of apply",
             "iteration of a container without dims",
         ),
         TypeError,
     ),
-}  # fmt: skip
+}
 """Wrong arguments rather than wrong data: Python's own errors."""
 
 # ---- operands --------------------------------------------------------------------------------------------------------
@@ -182,23 +192,39 @@ rows(
     ("too few names", lambda w: setattr(w.d, "names", ["time"]), "2 batch dims", "time"),
     ("the same name twice", lambda w: setattr(w.d, "names", ["t", "t"]), "distinct", "['t', 't']"),
     ("a name that is a number", lambda w: setattr(w.d, "names", [0, 1]), "0", "str"),
-    ("names of another length at construction", lambda w: TensorDict(batch_size=[2], names=["a", "b"]), "1 batch dims|1 batch dim", "b"),
+    (
+        "names of another length at construction",
+        lambda w: TensorDict(batch_size=[2], names=["a", "b"]),
+        "1 batch dims|1 batch dim",
+        "b",
+    ),
     ("a renamed name that is absent", lambda w: w.named.rename(row="x"), "row", "time"),
     ("refined to other names", lambda w: w.named.refine_names("x", ...), "time", "x"),
     ("a sum over no dims", lambda w: w.d.sum(()), "sum", "dim"),
     ("a quantile above one", lambda w: w.d.quantile(1.5, 0), "1.5|q"),
     ("a mean of ints", lambda w: w.ints.mean(0), "`a`", "int64"),
-    ("reduce without a tensor", lambda w: TensorDict(batch_size=[2]).sum(reduce=True), "sum|no", "tensor|leaves|entries"),
+    (
+        "reduce without a tensor",
+        lambda w: TensorDict(batch_size=[2]).sum(reduce=True),
+        "sum|no",
+        "tensor|leaves|entries",
+    ),
     ("a reshape to another number", lambda w: w.d.reshape(4), "6 elements", "[4]"),
     ("two open dims", lambda w: w.d.reshape(-1, -1), "-1", "one"),
     ("an expand of a dim that is not one", lambda w: w.d.expand(4, 3), "[2, 3]", "4"),
     ("an index beyond the end", lambda w: w.d[2], "2", "[2, 3]|size 2"),
     ("an index of floats", lambda w: w.d[torch.ones(2)], "float32|int64|bool"),
     ("a mask of another size as an index", lambda w: w.d[torch.ones(3, dtype=torch.bool)], "[3]|3", "[2, 3]|2"),
-    ("gather of another number of dims", lambda w: w.d.gather(0, torch.zeros(1, dtype=torch.int64)), "gather", "1", "2"),
+    (
+        "gather of another number of dims",
+        lambda w: w.d.gather(0, torch.zeros(1, dtype=torch.int64)),
+        "gather",
+        "1",
+        "2",
+    ),
     ("split into other sizes", lambda w: w.d.split([1, 2], 0), "[1, 2]", "2", "batch dim 0"),
     ("a chunk of none", lambda w: w.d.chunk(0), "chunk", "0"),
-)  # fmt: skip
+)
 
 # ---- writes ----------------------------------------------------------------------------------------------------------
 
@@ -321,7 +347,7 @@ rows(
     ("matmul of containers", lambda w: torch.matmul(w.d, w.d), "matmul", "field|leaf"),
     ("a container as a condition", lambda w: bool(w.d), "ambiguous", "TensorDict"),
     ("iteration of a container without dims", lambda w: list(member(2)), "batch"),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

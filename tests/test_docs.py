@@ -203,8 +203,12 @@ def asserted(source: str) -> list[float]:
     """The numbers in the assertions of a program, and what they are in percent."""
     tree = ast.parse(source)
     named = {ast.unparse(node.targets[0]): node.value for node in tree.body if isinstance(node, ast.Assign)}
-    nodes = [named.get(ast.unparse(node), node) for check in ast.walk(tree) if isinstance(check, ast.Assert)
-             for node in ast.walk(check)]  # fmt: skip
+    nodes = [
+        named.get(ast.unparse(node), node)
+        for check in ast.walk(tree)
+        if isinstance(check, ast.Assert)
+        for node in ast.walk(check)
+    ]
     found = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, int | float)]
     return [factor * value for value in found for factor in (1, 100)]
 

@@ -125,8 +125,10 @@ def sequence(boom: Boom, **options: Any) -> Any:
         TensorClassModule(nn.Linear(4, 4), in_fields=In.x, out_fields=Out.y),
         TensorClassModule(boom, in_fields=Out.y, out_fields=Wide.loc, **options),
         TensorClassModule(lambda y: y, in_fields=Out.y, out_fields=Wide.scale),
-        input=In, output=Wide, probe=False,
-    )  # fmt: skip
+        input=In,
+        output=Wide,
+        probe=False,
+    )
 
 
 def keyed(boom: Boom, **options: Any) -> Any:

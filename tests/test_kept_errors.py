@@ -56,18 +56,21 @@ def deleted(tree: ast.AST) -> set[ast.Raise]:
                 for name in map(ast.unparse, last.targets)
             }
             found |= {
-                inner for inner in ast.walk(node)
+                inner
+                for inner in ast.walk(node)
                 if isinstance(inner, ast.Raise) and inner.exc is not None and ast.unparse(inner.exc) in gone
-            }  # fmt: skip
+            }
     return found
 
 
 def raised(tree: ast.AST) -> Iterator[int]:
     """The lines that raise an error which a variable or an attribute still holds: parameters, locals, `self.error`."""
     safe = deleted(tree) | {
-        node for handler in handlers(tree) for node in ast.walk(handler)
+        node
+        for handler in handlers(tree)
+        for node in ast.walk(handler)
         if isinstance(node, ast.Raise) and set(handed(node.exc)) == {handler.name}
-    }  # fmt: skip
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.Raise) and node not in safe:
             names = set(handed(node.exc)) | ({node.exc.attr} if isinstance(node.exc, ast.Attribute) else set())

@@ -95,9 +95,10 @@ def test_answers_name_options_that_exist():
     known = {
         option
         for cls in (Row, TensorDict)
-        for name in dir(cls) if not name.startswith("_") and callable(getattr(cls, name, None))
+        for name in dir(cls)
+        if not name.startswith("_") and callable(getattr(cls, name, None))
         for option in inspect.signature(getattr(cls, name)).parameters
-    }  # fmt: skip
+    }
     known |= {*inspect.signature(RaggedTensor.pad).parameters, *inspect.signature(RaggedTensor).parameters}
     assert {option for options in _flags._HERE.values() for option in options.split()} <= known
 

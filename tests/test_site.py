@@ -69,9 +69,10 @@ def test_every_method_of_containers():
     bases = {base for topic in hooks().TOPICS.values() for base in topic.methods}
     own = {base for cls in (TensorClass, TensorDict) for base in cls.__mro__ if base is not object}
     public = {
-        f"{base.__module__}.{base.__qualname__}" for base in own
+        f"{base.__module__}.{base.__qualname__}"
+        for base in own
         if base not in (TensorClass, TensorDict) and any(not name.startswith("_") for name in vars(base))
-    }  # fmt: skip
+    }
     assert public == bases
 
 
@@ -81,9 +82,11 @@ def test_programs_fit_the_column():
     long = [
         f"{page.name}: {line}"
         for page in pages
-        for fence in FENCE.finditer(page.read_text("utf-8")) if fence["language"] == "python"
-        for line in fence["code"].splitlines() if len(line) > 100
-    ]  # fmt: skip
+        for fence in FENCE.finditer(page.read_text("utf-8"))
+        if fence["language"] == "python"
+        for line in fence["code"].splitlines()
+        if len(line) > 100
+    ]
     assert long == []
 
 

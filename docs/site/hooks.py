@@ -145,9 +145,10 @@ def public(room: str) -> dict[str, Any]:
     names = module.__all__ if listed else [name for name in vars(module) if not name.startswith("_")]
     found = {name: getattr(module, name) for name in names if name.isidentifier()}
     own = {
-        name: value for name, value in found.items()
+        name: value
+        for name, value in found.items()
         if not inspect.ismodule(value) and (listed or _home(value).startswith("tensorclass"))
-    }  # fmt: skip
+    }
     return dict(sorted(own.items(), key=lambda item: (not inspect.isclass(item[1]), item[0].lower())))
 
 
@@ -161,9 +162,11 @@ def topic_of(room: str, value: Any) -> str:
     home = getattr(inspect.unwrap(value) if callable(value) else value, "__module__", None) or ""
     fits = [
         (len(start), name)
-        for name, topic in TOPICS.items() if topic.room == room
-        for start in topic.homes if home == start or home.startswith(f"{start}.") or not start
-    ]  # fmt: skip
+        for name, topic in TOPICS.items()
+        if topic.room == room
+        for start in topic.homes
+        if home == start or home.startswith(f"{start}.") or not start
+    ]
     return max(fits)[1]
 
 

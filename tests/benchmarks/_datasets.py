@@ -172,9 +172,11 @@ def random_rows(folder: Path, scale: float) -> dict[str, Action]:
     numpy = np.memmap(folder / "image.raw", np.uint8, "r").reshape(-1, 3, 64, 64)
     found["numpy memmap"] = lambda i: (numpy[i], label.numpy()[i])
     for module, make, read in (
-        ("lmdb", lmdb_store, lmdb_rows), ("h5py", hdf5, hdf5_rows), ("pyarrow", arrow, arrow_rows),
+        ("lmdb", lmdb_store, lmdb_rows),
+        ("h5py", hdf5, hdf5_rows),
+        ("pyarrow", arrow, arrow_rows),
         ("datasets", huggingface, lambda data, i: data[i]),
-    ):  # fmt: skip
+    ):
         if has(module):
             found[module] = partial(read, make(folder, rows))
     return found

@@ -59,9 +59,10 @@ def candidates(tensors: dict[str, Tensor], folder: Path) -> dict[str, tuple[Call
         "ours, a file of safetensors": (lambda: None, lambda: load(other)),
         "anchor memmap": (lambda: theirs.memmap(mapped), lambda: tensordict.TensorDict.load_memmap(mapped)),
         "anchor consolidated": (
-            lambda: theirs.consolidate(block), lambda: tensordict.TensorDict.from_consolidated(block)
+            lambda: theirs.consolidate(block),
+            lambda: tensordict.TensorDict.from_consolidated(block),
         ),
-    }  # fmt: skip
+    }
 
 
 def measure(work: Work, folder: Path, rounds: int) -> dict[str, tuple[float, float]]:

@@ -63,10 +63,19 @@ class Group:
     rows: list[Row] = field(default_factory=list)
 
     def add(
-        self, name: str, objects: str | None, raw: str | None, *, samples: tuple[str, ...] = (), gain: float = 1.0,
-        floor: float | None = FLOOR, compiled: bool = False, levels: bool = True, comparable: bool = True,
+        self,
+        name: str,
+        objects: str | None,
+        raw: str | None,
+        *,
+        samples: tuple[str, ...] = (),
+        gain: float = 1.0,
+        floor: float | None = FLOOR,
+        compiled: bool = False,
+        levels: bool = True,
+        comparable: bool = True,
         **others: str | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Add a row: one statement for all containers, one for raw tensors, and what differs by candidate.
 
         `others` may name a candidate, or `dicts` for both untyped containers; None leaves a candidate out.

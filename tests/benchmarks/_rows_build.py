@@ -7,10 +7,16 @@ BUILD = Group("Building a pipeline of 50 modules")
 
 def _add(name: str, probe: str) -> None:
     BUILD.add(
-        name, None, "nn.Sequential(*layers)", anchor_dict="Sequential(*modules)",
+        name,
+        None,
+        "nn.Sequential(*layers)",
+        anchor_dict="Sequential(*modules)",
         our_class=f"Sequential(*modules, input=Start, output=End, probe={probe})",
-        samples=("50 modules",), gain=0, floor=None, comparable=False,
-    )  # fmt: skip
+        samples=("50 modules",),
+        gain=0,
+        floor=None,
+        comparable=False,
+    )
 
 
 _add("declarations alone", "False")

@@ -8,9 +8,16 @@ FUNCTIONAL = Group("Parameters outside of modules")
 
 def _add(name: str, text: str, raw: str | None, gain: float) -> None:
     FUNCTIONAL.add(
-        name, None, raw, anchor_dict=text, our_class=text, samples=tuple(PARAMETERS), gain=gain, floor=None,
+        name,
+        None,
+        raw,
+        anchor_dict=text,
+        our_class=text,
+        samples=tuple(PARAMETERS),
+        gain=gain,
+        floor=None,
         comparable=not text.startswith("with"),
-    )  # fmt: skip
+    )
 
 
 _add("swap, locked container", "with params.to_module(net): pass", None, 20)

@@ -8,7 +8,7 @@ JSON = Group("JSON")
 def _add(name: str, raw: str, ours: str, floor: float | None) -> None:
     JSON.add(
         name, None, raw, our_class=ours, samples=("2", "8", "1000 rows"), floor=floor, levels=False, comparable=False
-    )  # fmt: skip
+    )
 
 
 _add("validate", "json.model.model_validate_json(json.text)", "json.adapter.validate_json(json.text)", 1.0)

@@ -42,9 +42,10 @@ def candidates(rows: int, folder: Path) -> dict[str, tuple[Callable[[], Any], Ca
         "ours": (lambda: batch.to_parquet(a), lambda: Images.from_parquet(a)),
         "pyarrow": (lambda: pq.write_table(table, b), lambda: pq.read_table(b)),
         "anchor": (
-            lambda: pq.write_table(tensordict.to_arrow(theirs), c), lambda: tensordict.from_arrow(pq.read_table(c))
+            lambda: pq.write_table(tensordict.to_arrow(theirs), c),
+            lambda: tensordict.from_arrow(pq.read_table(c)),
         ),
-    }  # fmt: skip
+    }
 
 
 def measure(rows: int, folder: Path, rounds: int) -> dict[str, list[float]]:

@@ -89,8 +89,13 @@ class Crops(TensorClass):
 def batch(*size: int) -> Digits:
     """A batch of digits."""
     pose = Pose(angle=torch.zeros(*size), axis=torch.ones(*size, 3))
-    return Digits(image=torch.rand(*size, 4, 5), label=torch.ones(size, dtype=torch.int64), pose=pose,
-                  batch_size=size, names=[f"d{i}" for i in range(len(size))])  # fmt: skip
+    return Digits(
+        image=torch.rand(*size, 4, 5),
+        label=torch.ones(size, dtype=torch.int64),
+        pose=pose,
+        batch_size=size,
+        names=[f"d{i}" for i in range(len(size))],
+    )
 
 
 # ---- classes -----------------------------------------------------------------------------------------------------
@@ -171,12 +176,21 @@ class Later(TensorClass):
     b: Float32[Tensor, ""]
 
 
-@pytest.mark.parametrize("make", [lambda: pick(Early, "x", "surely"), lambda: omit(Early, "hidden", "maybe"),
-                                  lambda: merge(Early, Pose), lambda: partial(Early)])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: pick(Early, "x", "surely"),
+        lambda: omit(Early, "hidden", "maybe"),
+        lambda: merge(Early, Pose),
+        lambda: partial(Early),
+    ],
+)
 def test_names_that_were_not_defined(make):
     """A class whose annotations use later names is finished first; a parent that still lacks one is not asked."""
-    early, later = (type(name, (TensorClass,), {"__annotations__": {"x": kind, "y": Tensor}, "__module__": __name__})
-                    for name, kind in (("Early", "Later"), ("Never", "Undefined")))  # fmt: skip
+    early, later = (
+        type(name, (TensorClass,), {"__annotations__": {"x": kind, "y": Tensor}, "__module__": __name__})
+        for name, kind in (("Early", "Later"), ("Never", "Undefined"))
+    )
     child = type("Child", (later,), {"__annotations__": {"x": Tensor}})
     assert schema(pick(early, "x.a"))["x"].nested is pick(Later, "a")
     for made in (pick(child, "x"), omit(child, "y"), merge(child, Pose), partial(child)):
@@ -202,8 +216,9 @@ def test_produced_fields_of_partial_classes():
         assert maybe.names == whole.names
         for old, new in zip(whole, maybe, strict=True):
             assert (new.produced, new.kind, new.dims) == (old.produced, old.kind, old.dims)
-            assert (new.optional, new.declared) == ((old.optional, old.declared) if old.produced else
-                                                    (True, old.declared | None))  # fmt: skip
+            assert (new.optional, new.declared) == (
+                (old.optional, old.declared) if old.produced else (True, old.declared | None)
+            )
 
 
 def test_merge():
@@ -421,8 +436,12 @@ WANTED = {
 def test_a_wanted_class_checks_what_the_batch_did_not(wanted, after, shape, given):
     """At each depth, and whatever else the class does; nothing of the batch is shared but tensors."""
     inner, refuses = WANTED[wanted]
-    body = {"nothing": {}, "default": {"count": 3}, "post_init": {"__post_init__": lambda self: None},
-            "validator": {"agrees": class_validator(lambda self: None)}}[after]  # fmt: skip
+    body = {
+        "nothing": {},
+        "default": {"count": 3},
+        "post_init": {"__post_init__": lambda self: None},
+        "validator": {"agrees": class_validator(lambda self: None)},
+    }[after]
     annotations = {"inner": inner, "extra": TensorDict, **({"count": int} if after == "default" else {})}
     outer = type("Outer", (TensorClass,), {"__annotations__": annotations, "__module__": __name__, **body})
     x = torch.zeros(2, 4) if given == "width" else torch.full((2, 3), 1.0 if given == "order" else 0.0)

@@ -372,9 +372,15 @@ def test_all_problems_come_in_one_error(ns: SimpleNamespace) -> None:
     """Everything wrong with one call is listed, in the order of the fields."""
     with pytest.raises(SchemaError) as caught:
         ns.Everything(
-            image=torch.zeros(4, 2, 3, dtype=torch.float64), label="seven", pose=pose(ns.Pose, 3), who=["a"],
-            table=None, source=3, colour=1, batch_size=[4],
-        )  # fmt: skip
+            image=torch.zeros(4, 2, 3, dtype=torch.float64),
+            label="seven",
+            pose=pose(ns.Pose, 3),
+            who=["a"],
+            table=None,
+            source=3,
+            colour=1,
+            batch_size=[4],
+        )
     error = caught.value
     assert [problem.path for problem in error.problems] == [
         "image",

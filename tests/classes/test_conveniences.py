@@ -141,7 +141,7 @@ def test_what_has_no_value():
         (lambda: Inner.zeros(-3, n=1), "-3"),
         (lambda: Every.full(3, 0.5, c=1, h=1, w=1, n=1), r"(?s)label.*torch.int64 can't hold 0.5.*flag.*byte"),
     ],
-)  # fmt: skip
+)
 def test_wrong_calls(call: Any, message: str):
     """Sizes of unknown names, sizes that are none, numbers that a dtype can't hold."""
     with pytest.raises((ArgumentError, SchemaError, ValueError), match=message):
@@ -204,9 +204,16 @@ def broken(name: str) -> Any:
 @pytest.mark.parametrize("stacked", [False, True])
 @pytest.mark.parametrize(
     ("name", "path"),
-    [("value", "low"), ("check", "ordered()"), ("dtype", "high"), ("shape", "high"), ("gone", "high"),
-     ("nested", "price.amount"), ("cast", "cast")],
-)  # fmt: skip
+    [
+        ("value", "low"),
+        ("check", "ordered()"),
+        ("dtype", "high"),
+        ("shape", "high"),
+        ("gone", "high"),
+        ("nested", "price.amount"),
+        ("cast", "cast"),
+    ],
+)
 def test_validate(name: str, path: str, stacked: bool):
     """Whatever went past the class is found, in nested classes and members of a stack too."""
     good, bad = broken(""), broken(name)

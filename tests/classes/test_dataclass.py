@@ -50,9 +50,11 @@ def test_replace_keeps_batch_size_device_and_names(ns: SimpleNamespace) -> None:
     batch = everything(ns, 2, 3, device="cpu", names=["time", "lane"])
     label = torch.zeros(2, 3, dtype=torch.int64)
     for result in (
-        dataclasses.replace(batch, label=label), batch.__replace__(label=label), batch.replace(label=label),
+        dataclasses.replace(batch, label=label),
+        batch.__replace__(label=label),
+        batch.replace(label=label),
         batch.replace({"label": label}),
-    ):  # fmt: skip
+    ):
         assert type(result) is ns.Everything
         assert result.label is label
         assert result.image is batch.image

@@ -230,9 +230,11 @@ def test_methods_are_called_by_their_attribute() -> None:
 def test_paths_that_read_alike_when_joined() -> None:
     """`a.b_c` and `a_b.c` are two places, whose classes are made under two names."""
     pipeline = TensorClassSequential(
-        TensorClassModule(nn.Identity(), Alike.x, Nest.a.b_c), TensorClassModule(nn.Identity(), Alike.y, Nest.a_b.c),
-        input=Alike, output=Nest,
-    )  # fmt: skip
+        TensorClassModule(nn.Identity(), Alike.x, Nest.a.b_c),
+        TensorClassModule(nn.Identity(), Alike.y, Nest.a_b.c),
+        input=Alike,
+        output=Nest,
+    )
     out = pipeline(Alike(torch.ones(4, 2), torch.zeros(4, 3)))
     assert (type(out.a), type(out.a_b)) == (Place, Other)
 
@@ -269,6 +271,7 @@ def test_every_place_that_runs_text_is_known() -> None:
             ):
                 found.add((path.relative_to(root).as_posix(), node.func.id))
     assert found == {
-        ("classes/_compile.py", "exec"), ("classes/_compile.py", "compile"),  # constructors and forwards
+        ("classes/_compile.py", "exec"),
+        ("classes/_compile.py", "compile"),  # constructors and forwards
         ("_schema/_scope.py", "eval"),  # annotations that are strings, as `typing.get_type_hints` evaluates them
-    }  # fmt: skip
+    }

@@ -164,10 +164,18 @@ def test_the_class_of_what_is_held_is_kept(cls: Any, make: Callable[[], Any], op
 @pytest.mark.parametrize(
     ("cls", "given"),
     [
-        (Keyed[Point], label()), (Untold, 3), (Untold, {"x": torch.zeros(3)}), (Structural, label()), (Structural, 3),
-        (Structural, None), (Checkable, label()), (Nominal, label()), (Nominal, 3), (Reads, point()),
+        (Keyed[Point], label()),
+        (Untold, 3),
+        (Untold, {"x": torch.zeros(3)}),
+        (Structural, label()),
+        (Structural, 3),
+        (Structural, None),
+        (Checkable, label()),
+        (Nominal, label()),
+        (Nominal, 3),
+        (Reads, point()),
     ],
-)  # fmt: skip
+)
 def test_what_does_not_fit_is_refused(cls: Any, given: Any) -> None:
     """In the constructor, by name; a setter refuses the same."""
     with pytest.raises(SchemaError, match="body"):

@@ -34,10 +34,16 @@ def lazy() -> Row:
 @pytest.mark.parametrize("make", [dense, lazy])
 @pytest.mark.parametrize(
     "loop",
-    [list, tuple, lambda b: [*b], lambda b: list(map(Row.clone, b)),
-     lambda b: [row for _, row in enumerate(b)], lambda b: [row for row, _ in zip(b, range(9), strict=False)],
-     lambda b: list(reversed(list(reversed(b))))],
-)  # fmt: skip
+    [
+        list,
+        tuple,
+        lambda b: [*b],
+        lambda b: list(map(Row.clone, b)),
+        lambda b: [row for _, row in enumerate(b)],
+        lambda b: [row for row, _ in zip(b, range(9), strict=False)],
+        lambda b: list(reversed(list(reversed(b)))),
+    ],
+)
 def test_rows_in_order(make, loop):
     """Every loop gives the rows, as indexing does."""
     batch = make()

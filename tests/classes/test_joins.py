@@ -183,14 +183,18 @@ def test_unknown_policies_are_refused_at_declaration(policy: Any) -> None:
 
 @pytest.mark.parametrize("how", ["stack", "cat"])
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of torch, about quantised tensors and sparse layouts
-@pytest.mark.parametrize("make", [
-    lambda n: torch.tensor([[0.0, n], [1.0, float("nan")]]).to_sparse(),
-    lambda n: torch.tensor([[0.0, n], [1.0, 2.0]]).to_sparse_csr(),
-    lambda n: torch.tensor([[0.0, n], [1.0, 2.0]]).to_sparse_csc(),
-    lambda n: torch.quantize_per_tensor(torch.tensor([n, 1.0]), 1.0, 0, torch.qint8),
-    lambda n: np.ma.array([1.0, n], mask=[True, False]),
-    lambda n: np.ma.array([1, 2], mask=[n == 2.0, True]),
-], ids=["sparse", "csr", "csc", "quantised", "masked", "mask"])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: torch.tensor([[0.0, n], [1.0, float("nan")]]).to_sparse(),
+        lambda n: torch.tensor([[0.0, n], [1.0, 2.0]]).to_sparse_csr(),
+        lambda n: torch.tensor([[0.0, n], [1.0, 2.0]]).to_sparse_csc(),
+        lambda n: torch.quantize_per_tensor(torch.tensor([n, 1.0]), 1.0, 0, torch.qint8),
+        lambda n: np.ma.array([1.0, n], mask=[True, False]),
+        lambda n: np.ma.array([1, 2], mask=[n == 2.0, True]),
+    ],
+    ids=["sparse", "csr", "csc", "quantised", "masked", "mask"],
+)
 def test_objects_of_other_layouts_are_compared_by_content(form: Form, how: str, make: Any) -> None:
     """A value that torch's `==` does not take is compared by what it stores; a mask is part of an array."""
 

@@ -526,13 +526,16 @@ def test_the_bases_read_nothing():
         TensorClass.from_json("{}")
 
 
-@pytest.mark.parametrize(("text", "path"), [
-    ('{"x": [1, 2], "x": [3, 4]}', "x"),
-    ('{"x": [1, 2], "x" : [1, 2]}', "x"),
-    ('{"x": {"dtype": "float32", "dtype": "float64"}}', "x.dtype"),
-    ('[{"x": [1, 2]}, {"x": [1, 2], "x": [3, 4]}]', r"[1].x"),
-    ('{"deep": [[{"a": {"\\u0062": 1, "b": 2}}]]}', r"deep[0][0].a.b"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ('{"x": [1, 2], "x": [3, 4]}', "x"),
+        ('{"x": [1, 2], "x" : [1, 2]}', "x"),
+        ('{"x": {"dtype": "float32", "dtype": "float64"}}', "x.dtype"),
+        ('[{"x": [1, 2]}, {"x": [1, 2], "x": [3, 4]}]', r"[1].x"),
+        ('{"deep": [[{"a": {"\\u0062": 1, "b": 2}}]]}', r"deep[0][0].a.b"),
+    ],
+)
 def test_a_key_that_is_given_twice(text: str, path: str) -> None:
     """The last one would count, in silence."""
 

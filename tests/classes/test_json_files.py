@@ -141,9 +141,7 @@ def test_neither_text_nor_file(given: dict[str, Any]) -> None:
         Point.from_json(**given)
 
 
-@pytest.mark.parametrize("row", [
-    {"x": 1, "x.y": 2}, {"x.y": 1, "x": 2}, {"x.y": 1, "x.y.z": 2},
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize("row", [{"x": 1, "x.y": 2}, {"x.y": 1, "x": 2}, {"x.y": 1, "x.y.z": 2}], ids=str)
 def test_records_whose_names_stand_in_each_others_way(row: dict[str, int]) -> None:
     """A value and a field below it: an error that names them, not one of Python."""
     text = f"[{as_text(row)}]"

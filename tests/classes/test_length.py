@@ -84,9 +84,11 @@ def test_what_torch_refuses_itself(make: str) -> None:
         getattr(torch, make)(KINDS["typed"]([2]))
 
 
-@pytest.mark.parametrize("ask", [
-    len, lambda batch: next(iter(batch)), reversed, list, lambda batch: list(DataLoader(batch)),
-], ids=["len", "iter", "reversed", "list", "DataLoader"])  # fmt: skip
+@pytest.mark.parametrize(
+    "ask",
+    [len, lambda batch: next(iter(batch)), reversed, list, lambda batch: list(DataLoader(batch))],
+    ids=["len", "iter", "reversed", "list", "DataLoader"],
+)
 def test_a_typed_instance_without_batch_dims_has_no_length(ask: Callable[[Any], Any]) -> None:
     """As a 0-d tensor has none: a dataset of it would train on nothing."""
     with pytest.raises(TypeError, match="Plain without batch dims"):
@@ -125,9 +127,11 @@ def test_a_dim_name_that_begins_every_shape_is_taken_for_the_batch(ask: Callable
         ask(habit())
 
 
-@pytest.mark.parametrize("batch", [
-    Mixed(image=torch.zeros(2, 3), label=torch.tensor(1)), KINDS["typed"]([]),
-], ids=["one scalar field", "a number"])  # fmt: skip
+@pytest.mark.parametrize(
+    "batch",
+    [Mixed(image=torch.zeros(2, 3), label=torch.tensor(1)), KINDS["typed"]([])],
+    ids=["one scalar field", "a number"],
+)
 def test_other_shapes_say_nothing_about_the_batch(batch: Any) -> None:
     """Where not every tensor begins with one name, the message does not guess."""
     with pytest.raises(TypeError) as caught:

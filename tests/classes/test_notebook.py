@@ -89,7 +89,7 @@ shell._showtraceback = lambda kind, error, lines: sent.append([kind.__name__, ""
 for cell in ("Row(imgae=1)", "1 / 0"):
     shell.run_cell(cell)
 print("FOUND" + json.dumps(found))
-'''  # fmt: skip
+'''
 
 
 @pytest.fixture(scope="module")

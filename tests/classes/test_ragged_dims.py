@@ -448,8 +448,12 @@ def test_a_state_dict_has_the_elements_and_gives_them_back(flatten: bool, bare: 
     state: Any = source.state_dict(flatten=flatten)
     if flatten:
         assert set(state) == {
-            "found.boxes.values", "found.boxes.lengths", "found.labels.values", "found.labels.lengths", "n",
-        }  # fmt: skip
+            "found.boxes.values",
+            "found.boxes.lengths",
+            "found.labels.values",
+            "found.labels.lengths",
+            "n",
+        }
     state = {**state} if bare and flatten else state
     target = Scene(good(), torch.zeros(2, 3))
     target.load_state_dict(state)

@@ -90,9 +90,12 @@ def test_the_spellings_of_one_declaration(form: Form) -> None:
     fields = schema(Made).fields
     assert [spec.kind for spec in fields.values()] == ["ragged"] * 5
     assert [str(spec) for spec in fields.values()] == [
-        'Ragged[Shaped["t d"]]', 'Ragged[Float32["t d"]]', 'Ragged[Float32["t d"]]', "Ragged[Tensor]",
+        'Ragged[Shaped["t d"]]',
+        'Ragged[Float32["t d"]]',
+        'Ragged[Float32["t d"]]',
+        "Ragged[Tensor]",
         'Ragged[Shaped["_ 3"]] | None',
-    ]  # fmt: skip
+    ]
     assert {spec.join for spec in fields.values()} == {"ragged"}
     assert Schema.from_dict(schema(Made).to_dict()) == schema(Made)
     batch = Made([torch.zeros(2, 2)], [torch.zeros(2, 2)], [torch.zeros(2, 2)], [torch.zeros(3)])

@@ -87,11 +87,27 @@ def test_the_words_for_them_are_read(place: str, word: str) -> None:
     Quick.from_json(f'{{"f": ["{word}"]}}')
 
 
-@pytest.mark.parametrize(("name", "number"), [
-    ("f16", "70000"), ("f16", "1e5"), ("f32", "1e39"), ("f32", "-1e300"), ("i8", "128"), ("i8", "-129"), ("u8", "256"),
-    ("u8", "-1"), ("i64", "9223372036854775808"), ("i64", "1e19"), ("i64", "1.5"), ("i8", "0.1"),
-    ("i64", "123456789012345678901234567890"), ("f64", "1" * 400), ("c", "1"), ("whole", "1.5"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("f16", "70000"),
+        ("f16", "1e5"),
+        ("f32", "1e39"),
+        ("f32", "-1e300"),
+        ("i8", "128"),
+        ("i8", "-129"),
+        ("u8", "256"),
+        ("u8", "-1"),
+        ("i64", "9223372036854775808"),
+        ("i64", "1e19"),
+        ("i64", "1.5"),
+        ("i8", "0.1"),
+        ("i64", "123456789012345678901234567890"),
+        ("f64", "1" * 400),
+        ("c", "1"),
+        ("whole", "1.5"),
+    ],
+)
 def test_numbers_that_the_declared_dtype_lacks(name: str, number: str) -> None:
     """Too large, and floats for integers: the error names the field."""
     text = WHERE.get(name, "[{}]").replace("[[", "[").replace("]]", "]").replace("{}", number) if name != "c" else "[1]"
@@ -217,9 +233,10 @@ def test_synonyms_say_what_is_meant(name: str) -> None:
     assert "you may look for" in str(caught.value)
 
 
-@pytest.mark.parametrize("name", [
-    "omit", "drop", "asdict", "model_dump", "save", "concat", "schema", "to_numpy", "append", "columns", "fields",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    ["omit", "drop", "asdict", "model_dump", "save", "concat", "schema", "to_numpy", "append", "columns", "fields"],
+)
 def test_words_that_people_try(name: str) -> None:
     """The usual ones are known, or exist."""
     assert name in SYNONYMS or hasattr(Quick, name)

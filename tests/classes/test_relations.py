@@ -169,10 +169,15 @@ def test_the_way_out_works() -> None:
 # ---- get ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [
-    lambda: filled(Mine), lambda: lazy_stack([filled(Mine)] * 2),
-    lambda: Mine.from_tensordict(filled(Mine).to_tensordict()),
-], ids=["dense", "lazy", "over"])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: filled(Mine),
+        lambda: lazy_stack([filled(Mine)] * 2),
+        lambda: Mine.from_tensordict(filled(Mine).to_tensordict()),
+    ],
+    ids=["dense", "lazy", "over"],
+)
 def test_get_knows_the_fields(make: Callable[[], Any]) -> None:
     """None is what an optional field may hold; a name that is no field is an error, unless a default is given."""
     batch = make()

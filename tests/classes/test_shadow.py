@@ -28,12 +28,29 @@ def made(**body: Any) -> Any:
 def results(one: Any) -> list[Any]:
     """What goes through the package without a call of a method by its name."""
     return [
-        one[0], one[1:], one + 1, -one, stack([one, one]), cat([one, one]), torch.stack([one, one]),
+        one[0],
+        one[1:],
+        one + 1,
+        -one,
+        stack([one, one]),
+        cat([one, one]),
+        torch.stack([one, one]),
         torch.cat([one, one]),
-        torch.split(one, 2)[0], torch.chunk(one, 2)[0], torch.unbind(one)[0], torch.reshape(one, (2, 2)),
-        torch.clone(one), torch.sum(one, 0), torch.flatten(one), torch.unsqueeze(one, 0), torch.permute(one, (0,)),
-        torch.zeros_like(one), torch.abs(one), torch.maximum(one, one), torch.roll(one, 1, 0), torch.flip(one, (0,)),
-    ]  # fmt: skip
+        torch.split(one, 2)[0],
+        torch.chunk(one, 2)[0],
+        torch.unbind(one)[0],
+        torch.reshape(one, (2, 2)),
+        torch.clone(one),
+        torch.sum(one, 0),
+        torch.flatten(one),
+        torch.unsqueeze(one, 0),
+        torch.permute(one, (0,)),
+        torch.zeros_like(one),
+        torch.abs(one),
+        torch.maximum(one, one),
+        torch.roll(one, 1, 0),
+        torch.flip(one, (0,)),
+    ]
 
 
 @pytest.mark.parametrize("name", NAMES)

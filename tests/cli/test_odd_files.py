@@ -117,10 +117,16 @@ def check_arguments(kind, outer):
     # A stranger may not import what the commands need: they run once as who may.
     first = [(folder, line.replace("stubs", "stubs --check"), False) for folder, line, _ in calls if unreadable]
     done = subprocess.run(
-        [sys.executable, "-c", EACH], input=json.dumps(first + calls), cwd=outer, capture_output=True, text=True,
-        check=False, timeout=TIMEOUT, start_new_session=True,
+        [sys.executable, "-c", EACH],
+        input=json.dumps(first + calls),
+        cwd=outer,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT,
+        start_new_session=True,
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
-    )  # fmt: skip
+    )
     answers = [json.loads(row) for row in done.stdout.splitlines()][len(first) :]
     assert len(answers) == len(calls), done.stderr
     for (_, line, _), (status, told) in zip(calls, answers, strict=True):

@@ -34,14 +34,19 @@ def data(size: int = 4) -> TensorDict:
     """Every kind of entry."""
     return TensorDict(
         {
-            "image": torch.rand(size, 1, 8, 8), "half": torch.zeros(size, dtype=torch.float16),
-            "ids": torch.zeros(size, 3, dtype=torch.uint8), "brain": torch.zeros(size, dtype=torch.bfloat16),
-            "ok": torch.zeros(size, dtype=torch.bool), "wave": torch.zeros(size, dtype=torch.complex64),
+            "image": torch.rand(size, 1, 8, 8),
+            "half": torch.zeros(size, dtype=torch.float16),
+            "ids": torch.zeros(size, 3, dtype=torch.uint8),
+            "brain": torch.zeros(size, dtype=torch.bfloat16),
+            "ok": torch.zeros(size, dtype=torch.bool),
+            "wave": torch.zeros(size, dtype=torch.complex64),
             "tokens": RaggedTensor(torch.arange(size * 2), lengths=[2] * size),
-            "words": ["a", None, "c", "d"][:size], "src": "scan", "pose": {"angle": torch.zeros(size, 3)},
+            "words": ["a", None, "c", "d"][:size],
+            "src": "scan",
+            "pose": {"angle": torch.zeros(size, 3)},
         },
         batch_size=[size],
-    )  # fmt: skip
+    )
 
 
 def written(kind: str, folder: Path) -> Path:

@@ -84,10 +84,15 @@ def batch(*size: int, start: int = 1) -> Batch:
     count = torch.Size(size).numel()
     frames = RaggedTensor.unpad(floats(*size, 3, start=start + 50), (torch.arange(count) % 3 + 1).reshape(size))
     return Batch(
-        a=floats(*size, 4, start=start), b=floats(*size, start=start + 30), who=words(*size), frames=frames,
+        a=floats(*size, 4, start=start),
+        b=floats(*size, start=start + 30),
+        who=words(*size),
+        frames=frames,
         n=Part(x=floats(*size, start=start + 60), y=floats(*size, start=start + 70), batch_size=size),
-        table=floats(3), weight=floats(*size, start=start + 90), batch_size=size,
-    )  # fmt: skip
+        table=floats(3),
+        weight=floats(*size, start=start + 90),
+        batch_size=size,
+    )
 
 
 @kind

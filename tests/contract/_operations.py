@@ -403,13 +403,19 @@ leafwise("reversed", lambda c: list(reversed(c)), lambda t, s: t.unbind()[::-1],
 # ---- copies, device, dtype, fresh leaves, apply ----------------------------------------------------------------------
 
 for _name, _copy in {
-    "clone": lambda c: c.clone(), "clone(False)": lambda c: c.clone(recurse=False), "copy": lambda c: c.copy(),
-    "copy.copy": copy.copy, "replace": lambda c: c.replace(), "to()": lambda c: c.to(),
-    "to(cpu)": lambda c: c.to("cpu"), "to(device=)": lambda c: c.to(device=torch.device("cpu")),
+    "clone": lambda c: c.clone(),
+    "clone(False)": lambda c: c.clone(recurse=False),
+    "copy": lambda c: c.copy(),
+    "copy.copy": copy.copy,
+    "replace": lambda c: c.replace(),
+    "to()": lambda c: c.to(),
+    "to(cpu)": lambda c: c.to("cpu"),
+    "to(device=)": lambda c: c.to(device=torch.device("cpu")),
     "cpu": lambda c: c.cpu(),
-    "to(batch_size)": lambda c: c.to(batch_size=c.batch_size), "as_tensor": lambda c: c.as_tensor(),
+    "to(batch_size)": lambda c: c.to(batch_size=c.batch_size),
+    "as_tensor": lambda c: c.as_tensor(),
     "torch.clone": torch.clone,
-}.items():  # fmt: skip
+}.items():
     leafwise(_name, _copy, lambda t, s: t, touches=STORAGE, names=True)
 
 
@@ -426,9 +432,22 @@ def cast(dtype: torch.dtype) -> LeafFn:
 
 
 for _dtype in (
-    torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int8, torch.int16, torch.int32, torch.int64,
-    torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.bool, torch.complex64, torch.complex128,
-):  # fmt: skip
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.uint8,
+    torch.uint16,
+    torch.uint32,
+    torch.uint64,
+    torch.bool,
+    torch.complex64,
+    torch.complex128,
+):
     leafwise(f"to({_dtype})", lambda c, d=_dtype: c.to(d), cast(_dtype), touches=CASTS, names=True)
     leafwise(
         str(_dtype).split(".")[1],

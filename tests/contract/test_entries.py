@@ -357,14 +357,20 @@ def test_pointwise(kind: str, holder: str, size: Size, record_property: Callable
         if not row.in_place:
             return
         memory = elements(container, copy=False)
-        if any(not torch.can_cast(v.dtype, before[at][p].dtype) for at, e in wanted.items() for p, v in e.items()
-               if isinstance(v, Tensor)):  # fmt: skip
+        if any(
+            not torch.can_cast(v.dtype, before[at][p].dtype)
+            for at, e in wanted.items()
+            for p, v in e.items()
+            if isinstance(v, Tensor)
+        ):
             with pytest.raises(REFUSALS):
                 in_place(*others)
             assert_elements(container, before)
             return
-        kept = {at: {p: v.to(before[at][p].dtype) if isinstance(v, Tensor) else v for p, v in e.items()}
-                for at, e in wanted.items()}  # fmt: skip
+        kept = {
+            at: {p: v.to(before[at][p].dtype) if isinstance(v, Tensor) else v for p, v in e.items()}
+            for at, e in wanted.items()
+        }
         assert in_place(*others) is container
         assert_near(container, kept)
         for at, element in memory.items():

@@ -303,9 +303,16 @@ def test_members_come_while_a_stack_is_read():
         found.append(TensorDict(a=torch.full((3,), 2.0), batch_size=[3]))
 
     for call in (
-        lambda s: s + 1, lambda s: s.clone(), lambda s: s.contiguous(), lambda s: s["a"], lambda s: s.sum(0),
-        lambda s: s.roll(1, 0), lambda s: s.repeat(2, 1), lambda s: s.flip(0), lambda s: s.apply(torch.neg),
-    ):  # fmt: skip
+        lambda s: s + 1,
+        lambda s: s.clone(),
+        lambda s: s.contiguous(),
+        lambda s: s["a"],
+        lambda s: s.sum(0),
+        lambda s: s.roll(1, 0),
+        lambda s: s.repeat(2, 1),
+        lambda s: s.flip(0),
+        lambda s: s.apply(torch.neg),
+    ):
         assert expect_old_or_new("stack", call, stack, append, None) > 0
 
 

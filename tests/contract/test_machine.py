@@ -94,10 +94,12 @@ def test_a_locked_container_is_written_in_place(kind: str):
 
 DIVERGED = [
     Sequence("entry_keys", 18620, (("expand(2, ...)", 738949), ("reshape(reversed)", 562468), ("sub_", 656377))),
-    Sequence("entry_keys", 99509, (
-        ("to(torch.bfloat16)", 759370), ("expand(2, -1...)", 998723), ("flatten", 947193), ("sin_", 707229),
-    )),
-]  # fmt: skip
+    Sequence(
+        "entry_keys",
+        99509,
+        (("to(torch.bfloat16)", 759370), ("expand(2, -1...)", 998723), ("flatten", 947193), ("sin_", 707229)),
+    ),
+]
 
 
 @pytest.mark.parametrize("sequence", DIVERGED, ids=lambda sequence: f"{sequence.kind}-{sequence.seed}")

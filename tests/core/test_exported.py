@@ -187,10 +187,24 @@ def test_structures_go_through_json():
 
 @pytest.mark.parametrize(
     "value",
-    [None, True, 3, 2.5, "text", [1, [2]], (1, ("a", None)), {"a": (1,), 2: [3]}, torch.Size([2]), torch.float16,
-     torch.device("cpu"), [], (), {}],
+    [
+        None,
+        True,
+        3,
+        2.5,
+        "text",
+        [1, [2]],
+        (1, ("a", None)),
+        {"a": (1,), 2: [3]},
+        torch.Size([2]),
+        torch.float16,
+        torch.device("cpu"),
+        [],
+        (),
+        {},
+    ],
     ids=repr,
-)  # fmt: skip
+)
 def test_python_values_keep_their_types(value):
     """What a batch holds besides tensors comes back equal and of its type."""
     again = restored(json.loads(json.dumps(dumped(value, "it"))))

@@ -45,9 +45,12 @@ class Frame(TensorClass):
 def frame(size: int = 3) -> Frame:
     """A batch with every kind of field."""
     return Frame(
-        pose=Pose(torch.zeros(size)), image=torch.zeros(size, 2, 2), label=torch.arange(size), scale=torch.ones(3),
+        pose=Pose(torch.zeros(size)),
+        image=torch.zeros(size, 2, 2),
+        label=torch.arange(size),
+        scale=torch.ones(3),
         name=["a"] * size,
-    )  # fmt: skip
+    )
 
 
 def sample(library: Any = tensorclass) -> Any:
@@ -103,15 +106,23 @@ def test_compact_form_is_the_anchors_where_it_fits_one_line(tree: Tree) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"compact": False}, {"compact": False, "verbose": False}, {"show_shape": False}, {"show_is_shared": False},
-        {"show_grad": True}, {"show_is_contiguous": True, "show_is_view": True}, {"show_storage_size": True},
-        {"compact": False, "show_dtype": False}, {"compact": False, "show_batch_size": False},
-        {"compact": False, "show_device": False}, {"plain": True},
+        {"compact": False},
+        {"compact": False, "verbose": False},
+        {"show_shape": False},
+        {"show_is_shared": False},
+        {"show_grad": True},
+        {"show_is_contiguous": True, "show_is_view": True},
+        {"show_storage_size": True},
+        {"compact": False, "show_dtype": False},
+        {"compact": False, "show_batch_size": False},
+        {"compact": False, "show_device": False},
+        {"plain": True},
         {"verbose": False, "show_dtype": True, "compact": False},
-        {"show_device": False, "show_batch_size": False}, {"compact": True, "show_shape": False},
+        {"show_device": False, "show_batch_size": False},
+        {"compact": True, "show_shape": False},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_options_do_what_the_anchors_do(options: dict[str, bool]) -> None:
     """The detailed form and every option that changes it give the anchor's text."""
     with set_printoptions(**options, width=30), tensordict.set_printoptions(**options):
@@ -227,7 +238,7 @@ def test_every_option_of_the_anchor_has_its_default_here() -> None:
         ({"sort_keys": "size"}, ValueError, ["sort_keys", "alphabetical", "insertion", "'size'"]),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_wrong_options_are_refused(options: dict[str, Any], error: type[Exception], words: list[str]) -> None:
     """When they are given, not when something prints."""
     with pytest.raises(error) as caught:

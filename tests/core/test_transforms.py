@@ -77,10 +77,12 @@ class Sample(TensorClass):
 def _sample(*size: int) -> Sample:
     count = torch.Size(size).numel()
     return Sample(
-        a=torch.arange(count * 4.0).reshape([*size, 4]), table=torch.arange(2.0), scale=torch.tensor(3.0),
+        a=torch.arange(count * 4.0).reshape([*size, 4]),
+        table=torch.arange(2.0),
+        scale=torch.tensor(3.0),
         people=NonTensorStack.of_one("p", torch.Size(size)),
         batch_size=size,
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(("in_dim", "out_dim"), [(0, 0), (0, 1), (1, 0), (1, 1)])
@@ -299,9 +301,12 @@ def test_tree_map_of_functions_that_change_dims():
     """New dims in front are batch dims; others, and what no longer fits, are not."""
     data = TensorDict(a=torch.zeros(2, 3), b=torch.zeros(2, 4, 5), batch_size=[2])
     for fn, size in (
-        (lambda t: t.unsqueeze(0), (1, 2)), (lambda t: t.unsqueeze(-1), (2,)), (lambda t: t[0], ()),
-        (lambda t: t.flatten(), ()), (lambda t: t[:1], (1,)),
-    ):  # fmt: skip
+        (lambda t: t.unsqueeze(0), (1, 2)),
+        (lambda t: t.unsqueeze(-1), (2,)),
+        (lambda t: t[0], ()),
+        (lambda t: t.flatten(), ()),
+        (lambda t: t[:1], (1,)),
+    ):
         result = pytree.tree_map(fn, data)
         check(result)
         assert result.batch_size == size
@@ -315,10 +320,13 @@ READS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize(("fn", "fullgraph"), [
-    *[(fn, fullgraph) for fn in READS for fullgraph in (True, False)],
-    (lambda data: vmap(lambda x: TensorDict(x=x, u=UnbatchedTensor(torch.ones(2))))(data["x"])["u"], True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("fn", "fullgraph"),
+    [
+        *[(fn, fullgraph) for fn in READS for fullgraph in (True, False)],
+        (lambda data: vmap(lambda x: TensorDict(x=x, u=UnbatchedTensor(torch.ones(2))))(data["x"])["u"], True),
+    ],
+)
 def test_compiled_vmap_maps_no_dims_of_shared_entries(fn: Any, fullgraph: bool):
     """Compiled code can't tell vmap from others who take containers apart: an error, never the mapped entry."""
     torch.compiler.reset()
@@ -348,10 +356,16 @@ class Holds(TensorClass):
 
 
 @pytest.mark.parametrize("fullgraph", [True, False])
-@pytest.mark.parametrize(("data", "dim"), [
-    (Rows(x=torch.zeros(2, 3)), 1), (Open(x=torch.zeros(2, 4, 3), batch_size=[2]), 2),
-    (Open(x=torch.zeros(2, 3), batch_size=[]), 0), (Holds(rows=Rows(x=torch.zeros(2, 3))), 1),
-], ids=repr)  # fmt: skip
+@pytest.mark.parametrize(
+    ("data", "dim"),
+    [
+        (Rows(x=torch.zeros(2, 3)), 1),
+        (Open(x=torch.zeros(2, 4, 3), batch_size=[2]), 2),
+        (Open(x=torch.zeros(2, 3), batch_size=[]), 0),
+        (Holds(rows=Rows(x=torch.zeros(2, 3))), 1),
+    ],
+    ids=repr,
+)
 def test_compiled_vmap_keeps_declared_dims(data: Any, dim: int, fullgraph: bool):
     """An event dim that vmap would map shows by what a class declares."""
     torch.compiler.reset()

@@ -34,8 +34,9 @@ DIMS = Decided("dim arguments and indices", "ours raises", "batch dim")
 EXPANDED = Decided("in-place write into an expanded leaf", "ours raises", "share memory")
 LOSSY = Decided(
     "in-place write of a higher kind (2.5 in integers, 2 in bools), or of a Python number that does not fit",
-    "ours raises", "without loss",
-)  # fmt: skip
+    "ours raises",
+    "without loss",
+)
 BELOW = Decided("batch size below, after `min`, `max`, `cummin`, `amin`, ...", "differ")
 SPLIT = Decided("batch size below, after `split_keys`", "differ")
 EMPTY_GATHER = Decided("`gather` over an empty batch", "anchor raises")

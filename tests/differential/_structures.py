@@ -96,9 +96,15 @@ def leaves(draw: st.DrawFn, dtypes: tuple[torch.dtype, ...], tracked: bool = Tru
 
 @st.composite
 def structures(
-    draw: st.DrawFn, dtypes: tuple[torch.dtype, ...] = DTYPES, most: int = 5, tracked: bool = True, smallest: int = 0,
-    least: int = 0, items: bool = False, named: bool = False,
-) -> Tree:  # fmt: skip
+    draw: st.DrawFn,
+    dtypes: tuple[torch.dtype, ...] = DTYPES,
+    most: int = 5,
+    tracked: bool = True,
+    smallest: int = 0,
+    least: int = 0,
+    items: bool = False,
+    named: bool = False,
+) -> Tree:
     """Containers of up to three levels over 0 to 5 batch dims; nested ones may have one batch dim more."""
     size = tuple(draw(st.lists(st.integers(smallest, 3), min_size=least, max_size=most)))
     entries: list[tuple[str, Leaf | Tree]] = [("a", draw(leaves(dtypes, tracked)))] if draw(st.booleans()) else []

@@ -29,11 +29,13 @@ def samples(library: Any, lengths: tuple[int, ...] = (2, 3, 1)) -> list[Any]:
     torch.manual_seed(0)
     return [
         library.TensorDict(
-            ids=torch.arange(n), points=torch.randn(n + 1, 3), score=torch.tensor(float(n)),
+            ids=torch.arange(n),
+            points=torch.randn(n + 1, 3),
+            score=torch.tensor(float(n)),
             n=library.TensorDict(v=torch.randn(n, 2)),
         )
         for n in lengths
-    ]  # fmt: skip
+    ]
 
 
 def assert_alike(given: Any, wanted: Any) -> None:

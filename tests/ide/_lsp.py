@@ -112,14 +112,15 @@ def server(name: str, project: Path) -> Iterator[Client]:
             client.request(
                 "initialize",
                 {
-                    "processId": None, "rootUri": project.as_uri(),
+                    "processId": None,
+                    "rootUri": project.as_uri(),
                     "workspaceFolders": [{"uri": project.as_uri(), "name": project.name}],
                     "capabilities": {
                         "workspace": {"configuration": True, "workspaceFolders": True},
                         "textDocument": {"hover": {"contentFormat": ["plaintext"]}},
                     },
                 },
-            )  # fmt: skip
+            )
             client.notify("initialized", {})
             yield client
         finally:

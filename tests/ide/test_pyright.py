@@ -35,7 +35,7 @@ def stubbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 @pytest.mark.parametrize(
     ("typed", "fields"),
     [("batch.", DIGITS), ("Digits.", DIGITS), ("Digits.inputs.", INPUTS), ('batch.to("cpu")[0].', DIGITS)],
-)  # fmt: skip
+)
 def test_completion_lists_the_fields_first(editor: Client, typed: str, fields: list[str]) -> None:
     """Fields in front, then methods; of instances, of classes, and behind chains of operations."""
     offered = editor.complete(typed_file(typed))
@@ -67,7 +67,7 @@ def test_completion_in_constructors(editor: Client, stubbed: Client) -> None:
         ("Digits.inputs", "inputs: Inputs"),
         ("Digits.inputs.image", "image: Tensor"),
     ],
-)  # fmt: skip
+)
 def test_hover_and_definition(editor: Client, word: str, said: str) -> None:
     """The type of the value, and the line of the declaration; on instances and classes alike."""
     assert said in editor.request("textDocument/hover", editor.at("project_use.py", word))["contents"]["value"]

@@ -92,13 +92,15 @@ def _reached(changed: dict[str, str], cls: str) -> set[str]:
     assert 'batch["label"], batch.replace(label=' in use or not use
     assert all(text not in use for text in (f"{item}.label", f"{item}[0].label")) or not use
     return {
-        title for title, there in {
+        title
+        for title, there in {
             "class in the `.py`": "    digit: Int64" in body and "self.digit" in body,
             "class in the `.pyi`": "    digit: " in stub,
             "`batch.label`, `in_fields=`": all(read in use for read in reads),
             "`Digits(label=...)`": f"{cls}(digit=" in use,
-        }.items() if there
-    }  # fmt: skip
+        }.items()
+        if there
+    }
 
 
 def _place(folder: Path, cls: str, start: str) -> tuple[str, str]:

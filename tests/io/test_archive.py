@@ -113,8 +113,9 @@ def test_what_is_compressed(codec, tmp_path):
     header, payload = split((tmp_path / "x.tdz").read_bytes())
     about = json.loads(header["__metadata__"]["tensorclass"])["compressed"]
     assert about == {
-        "a": {"codec": codec, "dtype": "F32", "shape": [1000]}, "n.b": {"codec": codec, "dtype": "I64", "shape": [999]}
-    }  # fmt: skip
+        "a": {"codec": codec, "dtype": "F32", "shape": [1000]},
+        "n.b": {"codec": codec, "dtype": "I64", "shape": [999]},
+    }
     begin, end = header["n.b"]["data_offsets"]
     raw = {"deflate": zlib, "bzip2": bz2, "lzma": lzma}[codec].decompress(payload[begin:end])
     assert raw == torch.ones(999).long().numpy().tobytes()
@@ -145,9 +146,18 @@ def test_levels_and_names(tmp_path):
     assert quick != pack_memmap(tmp_path / "x", tmp_path / "q", compression="deflate", compresslevel=9).stat().st_size
     pack_memmap(tmp_path / "x", tmp_path / "q", compression="deflate", compresslevel=0)
     for codec, level in (
-        ("zip", None), ("zlib", None), (3, None), (True, None), (1.5, None), (["lzma"], None), ("deflate", 10),
-        ("deflate", -1), ("bzip2", 0), ("lzma", True), ("deflate", "9"),
-    ):  # fmt: skip
+        ("zip", None),
+        ("zlib", None),
+        (3, None),
+        (True, None),
+        (1.5, None),
+        (["lzma"], None),
+        ("deflate", 10),
+        ("deflate", -1),
+        ("bzip2", 0),
+        ("lzma", True),
+        ("deflate", "9"),
+    ):
         with pytest.raises(ArgumentError, match="compress"):
             pack_memmap(tmp_path / "x", tmp_path / "new", compression=codec, compresslevel=level)
     for call in (TensorDict(a=torch.zeros(3)).save, TensorDict(a=torch.zeros(3)).memmap):
@@ -541,11 +551,18 @@ def test_safetensors_of_the_anchor(tmp_path):
     """What `to_safetensors` knows of structure is read: sizes, names, classes, values; lazy stacks are dense."""
     inner = tensordict.TensorDict(c=torch.ones(3, 2), batch_size=[3, 2])
     data = tensordict.TensorDict(
-        {"a": torch.arange(3), "b": inner, "x.y": torch.ones(3), "n": tensordict.NonTensorData([1, {"k": None}]),
-         "s": {"t": "q"}, "e": {},
-         "u": tensordict.UnbatchedTensor(torch.arange(5))},
-        batch_size=[3], names=["t"],
-    )  # fmt: skip
+        {
+            "a": torch.arange(3),
+            "b": inner,
+            "x.y": torch.ones(3),
+            "n": tensordict.NonTensorData([1, {"k": None}]),
+            "s": {"t": "q"},
+            "e": {},
+            "u": tensordict.UnbatchedTensor(torch.arange(5)),
+        },
+        batch_size=[3],
+        names=["t"],
+    )
     tensordict.to_safetensors(data, tmp_path / "x.safetensors")
     found = load(tmp_path / "x.safetensors")
     assert (found.batch_size, found.names, found["b"].batch_size) == ((3,), ["t"], (3, 2))

@@ -61,9 +61,11 @@ def texts() -> Texts:
     """Elements that are empty now and then."""
     lengths = [i * 5 % 4 for i in range(ROWS)]
     return Texts(
-        tokens=[torch.arange(n) for n in lengths], vectors=[torch.rand(n + 1, 3) for n in lengths],
-        none=[torch.zeros(0) for _ in lengths], batch_size=[ROWS],
-    )  # type: ignore[arg-type, call-arg]  # lists of tensors  # fmt: skip
+        tokens=[torch.arange(n) for n in lengths],
+        vectors=[torch.rand(n + 1, 3) for n in lengths],
+        none=[torch.zeros(0) for _ in lengths],
+        batch_size=[ROWS],
+    )  # type: ignore[arg-type, call-arg]  # lists of tensors
 
 
 def nested() -> Nested:
@@ -240,9 +242,12 @@ print(read() - before, 128 * (3 * 64 * 64 + 8))
 def test_cold_reads(tmp_path):
     """Random rows that are not in memory bring little more than themselves from the disk."""
     found = subprocess.run(
-        [sys.executable, "-c", COLD, str(tmp_path)], capture_output=True, text=True, check=True,
+        [sys.executable, "-c", COLD, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )  # fmt: skip
+    )
     got, asked = map(int, found.stdout.split())
     assert got <= 1.3 * asked  # nothing where the folder is in memory
 
@@ -297,11 +302,20 @@ def _at(place: int, by: bytes) -> Any:
 
 @pytest.mark.parametrize(
     "damage",
-    [_another, lambda shard, _: shard.write_bytes(shard.read_bytes()[:-1]), lambda shard, _: shard.unlink(),
-     _at(0, b"\0"),
-     _at(2, b"\xff"), _at(20, b"~"), _at(60, b"\xff\xff"), _at(70, b"0"), _at(110, b"~"), _at(600, b"~")],
+    [
+        _another,
+        lambda shard, _: shard.write_bytes(shard.read_bytes()[:-1]),
+        lambda shard, _: shard.unlink(),
+        _at(0, b"\0"),
+        _at(2, b"\xff"),
+        _at(20, b"~"),
+        _at(60, b"\xff\xff"),
+        _at(70, b"0"),
+        _at(110, b"~"),
+        _at(600, b"~"),
+    ],
     ids=["another", "cut", "gone", "short", "long", "opening", "sum", "digit", "id", "text"],
-)  # fmt: skip
+)
 def test_damaged_headers_beside_known_ones(damage, tmp_path):
     """What is known of one shard makes up for nothing in another."""
     data: Any = written(tmp_path / "a", digits(12), 4)

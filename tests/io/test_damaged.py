@@ -151,11 +151,15 @@ def source() -> TensorDict:
     """A container with entries of every kind."""
     return TensorDict(
         {
-            "a": torch.arange(6.0).reshape(2, 3), "c": torch.ones(2, dtype=torch.complex128), "n": {"b": torch.ones(2)},
-            "r": RaggedTensor([torch.ones(2), torch.ones(1)]), "o": NonTensorStack("x", "yy"), "v": NonTensorData([1]),
+            "a": torch.arange(6.0).reshape(2, 3),
+            "c": torch.ones(2, dtype=torch.complex128),
+            "n": {"b": torch.ones(2)},
+            "r": RaggedTensor([torch.ones(2), torch.ones(1)]),
+            "o": NonTensorStack("x", "yy"),
+            "v": NonTensorData([1]),
         },
         batch_size=[2],
-    )  # fmt: skip
+    )
 
 
 def root(meta: Any, **changes: Any) -> None:
@@ -330,9 +334,12 @@ def test_other_things_in_the_place_of_a_file(kind, tmp_path, monkeypatch):
     before = victim.read_bytes()
     held = socket.socket(socket.AF_UNIX)
     {
-        "link": lambda: path.symlink_to(victim.absolute()), "dangling": lambda: path.symlink_to("nothing"),
-        "directory": path.mkdir, "fifo": lambda: os.mkfifo(path), "socket": lambda: held.bind(str(path)),
-    }[kind]()  # fmt: skip
+        "link": lambda: path.symlink_to(victim.absolute()),
+        "dangling": lambda: path.symlink_to("nothing"),
+        "directory": path.mkdir,
+        "fifo": lambda: os.mkfifo(path),
+        "socket": lambda: held.bind(str(path)),
+    }[kind]()
     mode = path.lstat().st_mode
     for action in (lambda: tc.load(path), lambda: TensorDict(a=torch.zeros(3)).save(path)):
         with pytest.raises(OSError, match=r"x\.safetensors"):

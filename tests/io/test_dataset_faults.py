@@ -341,9 +341,12 @@ def test_read_only_folder():
         os.chmod(folder, 0o755)
         os.chmod(path, 0o555)
         found = subprocess.run(
-            [sys.executable, "-c", STRANGER, str(path)], capture_output=True, text=True, check=True,
+            [sys.executable, "-c", STRANGER, str(path)],
+            capture_output=True,
+            text=True,
+            check=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )  # fmt: skip
+        )
         os.chmod(path, 0o755)
         assert found.stdout.splitlines() == [f"{batch.label[[9, 0]].tolist()} []", "True", "True", "True"]
 
@@ -450,11 +453,14 @@ def test_damaged_shard(kind, tmp_path):
     raw = path.read_bytes()
     path.unlink()
     {
-        "missing": lambda: None, "cut": lambda: path.write_bytes(raw[:-1]),
+        "missing": lambda: None,
+        "cut": lambda: path.write_bytes(raw[:-1]),
         "longer": lambda: path.write_bytes(raw + b"x"),
         "foreign": lambda: path.write_bytes(Path(TensorClassDataset(tmp_path / "b").shards[0].path).read_bytes()),
-        "link": lambda: path.symlink_to(data.shards[1].path), "directory": path.mkdir, "fifo": lambda: os.mkfifo(path),
-    }[kind]()  # fmt: skip
+        "link": lambda: path.symlink_to(data.shards[1].path),
+        "directory": path.mkdir,
+        "fifo": lambda: os.mkfifo(path),
+    }[kind]()
     for _ in range(2):
         with pytest.raises((FileFormatError, OSError), match=path.name):
             data[[9, 1]]

@@ -71,18 +71,26 @@ class Reader:
 def test_a_reader_from_the_page(tmp_path):
     """Plain, nested, carried, ragged, text, value and absent entries are where the page says."""
     data = TensorDict(
-        a=torch.arange(6.0).reshape(2, 3), n={"b": torch.arange(2)},
+        a=torch.arange(6.0).reshape(2, 3),
+        n={"b": torch.arange(2)},
         c=torch.tensor([1 + 2j, 3], dtype=torch.complex128),
-        r=RaggedTensor([torch.tensor([1, 2]), torch.tensor([3])]), s=NonTensorStack("é", "x"), v="text", batch_size=[2],
-    )  # fmt: skip
+        r=RaggedTensor([torch.tensor([1, 2]), torch.tensor([3])]),
+        s=NonTensorStack("é", "x"),
+        v="text",
+        batch_size=[2],
+    )
     data.save(tmp_path / "x.safetensors", checksums=True)
     reader = Reader((tmp_path / "x.safetensors").read_bytes())
     assert reader.meta["version"] == 1
     assert reader.meta["root"]["size"] == [2]
     assert reader.entry(reader.meta["root"]) == {
-        "a": [[0, 1, 2], [3, 4, 5]], "n": {"b": [0, 1]}, "c": [[1, 2], [3, 0]], "r": [[1, 2], [3]], "s": ["é", "x"],
+        "a": [[0, 1, 2], [3, 4, 5]],
+        "n": {"b": [0, 1]},
+        "c": [[1, 2], [3, 0]],
+        "r": [[1, 2], [3]],
+        "s": ["é", "x"],
         "v": "text",
-    }  # fmt: skip
+    }
 
 
 def test_a_typed_batch(tmp_path):

@@ -167,9 +167,15 @@ def test_device_and_a_field_of_the_same_name() -> None:
     assert TensorDict(a=torch.zeros(2), batch_size=[2]).batch_size == (2,)
 
 
-@pytest.mark.parametrize("call", [
-    lambda: Pt(ROWS, ROWS, batch_size=[2]), lambda: Pt(*ROWS), lambda: Pt.from_dict(ROWS), lambda: Pt.from_any(ROWS),  # type: ignore[arg-type, call-overload]
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: Pt(ROWS, ROWS, batch_size=[2]),
+        lambda: Pt(*ROWS),
+        lambda: Pt.from_dict(ROWS),
+        lambda: Pt.from_any(ROWS),  # type: ignore[arg-type, call-overload]
+    ],
+)
 def test_refused_rows_are_told_the_way(call: Any) -> None:
     """A call that was given rows names `from_rows`, which takes them."""
     with pytest.raises((TypeError, ValueError), match="from_rows"):

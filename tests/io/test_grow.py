@@ -208,7 +208,7 @@ def test_refused_entries(tmp_path):
         (lambda: folder.make_memmap_from_storage("n", seven, (3, 2)), StructureError, "24 of 28"),
         (lambda: folder.make_memmap_from_storage("n", five, (3, 2)), FileFormatError, "more"),
         (lambda: folder.make_memmap_from_storage("n", backed, (3, 2)), StructureError, "clone"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(error, match=match):
             call()
     assert [_files(tmp_path), _files(tmp_path / "x")] == before

@@ -106,8 +106,10 @@ def _stored(n):
 def _foreign_header(n):
     def made(folder):
         path = folder / f"f{n}.safetensors"
-        names = {".".join(["a"] * (i % 100) + [str(i)]): {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}
-                 for i in range(n)}  # fmt: skip
+        names = {
+            ".".join(["a"] * (i % 100) + [str(i)]): {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}
+            for i in range(n)
+        }
         raw = json.dumps(names).encode()
         path.write_bytes(len(raw).to_bytes(8, "little") + raw)
         return lambda: tensorclass.load(path)

@@ -208,7 +208,7 @@ def test_storages_and_handlers(tmp_path):
         (lambda: M("absent"), ArgumentError),
         (lambda: M(3), ArgumentError),
     ],
-)  # fmt: skip
+)
 def test_bad_arguments(call, error):
     """Each is an error that says what was given."""
     with pytest.raises(error):

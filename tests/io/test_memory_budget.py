@@ -158,8 +158,12 @@ def _dataset(folder, rows, size=None):
         writer.append(Row(x=torch.zeros(4)))
     manifest = _manifest.read_manifest(str(folder))
     shard = manifest.shards[0]
-    changed = [shard.model_copy(update={"rows": n, "bytes": size or shard.bytes, "id": f"{i:016x}",
-               "file": f"{i:06}-{i:016x}.safetensors"}) for i, n in enumerate(rows)]  # fmt: skip
+    changed = [
+        shard.model_copy(
+            update={"rows": n, "bytes": size or shard.bytes, "id": f"{i:016x}", "file": f"{i:06}-{i:016x}.safetensors"}
+        )
+        for i, n in enumerate(rows)
+    ]
     _manifest.write_manifest(str(folder), manifest.model_copy(update={"shards": changed}))
     return Row
 

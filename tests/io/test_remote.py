@@ -218,9 +218,11 @@ def test_only_what_is_asked_for(monkeypatch):
 
 def _images(folder: Path, rows: int = 400, size: int = 20_000) -> Any:
     batch = Image(
-        pixels=(torch.arange(rows * size) % 251).to(torch.uint8).view(rows, size), label=torch.arange(rows),
-        other=torch.arange(rows * 4000.0).view(rows, 4000), name=[f"n{i}" for i in range(rows)],
-    )  # fmt: skip
+        pixels=(torch.arange(rows * size) % 251).to(torch.uint8).view(rows, size),
+        label=torch.arange(rows),
+        other=torch.arange(rows * 4000.0).view(rows, 4000),
+        name=[f"n{i}" for i in range(rows)],
+    )
     with TensorClassDataset.create(folder, Image, rows_per_shard=150, checksums=True) as writer:
         writer.append(batch)
     return batch

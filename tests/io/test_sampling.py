@@ -124,10 +124,15 @@ def test_an_epoch_that_was_broken_off():
 @pytest.mark.parametrize(
     "options",
     [
-        {"size": 0}, {"size": 1.5}, {"size": True}, {"size": 1, "rank": 1}, {"size": 1, "rank": -1},
-        {"size": 1, "world_size": 0}, {"size": 1, "drop_last": True, "pad_last": True},
+        {"size": 0},
+        {"size": 1.5},
+        {"size": True},
+        {"size": 1, "rank": 1},
+        {"size": 1, "rank": -1},
+        {"size": 1, "world_size": 0},
+        {"size": 1, "drop_last": True, "pad_last": True},
     ],
-)  # fmt: skip
+)
 def test_wrong_arguments(options):
     """Arguments that make no sense are refused."""
     with pytest.raises(ValueError, match=r"size|rank|drop_last"):

@@ -123,18 +123,34 @@ def test_long_values(tmp_path):
 @pytest.mark.parametrize(
     "form",
     [
-        {"$nothing": 1}, {"$tuple": 1, "a": 2},
-        {"$int": "x"}, {"$int": 1}, {"$float": []}, {"$bytes": "!"}, {"$bytes": 1},
-        {"$set": [[1]]}, {"$dict": [1]}, {"$dict": [[[], 1]]},
-        {"$datetime": "x"}, {"$timedelta": [10**30]}, {"$uuid": ""},
+        {"$nothing": 1},
+        {"$tuple": 1, "a": 2},
+        {"$int": "x"},
+        {"$int": 1},
+        {"$float": []},
+        {"$bytes": "!"},
+        {"$bytes": 1},
+        {"$set": [[1]]},
+        {"$dict": [1]},
+        {"$dict": [[[], 1]]},
+        {"$datetime": "x"},
+        {"$timedelta": [10**30]},
+        {"$uuid": ""},
         {"$decimal": "x"},
-        {"$size": ["a"]}, {"$dtype": "save"}, {"$device": "x y"}, {"$array": ["<f8", [2], ""]},
-        {"$array": ["<f8", [-1, -1], "AAAAAAAAAAA="]}, {"$array": ["O", [0], ""]}, {"$numpy": ["V8", "AAAAAAAAAAA="]},
-        {"$tensor": {"dtype": "float32", "shape": [2], "data": ""}}, {"$range": [0, 1, 0]},
-        {"$array": ["<f8", [0, 2**70], ""]}, {"$path": 3},
+        {"$size": ["a"]},
+        {"$dtype": "save"},
+        {"$device": "x y"},
+        {"$array": ["<f8", [2], ""]},
+        {"$array": ["<f8", [-1, -1], "AAAAAAAAAAA="]},
+        {"$array": ["O", [0], ""]},
+        {"$numpy": ["V8", "AAAAAAAAAAA="]},
+        {"$tensor": {"dtype": "float32", "shape": [2], "data": ""}},
+        {"$range": [0, 1, 0]},
+        {"$array": ["<f8", [0, 2**70], ""]},
+        {"$path": 3},
     ],
     ids=to_text,
-)  # fmt: skip
+)
 def test_wrong_forms(form):
     """A form that stands for nothing is a ValueError, whatever it holds."""
     with pytest.raises(ValueError, match=r"\S"):

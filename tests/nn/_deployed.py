@@ -206,11 +206,14 @@ def policy(layers: Policy) -> Any:
         step(add, (Obs.x, Obs.y), Mid.total),
         step(nn.Sequential(layers.head, layers.split), Mid.total, (Mid.loc, Mid.scale), name="head"),
         ProbabilisticTensorClassModule(
-            in_fields={"loc": Mid.loc, "scale": Mid.scale}, out_fields=Draw.action, distribution_class=Normal,
+            in_fields={"loc": Mid.loc, "scale": Mid.scale},
+            out_fields=Draw.action,
+            distribution_class=Normal,
             default_interaction_type="mean",
         ),
-        input=Obs, output=Draw,
-    )  # fmt: skip
+        input=Obs,
+        output=Draw,
+    )
 
 
 def keyed_policy(layers: Policy) -> Any:

@@ -287,10 +287,16 @@ _selected("twice", lambda L: two(L).select_out_keys("b").select_out_keys("c"))
 _selected("in another order", lambda L: two(L).select_out_keys("c", "b")(ones(2)))
 _selected("nothing", lambda L: two(L).select_out_keys()(L.TensorDict(a=ones(2))))
 _selected("key of the input", lambda L: two(L).select_out_keys("c")(L.TensorDict(a=ones(2), b=ones(2))))
-_selected("in and out key", lambda L: L.Module(lambda x: (x + 1, x), ["a"], ["a", "c"]).select_out_keys("c")(
-    L.TensorDict(a=ones(2))))  # fmt: skip
-_selected("nested", lambda L: L.Module(lambda x: (x, x), ["a"], [("n", "b"), ("n", "c")]).select_out_keys(("n", "b"))(
-    L.TensorDict(a=ones(2))))  # fmt: skip
+_selected(
+    "in and out key",
+    lambda L: L.Module(lambda x: (x + 1, x), ["a"], ["a", "c"]).select_out_keys("c")(L.TensorDict(a=ones(2))),
+)
+_selected(
+    "nested",
+    lambda L: L.Module(lambda x: (x, x), ["a"], [("n", "b"), ("n", "c")]).select_out_keys(("n", "b"))(
+        L.TensorDict(a=ones(2))
+    ),
+)
 _selected("in a sequence", lambda L: L.Sequential(two(L).select_out_keys("c"), add(L, "c", "d"))(ones(2)))
 
 
@@ -375,8 +381,9 @@ for _each in (None, True, False, "empty"):
                 found = L.Sequential(
                     add(L, "a", "b", inplace=inner),
                     L.Module(lambda x: (x + 1, x * 3), ["b"], ["c", "d"], inplace=inner),
-                    inplace=each, selected_out_keys=chosen,
-                )  # fmt: skip
+                    inplace=each,
+                    selected_out_keys=chosen,
+                )
                 result = found(data)
                 return result, result is data, data, found.out_keys, found(L.TensorDict(a=ones(2)), tensordict_out=out)
 
@@ -387,14 +394,26 @@ _sequence("with keyword arguments", lambda L: chain(L)(L.TensorDict(a=ones(2)), 
 _sequence("by position", lambda L: chain(L)(ones(2)))
 _sequence("by name", lambda L: chain(L)(a=ones(2)))
 _sequence("missing key", lambda L: L.Sequential(L.Module(nn.Linear(1, 1), ["x"], ["b"]))(L.TensorDict(a=ones(2))))
-_sequence("partial", lambda L: L.Sequential(add(L, "a", "b"), add(L, "x", "c"), add(L, "c", "d"),
-    partial_tolerant=True)(L.TensorDict(a=ones(2))))  # fmt: skip
-_sequence("partial, one of two keys", lambda L: L.Sequential(L.Module(lambda x, y: x, ["a", "x"], ["b"]),
-    partial_tolerant=True)(L.TensorDict(a=ones(2))))  # fmt: skip
-_sequence("partial, selected", lambda L: L.Sequential(add(L, "a", "b"), add(L, "x", "c"), partial_tolerant=True,
-    selected_out_keys=["c"])(L.TensorDict(a=ones(2))))  # fmt: skip
-_sequence("partial, called with tensors", lambda L: L.Sequential(add(L, "a", "b"), add(L, "x", "c"),
-    partial_tolerant=True)(a=ones(2)))  # fmt: skip
+_sequence(
+    "partial",
+    lambda L: L.Sequential(add(L, "a", "b"), add(L, "x", "c"), add(L, "c", "d"), partial_tolerant=True)(
+        L.TensorDict(a=ones(2))
+    ),
+)
+_sequence(
+    "partial, one of two keys",
+    lambda L: L.Sequential(L.Module(lambda x, y: x, ["a", "x"], ["b"]), partial_tolerant=True)(L.TensorDict(a=ones(2))),
+)
+_sequence(
+    "partial, selected",
+    lambda L: L.Sequential(add(L, "a", "b"), add(L, "x", "c"), partial_tolerant=True, selected_out_keys=["c"])(
+        L.TensorDict(a=ones(2))
+    ),
+)
+_sequence(
+    "partial, called with tensors",
+    lambda L: L.Sequential(add(L, "a", "b"), add(L, "x", "c"), partial_tolerant=True)(a=ones(2)),
+)
 
 
 @case
@@ -434,9 +453,19 @@ def wrapped(L: Library) -> Any:
     return L.Sequential(add(L, "a", "b"), lambda data: data, add(L, "b", "c"))
 
 
-for _keys_ in ({}, {"in_keys": ["a"]}, {"in_keys": ["c"]}, {"in_keys": ["b"]}, {"out_keys": ["c"]}, {"out_keys": ["e"]},
-    {"in_keys": ["b"], "out_keys": ["d"]}, {"in_keys": ["b"], "out_keys": ["e"]}, {"in_keys": ["z"]},
-    {"out_keys": ["z"]}, {"in_keys": ["b", "d"], "out_keys": ["e"]}):  # fmt: skip
+for _keys_ in (
+    {},
+    {"in_keys": ["a"]},
+    {"in_keys": ["c"]},
+    {"in_keys": ["b"]},
+    {"out_keys": ["c"]},
+    {"out_keys": ["e"]},
+    {"in_keys": ["b"], "out_keys": ["d"]},
+    {"in_keys": ["b"], "out_keys": ["e"]},
+    {"in_keys": ["z"]},
+    {"out_keys": ["z"]},
+    {"in_keys": ["b", "d"], "out_keys": ["e"]},
+):
     _part("fork", fork, **_keys_)
     _part("nested", nested, **_keys_)
     _part("wrapped", wrapped, **_keys_)

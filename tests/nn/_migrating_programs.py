@@ -39,10 +39,14 @@ def policy(td: Any, tdnn: Any, **options: Any) -> Any:
         tdnn.TensorDictModule(linear(3, 4), in_keys=["observation"], out_keys=["params"]),
         tdnn.TensorDictModule(tdnn.NormalParamExtractor(), in_keys=["params"], out_keys=["loc", "scale"]),
         tdnn.ProbabilisticTensorDictModule(
-            in_keys=["loc", "scale"], out_keys=["action"], distribution_class=D.Normal,
-            default_interaction_type=tdnn.InteractionType.RANDOM, return_log_prob=True, **options,
+            in_keys=["loc", "scale"],
+            out_keys=["action"],
+            distribution_class=D.Normal,
+            default_interaction_type=tdnn.InteractionType.RANDOM,
+            return_log_prob=True,
+            **options,
         ),
-    )  # fmt: skip
+    )
 
 
 def observation(td: Any, n: int = 5) -> Any:
@@ -106,9 +110,18 @@ def torchrl_actor(td: Any, tdnn: Any) -> Any:
         drawn = actor(observation(td))
     dist = actor.get_dist(observation(td))
     return (
-        data, drawn, dist.mean, actor.log_prob(drawn), actor.in_keys, actor.out_keys, actor.specs,
-        [name for name, _ in actor.named_parameters()], actor[0].spec, len(actor), actor[-1].spec,
-    )  # fmt: skip
+        data,
+        drawn,
+        dist.mean,
+        actor.log_prob(drawn),
+        actor.in_keys,
+        actor.out_keys,
+        actor.specs,
+        [name for name, _ in actor.named_parameters()],
+        actor[0].spec,
+        len(actor),
+        actor[-1].spec,
+    )
 
 
 @program
@@ -133,10 +146,12 @@ def torchrl_actor_critic(td: Any, tdnn: Any) -> Any:
     )
     model = Operator(common, actor, critic_class(linear(3, 1), ["hidden"]))
     return (
-        model(observation(td)), model.get_policy_operator()(observation(td)),
+        model(observation(td)),
+        model.get_policy_operator()(observation(td)),
         model.get_value_operator()(observation(td)),
-        model.get_policy_operator().get_dist(observation(td)).mean, sorted(model.state_dict()),
-    )  # fmt: skip
+        model.get_policy_operator().get_dist(observation(td)).mean,
+        sorted(model.state_dict()),
+    )
 
 
 @program
@@ -324,9 +339,13 @@ def several_samples_of_a_composite(td: Any, tdnn: Any) -> Any:
     """Components have the sample dims too."""
     torch.manual_seed(0)
     module = tdnn.ProbabilisticTensorDictModule(
-        ["params"], distribution_class=tdnn.CompositeDistribution, num_samples=3, default_interaction_type="random",
-        distribution_kwargs={"distribution_map": {"a": D.Normal, ("n", "b"): D.Categorical}}, return_log_prob=True,
-    )  # fmt: skip
+        ["params"],
+        distribution_class=tdnn.CompositeDistribution,
+        num_samples=3,
+        default_interaction_type="random",
+        distribution_kwargs={"distribution_map": {"a": D.Normal, ("n", "b"): D.Categorical}},
+        return_log_prob=True,
+    )
     params = {"a": {"loc": torch.zeros(2), "scale": torch.ones(2)}, "n": {"b": {"logits": torch.zeros(2, 4)}}}
     data = module(td.TensorDict({"params": params}, [2]))
     return data, module.out_keys, module.log_prob(data)
@@ -375,9 +394,13 @@ def generator_and_seed(td: Any, tdnn: Any) -> Any:
 
     def module() -> Any:
         return tdnn.ProbabilisticTensorDictModule(
-            ["loc"], ["a"], distribution_class=D.Normal, distribution_kwargs={"scale": 1.0}, generator=3,
+            ["loc"],
+            ["a"],
+            distribution_class=D.Normal,
+            distribution_kwargs={"scale": 1.0},
+            generator=3,
             default_interaction_type="random",
-        )  # fmt: skip
+        )
 
     data = td.TensorDict(loc=torch.zeros(3))
     one, two = module()(data.copy())["a"], module()(data.copy())["a"]
@@ -446,8 +469,10 @@ def keys_by_dictionary(td: Any, tdnn: Any) -> Any:
     """In keys as a dict, both ways; out keys selected and reset."""
     attend = tdnn.TensorDictModule(
         lambda query, *, key, mask: (query * key, mask.float()),
-        in_keys={"query": "q", "key": ("kv", "k"), "mask": "m"}, out_keys=["out", ("info", "mask")], out_to_in_map=True,
-    )  # fmt: skip
+        in_keys={"query": "q", "key": ("kv", "k"), "mask": "m"},
+        out_keys=["out", ("info", "mask")],
+        out_to_in_map=True,
+    )
     data = td.TensorDict(
         {"q": torch.ones(2), "kv": {"k": torch.full((2,), 3.0)}, "m": torch.tensor([True, False])}, [2]
     )
@@ -488,9 +513,10 @@ def partial_and_skipping(td: Any, tdnn: Any) -> Any:
     calls: list[str] = []
     mod = tdnn.TensorDictModule
     model = tdnn.TensorDictSequential(
-        mod(lambda x: calls.append("f") or x + 1, ["x"], ["y"]), mod(lambda z: calls.append("g") or z, ["z"], ["w"]),
+        mod(lambda x: calls.append("f") or x + 1, ["x"], ["y"]),
+        mod(lambda z: calls.append("g") or z, ["z"], ["w"]),
         partial_tolerant=True,
-    )  # fmt: skip
+    )
     first = model(td.TensorDict(x=torch.zeros(2), batch_size=[2]))
     with tdnn.set_skip_existing(True):
         second = model(td.TensorDict(x=torch.zeros(2), y=torch.ones(2), z=torch.ones(2), batch_size=[2]))
@@ -569,9 +595,14 @@ def params_in_a_module(td: Any, tdnn: Any) -> Any:
     torch.save(model.state_dict(), buffer)
     buffer.seek(0)
     return (
-        sorted(model.state_dict()), [n for n, _ in model.named_parameters()], [n for n, _ in model.named_buffers()],
-        other.state_dict(), torch.load(buffer), model.target["weight"].dtype, copy.deepcopy(model).extra["a", "b"],
-    )  # fmt: skip
+        sorted(model.state_dict()),
+        [n for n, _ in model.named_parameters()],
+        [n for n, _ in model.named_buffers()],
+        other.state_dict(),
+        torch.load(buffer),
+        model.target["weight"].dtype,
+        copy.deepcopy(model).extra["a", "b"],
+    )
 
 
 @program

@@ -34,9 +34,12 @@ class Out(TensorClass):
 def three() -> TensorClassSequential[In, Out]:
     """Linear, norm, linear: what an nn.Sequential of three would be."""
     return TensorClassSequential(
-        step(nn.Linear(4, 4), In.x, Mid.a), step(nn.BatchNorm1d(4), Mid.a, Mid.b), step(nn.Linear(4, 4), Mid.b, Out.y),
-        input=In, output=Out,
-    )  # fmt: skip
+        step(nn.Linear(4, 4), In.x, Mid.a),
+        step(nn.BatchNorm1d(4), Mid.a, Mid.b),
+        step(nn.Linear(4, 4), Mid.b, Out.y),
+        input=In,
+        output=Out,
+    )
 
 
 def raw() -> nn.Sequential:
@@ -67,8 +70,14 @@ def test_names_of_all_kinds_of_callables():
     modules = [step(f, In.x, In.x, update=True) for f in callables]
     pipeline = TensorClassSequential(*modules, step(nn.Identity(), In.x, Out.y), input=In, output=Out)
     assert [module.name for module in pipeline] == [
-        "twice_0", "function_1", "scale_2", "layer_norm_3", "relu_4", "forward_5", "identity_6",
-    ]  # fmt: skip
+        "twice_0",
+        "function_1",
+        "scale_2",
+        "layer_norm_3",
+        "relu_4",
+        "forward_5",
+        "identity_6",
+    ]
 
 
 def test_bound_method_registers_its_module():

@@ -235,17 +235,20 @@ def test_optional_read_with_a_guard(guard):
 def test_optional_into_a_required_output():
     """A field that may be None does not become one that must not be."""
     with pytest.raises(BuildError, match=r"the output requires `Heavy.weight`.*may be None"):
-        TensorClassSequential(
-            *stages()[:3], step(argmax, Prediction.logits, Heavy.digit), input=Digits, output=Heavy
-        )  # fmt: skip
+        TensorClassSequential(*stages()[:3], step(argmax, Prediction.logits, Heavy.digit), input=Digits, output=Heavy)
 
 
 def test_arity_of_builtins_is_not_known():
     """A builtin without a signature is let pass."""
     pipeline = TensorClassSequential(
-        step(torch.flatten, Digits.image, Hidden.flat), encoder, to_logits, decide, input=Digits, output=Prediction,
+        step(torch.flatten, Digits.image, Hidden.flat),
+        encoder,
+        to_logits,
+        decide,
+        input=Digits,
+        output=Prediction,
         probe=False,
-    )  # fmt: skip
+    )
     assert pipeline.diagnostics == ()
 
 
@@ -257,9 +260,13 @@ def test_slots_of_different_classes_are_one_place():
         image: Float32[Tensor, "1 8 8"]
 
     TensorClassSequential(
-        step(flatten, Same.image, Hidden.flat), step(encode, Same.flat, Hidden.h), to_logits, decide,
-        input=Digits, output=Prediction,
-    )  # fmt: skip
+        step(flatten, Same.image, Hidden.flat),
+        step(encode, Same.flat, Hidden.h),
+        to_logits,
+        decide,
+        input=Digits,
+        output=Prediction,
+    )
 
 
 def test_input_fields_pass_through():
@@ -316,13 +323,9 @@ def test_dims_of_one_class_are_shared():
 
     good = step(lambda x: x.mean((-1, -2, -3)), Known.image, Prediction.digit)
     with pytest.raises(BuildError, match=r"event dim 1 is 9, here it is declared 8"):
-        TensorClassSequential(
-            good, step(lambda x: x, Bad.mask, Prediction.logits), input=Masked, output=Prediction
-        )  # fmt: skip
+        TensorClassSequential(good, step(lambda x: x, Bad.mask, Prediction.logits), input=Masked, output=Prediction)
     with pytest.raises(BuildError, match=r"the output declares `Out.b` as .*here \"12\".*event dim 0 is 13"):
-        TensorClassSequential(
-            step(lambda x: (x, x), Masked.image, (Parts.a, Parts.b)), input=Masked, output=Out
-        )  # fmt: skip
+        TensorClassSequential(step(lambda x: (x, x), Masked.image, (Parts.a, Parts.b)), input=Masked, output=Out)
 
 
 def test_each_module_has_names_of_its_own():
@@ -473,9 +476,15 @@ def test_shared_module_warns():
 
     def build(inner):
         return TensorClassSequential(
-            first, encoder, step(inner, Hidden.h, Deep.a), step(inner, Deep.a, Deep.b),
-            step(head, Deep.b, Prediction.logits), decide, input=Digits, output=Prediction,
-        )  # fmt: skip
+            first,
+            encoder,
+            step(inner, Hidden.h, Deep.a),
+            step(inner, Deep.a, Deep.b),
+            step(head, Deep.b, Prediction.logits),
+            decide,
+            input=Digits,
+            output=Prediction,
+        )
 
     with pytest.warns(PipelineWarning, match=r"W203.*module 3 `linear_3` is the same Linear as module 2 `linear_2`"):
         build(shared)

@@ -129,8 +129,10 @@ def test_sizes_of_modules_meet_on_the_first_call():
     def cut(size: int, spare: Tensor | None = None) -> Any:
         return TensorClassSequential(
             step(lambda x: (x[..., :2], x[..., :size], spare), Plain.x, (Parts.left, Parts.right, Parts.spare)),
-            input=Plain, output=Parts, probe=False,
-        )  # fmt: skip
+            input=Plain,
+            output=Parts,
+            probe=False,
+        )
 
     batch = Plain(torch.zeros(5, 4))
     assert cut(2)(batch).spare is None

@@ -277,9 +277,12 @@ def test_available_fields():
     """Fields below a field that is listed are not listed themselves."""
     with pytest.raises(BuildError) as caught:
         build(
-            step(same, Source.x, Held.inner.x), step(same, Source.x, Held.deep), step(same, Close.far, Result.value),
-            input=Source, output=Result,
-        )  # fmt: skip
+            step(same, Source.x, Held.inner.x),
+            step(same, Source.x, Held.deep),
+            step(same, Close.far, Result.value),
+            input=Source,
+            output=Result,
+        )
     (missing,) = [one for one in caught.value.diagnostics if one.code == "E101"]
     assert missing.notes == ("available here: x, maybe, word, deep, inner.x",)
 
@@ -349,8 +352,10 @@ def test_refused_inputs_say_who_needs_them():
         run(Open(torch.zeros(2, 5), torch.zeros(3), batch_size=[2]))
     (problem,) = caught.value.problems
     assert (problem.path, problem.declared, problem.given) == (
-        "value", 'Float32["4"], narrowed from Float32["..."]', "float32 [2, 5]",
-    )  # fmt: skip
+        "value",
+        'Float32["4"], narrowed from Float32["..."]',
+        "float32 [2, 5]",
+    )
     assert problem.hint == "the modules that read the field accept nothing else; see N301 at build"
     one = Diagnostic("W205", "it takes 4", location="here")
     report = replace(run.check(), diagnostics=(one, replace(one, code="W204"), replace(one, message="and 4")))
@@ -397,10 +402,13 @@ EXACT, FAMILY = Float64[Tensor, "4"], Integer[Tensor, "4"]
 def test_hints_about_dtypes(written):
     """An exact dtype is made where the value comes from; a family only says what it is."""
     for want, hint in (
-        (EXACT, f"convert in {'module 0' if written else 'the dataset'} with `.to(torch.float64)`, or declare both "
-         "fields with one dtype"),
+        (
+            EXACT,
+            f"convert in {'module 0' if written else 'the dataset'} with `.to(torch.float64)`, or declare both "
+            "fields with one dtype",
+        ),
         (FAMILY, "declare both fields with one dtype; a family such as Integer takes several"),
-    ):  # fmt: skip
+    ):
         asks = type("Asks", (TensorClass,), {"__annotations__": {"x": want, "valu": want}})
         modules = [step(same, Source.x, Close.valu)] if written else []
         read = step(same, asks.valu if written else asks.x, Result.value)

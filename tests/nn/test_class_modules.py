@@ -268,8 +268,9 @@ def test_beside_typed_modules():
         Encoder(),
         TensorClassModule(nn.Linear(8, 10), Hidden.h, Prediction.logits),
         TensorClassModule(lambda z: z.argmax(-1), Prediction.logits, Prediction.digit),
-        input=Digits, output=Prediction,
-    )  # fmt: skip
+        input=Digits,
+        output=Prediction,
+    )
     assert pipeline(digits()).digit.shape == (4,)
 
 
@@ -390,8 +391,9 @@ def test_keyed_module_in_a_typed_pipeline():
     pipeline = TensorClassSequential(
         TensorClassModule(keyed, Digits.image, Prediction.logits),
         TensorClassModule(lambda z: z.argmax(-1), Prediction.logits, Prediction.digit),
-        input=Digits, output=Prediction,
-    )  # fmt: skip
+        input=Digits,
+        output=Prediction,
+    )
     batch = digits()
     assert torch.equal(pipeline(batch).logits, keyed(batch.image))
     assert all(parameter in set(pipeline.parameters()) for parameter in keyed.parameters())

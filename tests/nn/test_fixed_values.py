@@ -167,9 +167,12 @@ def test_components_are_named():
 
     def act(kind):
         return ProbabilisticTensorDictModule(
-            ["x"], ["a", ("n", "c"), "t"], default_interaction_type=kind, n_empirical_estimate=10,
+            ["x"],
+            ["a", ("n", "c"), "t"],
+            default_interaction_type=kind,
+            n_empirical_estimate=10,
             distribution_class=lambda x: CompositeDistribution.from_distributions(data, parts),
-        )(TensorDict(x=ONE, batch_size=[2]))  # fmt: skip
+        )(TensorDict(x=ONE, batch_size=[2]))
 
     assert act("deterministic")["n", "c"].tolist() == [1.0, 1.0]
     with pytest.raises(NotImplementedError, match=r"component \('n', 'c'\): Cauchy has no mean value"):

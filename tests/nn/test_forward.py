@@ -261,9 +261,8 @@ def test_wrong_number_of_results(module, words):
         wide: Float32[Tensor, "32"]
 
     pipeline = TensorClassSequential(
-        stages()[0], step(module, Hidden.flat, (Hidden.h, Hidden.wide)), input=Digits, output=Out,
-        probe=False,
-    )  # fmt: skip
+        stages()[0], step(module, Hidden.flat, (Hidden.h, Hidden.wide)), input=Digits, output=Out, probe=False
+    )
     with pytest.raises(TypeError) as info:
         pipeline(digits())
     assert words in str(info.value)
@@ -384,9 +383,11 @@ def test_one_state_class():
         with pytest.raises(AttributeError, match="produced"):
             batch.hidden
     bad = TensorClassSequential(
-        step(encoder, State.image, State.hidden), step(nn.Linear(16, 9), State.hidden, State.logits), input=State,
+        step(encoder, State.image, State.hidden),
+        step(nn.Linear(16, 9), State.hidden, State.logits),
+        input=State,
         probe=False,
-    )  # fmt: skip
+    )
     with pytest.raises(SchemaError, match="logits"):
         bad(batch)
 
@@ -406,8 +407,9 @@ def test_update_replaces_what_later_modules_read():
 
     pipeline = TensorClassSequential(
         step(lambda x: x + 1, Image.image, Image.image, update=True),
-        step(lambda x: x.sum(-1), Image.image, Image.total), input=Image,
-    )  # fmt: skip
+        step(lambda x: x.sum(-1), Image.image, Image.total),
+        input=Image,
+    )
     batch = Image(torch.zeros(2, 4))
     result = pipeline(batch)
     assert result.total.tolist() == [4.0, 4.0]
@@ -470,8 +472,9 @@ def test_nested_class_as_a_value():
     pipeline = TensorClassSequential(
         step(double, Outer.inner, Result.inner, update=True),
         step(lambda x: x.sum(-1), Result.inner.pixels, Result.total),
-        input=Outer, output=Result,
-    )  # fmt: skip
+        input=Outer,
+        output=Result,
+    )
     for _ in range(2):
         result = pipeline(Outer(Inner(torch.ones(2, 4))))
         assert result.total.tolist() == [8.0, 8.0]

@@ -326,9 +326,12 @@ def test_missing_and_unknown_names_raise_and_nothing_is_swapped() -> None:
     with pytest.raises(StructureError) as caught:
         params.to_module(module)
     for text in (
-        "`0.wieght` is not a tensor of the module; did you mean `0.weight`?", "`3` is no", "`0.weight` is missing",
-        "`2.bias` is missing", "Nothing was swapped",
-    ):  # fmt: skip
+        "`0.wieght` is not a tensor of the module; did you mean `0.weight`?",
+        "`3` is no",
+        "`0.weight` is missing",
+        "`2.bias` is missing",
+        "Nothing was swapped",
+    ):
         assert text in str(caught.value)
     assert held(module) == before
 
@@ -496,9 +499,7 @@ def test_from_modules_as_module_trains() -> None:
     """Its parameters are new ones, and buffers are buffers."""
     params = from_modules(normed(), normed(), as_module=True)
     assert isinstance(params, TensorDictParams)
-    assert {name for name, _ in params.named_buffers()} == {
-        "1.running_mean", "1.running_var", "1.num_batches_tracked",
-    }  # fmt: skip
+    assert {name for name, _ in params.named_buffers()} == {"1.running_mean", "1.running_var", "1.num_batches_tracked"}
     assert all(p.requires_grad and p.shape[0] == 2 for p in params.parameters())
 
 

@@ -32,12 +32,20 @@ from tests.nn._pipelines import told
 
 def _library(containers: types.ModuleType, nn: types.ModuleType) -> types.SimpleNamespace:
     return types.SimpleNamespace(
-        TensorDict=containers.TensorDict, TensorClass=containers.TensorClass, lazy_stack=containers.lazy_stack,
-        Module=nn.TensorDictModule, Base=nn.TensorDictModuleBase, Sequential=nn.TensorDictSequential,
-        Wrapper=nn.TensorDictModuleWrapper, Wrap=nn.WrapModule, as_module=nn.as_tensordict_module,
-        dispatch=nn.dispatch, skip_existing=nn.skip_existing, set_skip_existing=nn.set_skip_existing,
+        TensorDict=containers.TensorDict,
+        TensorClass=containers.TensorClass,
+        lazy_stack=containers.lazy_stack,
+        Module=nn.TensorDictModule,
+        Base=nn.TensorDictModuleBase,
+        Sequential=nn.TensorDictSequential,
+        Wrapper=nn.TensorDictModuleWrapper,
+        Wrap=nn.WrapModule,
+        as_module=nn.as_tensordict_module,
+        dispatch=nn.dispatch,
+        skip_existing=nn.skip_existing,
+        set_skip_existing=nn.set_skip_existing,
         ClassModule=nn.TensorClassModuleBase,
-    )  # fmt: skip
+    )
 
 
 OURS = _library(tensorclass, tensorclass.nn)

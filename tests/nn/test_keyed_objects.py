@@ -484,8 +484,10 @@ def test_keyed_modules_in_typed_pipelines():
             lambda h, label, marks: h + len(label), (Hidden.h, Hidden.label, Hidden.marks), Hidden.h, update=True
         ),
         head,
-        input=Start, output=Final, probe=False,
-    )  # fmt: skip
+        input=Start,
+        output=Final,
+        probe=False,
+    )
     out = model(Start(torch.ones(5, 3), "abc", list("pqrst"), False, batch_size=[5]))
     assert seen == [("abc", list("pqrst"), False)]
     assert seen[0][2] is False

@@ -51,9 +51,15 @@ def test_onnx(name, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the exporter and the libraries that it imports
         torch.onnx.export(
-            module, tensors(4), path, dynamo=True, verbose=False, input_names=["x", "y"],
-            output_names=list(form.outputs), dynamic_shapes=({0: rows}, {0: rows}),
-        )  # fmt: skip
+            module,
+            tensors(4),
+            path,
+            dynamo=True,
+            verbose=False,
+            input_names=["x", "y"],
+            output_names=list(form.outputs),
+            dynamic_shapes=({0: rows}, {0: rows}),
+        )
     session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
     assert [given.name for given in session.get_inputs()] == ["x", "y"]
     assert [made.name for made in session.get_outputs()] == list(form.outputs)

@@ -43,11 +43,14 @@ def graphs(count: int) -> Iterator[list[Listed]]:
         size = draw.randint(1, 5)
         yield [
             Listed(
-                f"m{i}", Location(__file__, i), tuple(draw.sample(SLOTS, draw.choice((0, 1, 1, 2)))),
-                tuple(draw.sample(SLOTS, draw.choice((0, 1, 1, 2)))), draw.random() < 0.3,
+                f"m{i}",
+                Location(__file__, i),
+                tuple(draw.sample(SLOTS, draw.choice((0, 1, 1, 2)))),
+                tuple(draw.sample(SLOTS, draw.choice((0, 1, 1, 2)))),
+                draw.random() < 0.3,
             )
             for i in range(size)
-        ]  # fmt: skip
+        ]
 
 
 def rules(nodes: list[Listed]) -> dict[tuple[int, int], set[str]]:

@@ -103,16 +103,24 @@ def test_values_before_condition_those_after():
     pipeline = ProbabilisticTensorClassSequential(
         TensorClassModule(nn.Linear(4, 2), Obs.x, Twice.loc),
         ProbabilisticTensorClassModule(
-            Twice.loc, Twice.first, distribution_class=D.Normal, distribution_kwargs={"scale": 1.0},
-            default_interaction_type="random", name="one",
+            Twice.loc,
+            Twice.first,
+            distribution_class=D.Normal,
+            distribution_kwargs={"scale": 1.0},
+            default_interaction_type="random",
+            name="one",
         ),
         ProbabilisticTensorClassModule(
-            {"loc": Twice.first}, Twice.second, distribution_class=D.Normal, distribution_kwargs={"scale": 2.0},
-            default_interaction_type="random", name="two",
+            {"loc": Twice.first},
+            Twice.second,
+            distribution_class=D.Normal,
+            distribution_kwargs={"scale": 2.0},
+            default_interaction_type="random",
+            name="two",
         ),
         input=Obs,
         output=Twice,
-    )  # fmt: skip
+    )
     obs = Obs(torch.randn(3, 4))
     drawn = pipeline(obs)
     expected = D.Normal(drawn.loc, 1.0).log_prob(drawn.first) + D.Normal(drawn.first, 2.0).log_prob(drawn.second)
@@ -126,9 +134,11 @@ def test_values_before_condition_those_after():
 def test_one_state_class():
     """Called alone on a batch, a new instance with the fields filled in."""
     act = ProbabilisticTensorClassModule(
-        {"loc": State.center, "scale": State.spread}, State.action, distribution_class=D.Normal,
+        {"loc": State.center, "scale": State.spread},
+        State.action,
+        distribution_class=D.Normal,
         log_prob_field=State.score,
-    )  # fmt: skip
+    )
     batch = State(torch.randn(3, 2), torch.rand(3, 2) + 0.5)
     done = act(batch)
     assert torch.equal(done.action, batch.center)
@@ -148,10 +158,13 @@ def test_composite():
         score: Float32[Tensor, ""]
 
     act = ProbabilisticTensorClassModule(
-        Params.params, (Both.cont, Both.disc), distribution_class=CompositeDistribution,
-        distribution_kwargs={"distribution_map": {"c": D.Normal, "d": D.Categorical}}, log_prob_field=Both.score,
+        Params.params,
+        (Both.cont, Both.disc),
+        distribution_class=CompositeDistribution,
+        distribution_kwargs={"distribution_map": {"c": D.Normal, "d": D.Categorical}},
+        log_prob_field=Both.score,
         default_interaction_type="random",
-    )  # fmt: skip
+    )
     entries = {"c": {"loc": torch.randn(3, 2), "scale": torch.ones(3, 2)}, "d": {"logits": torch.randn(3, 5)}}
     batch = Params(TensorDict(entries, [3]))
     done = act(batch)
@@ -267,11 +280,15 @@ def conditional():
         ),
         TensorClassModule(lambda x: x + 1, Twice.first, Twice.first, update=True, name="moved"),
         ProbabilisticTensorClassModule(
-            {"loc": Twice.first}, Twice.second, distribution_class=D.Normal, distribution_kwargs={"scale": 1.0},
+            {"loc": Twice.first},
+            Twice.second,
+            distribution_class=D.Normal,
+            distribution_kwargs={"scale": 1.0},
             name="two",
         ),
-        input=Obs, output=Twice,
-    )  # fmt: skip
+        input=Obs,
+        output=Twice,
+    )
 
 
 @pytest.mark.parametrize(("make", "parts"), [(policy, 2), (conditional, 3)])

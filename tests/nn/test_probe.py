@@ -451,8 +451,9 @@ def test_one_mistake_is_reported_once():
             TensorClassModule(nn.Linear(8, 5), Open8.x, OnlyZ.z),
             TensorClassModule(nn.Linear(8, 8), OnlyZ.z, OnlyZ.z, update=True),
             TensorClassModule(functools.partial(torch.add, torch.ones(8)), OnlyZ.z, OnlyZ.z, update=True),
-            input=Open8, output=OnlyZ,
-        )  # fmt: skip
+            input=Open8,
+            output=OnlyZ,
+        )
     assert [d.code for d in info.value.diagnostics] == ["E114"]
 
 

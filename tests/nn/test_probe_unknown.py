@@ -174,9 +174,12 @@ def test_state_excuses_no_other_module() -> None:
     first, second = in_a_dict()
     with pytest.raises(BuildError) as caught:
         TensorClassSequential(
-            step(first, X.x, Y.y), step(second, Y.y, Z.z), step(nn.Linear(9, 8), Z.z, Y.y, update=True),
-            input=X, output=Y,
-        )  # fmt: skip
+            step(first, X.x, Y.y),
+            step(second, Y.y, Z.z),
+            step(nn.Linear(9, 8), Z.z, Y.y, update=True),
+            input=X,
+            output=Y,
+        )
     assert [d.code for d in caught.value.diagnostics if d.severity == "error"] == ["E108"]
 
 
@@ -185,9 +188,11 @@ def test_constants_are_no_state() -> None:
     table = {"a": 2}
     with pytest.raises(BuildError, match="E108"):
         TensorClassSequential(
-            step(lambda x: x * table["a"], X.x, Y.y), step(lambda y: y @ torch.ones(9, table["a"]), Y.y, Z.z),
-            input=X, output=Z,
-        )  # fmt: skip
+            step(lambda x: x * table["a"], X.x, Y.y),
+            step(lambda y: y @ torch.ones(9, table["a"]), Y.y, Z.z),
+            input=X,
+            output=Z,
+        )
 
 
 # ---- tensors without dtype ------------------------------------------------------------------------------------------

@@ -31,8 +31,10 @@ def state_pipeline(**options) -> TensorClassSequential[State, State]:
     """A pipeline over one state class."""
     return TensorClassSequential(
         step(nn.Sequential(nn.Flatten(-3), nn.Linear(64, 16)), State.image, State.hidden, name="encoder"),
-        step(nn.Linear(16, 10), State.hidden, State.logits, name="head"), input=State, **options,
-    )  # fmt: skip
+        step(nn.Linear(16, 10), State.hidden, State.logits, name="head"),
+        input=State,
+        **options,
+    )
 
 
 def state(n: int = 3) -> State:
@@ -124,8 +126,9 @@ def graph() -> TensorClassSequential[Wide, Sum]:
         step(nn.Linear(4, 4), Wide.b, Between.e, name="side"),
         step(torch.add, (Between.c, Between.d), Sum.total, name="meet"),
         step(nn.Tanh(), Between.e, Sum.other, name="end"),
-        input=Wide, output=Sum,
-    )  # fmt: skip
+        input=Wide,
+        output=Sum,
+    )
 
 
 def wide(n: int = 3) -> Wide:
@@ -262,8 +265,10 @@ def multimodal(**options) -> TensorClassSequential[Modes, Codes]:
         step(nn.Linear(8, 8), Modes.image, Codes.seen, name="eye"),
         step(nn.Linear(4, 8), Modes.sound, Codes.heard, name="ear"),
         step(torch.add, (Codes.seen, Codes.heard), Codes.both, name="join"),
-        input=Modes, output=Codes, **options,
-    )  # fmt: skip
+        input=Modes,
+        output=Codes,
+        **options,
+    )
 
 
 def test_partial_inputs():
@@ -321,8 +326,10 @@ def test_partial_update_keeps_the_old_value():
 
     pipeline = TensorClassSequential(
         step(lambda x, s: x * s[..., None], (Scaled.x, Scaled.scale), Scaled.x, update=True),
-        step(torch.neg, Scaled.x, Scaled.y), input=Scaled, partial=True,
-    )  # fmt: skip
+        step(torch.neg, Scaled.x, Scaled.y),
+        input=Scaled,
+        partial=True,
+    )
     x = torch.rand(2, 4)
     for _ in range(2):
         assert torch.equal(pipeline(Scaled(x)).y, -x)
@@ -360,8 +367,10 @@ def counted(calls: list[str], **options) -> TensorClassSequential[State, State]:
     return TensorClassSequential(
         step(counting(lambda x: x.flatten(-3)[..., :16], calls, "h"), State.image, State.hidden),
         step(counting(lambda h: h[..., :10], calls, "z"), State.hidden, State.logits),
-        input=State, probe=False, **options,
-    )  # fmt: skip
+        input=State,
+        probe=False,
+        **options,
+    )
 
 
 def test_skip_existing():
@@ -461,8 +470,9 @@ def nested() -> TensorClassSequential[Digits, Result]:
     return TensorClassSequential(
         inner,
         step(lambda z: z.softmax(-1).amax(-1), Prediction.logits, Result.sure, name="sure"),
-        input=Digits, output=Result,
-    )  # fmt: skip
+        input=Digits,
+        output=Result,
+    )
 
 
 def test_nested():
@@ -707,8 +717,10 @@ def test_device():
         step(look, Wide.a, Between.c, device="cpu"),
         step(there, Between.c, Sum.total, device="meta", name="there"),
         step(torch.neg, Wide.b, Sum.other),
-        input=Wide, output=Sum, probe=False,
-    )  # fmt: skip
+        input=Wide,
+        output=Sum,
+        probe=False,
+    )
     batch = wide()
     for _ in range(2):
         seen.clear()
@@ -726,9 +738,11 @@ def test_shared_module():
     shared = nn.Linear(4, 4)
     with pytest.warns(UserWarning, match="W203"):
         pipeline = TensorClassSequential(
-            step(shared, Wide.a, Sum.total, name="first"), step(shared, Wide.b, Sum.other, name="second"),
-            input=Wide, output=Sum,
-        )  # fmt: skip
+            step(shared, Wide.a, Sum.total, name="first"),
+            step(shared, Wide.b, Sum.other, name="second"),
+            input=Wide,
+            output=Sum,
+        )
     assert len(list(pipeline.parameters())) == 2
     assert pipeline[:1].first is pipeline[1:].second
     pipeline(wide()).total.sum().backward()

@@ -44,8 +44,9 @@ def keywords() -> TensorClassSequential[Wide, Sum]:
     return TensorClassSequential(
         step(nn.Linear(4, 4), {"input": Wide.a}, Sum.other, name="linear", device="cpu", checkpoint=True),
         step(minus, {"right": Sum.other, "left": Wide.b}, Sum.total),
-        input=Wide, output=Sum,
-    )  # fmt: skip
+        input=Wide,
+        output=Sum,
+    )
 
 
 def selected() -> TensorClassSequential[Any, Any]:

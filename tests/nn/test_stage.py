@@ -77,17 +77,33 @@ def test_any_class_with_the_path_is_read():
     ("build", "batch", "error", "words"),
     [
         (lambda: step(flatten, Digits.image, Flat.flat), lambda: torch.rand(2, 1, 8, 8), TypeError, "got Tensor"),
-        (lambda: step(flatten, Digits.image, Flat.flat), lambda: Flat(torch.rand(2, 64)), TypeError,
-         "reads Digits.image: Float32[\"1 8 8\"], which Flat does not have"),
-        (lambda: step(argmax, Hidden.h, Prediction.digit), lambda: Hidden(torch.rand(2, 16), torch.rand(2, 32),
-         torch.rand(2, 64), torch.rand(2, 1)), TypeError, "can't build a Prediction: it does not write logits"),
-        (lambda: step(lambda x: (x, x), Digits.image, (Flat.flat, Prediction.digit)), digits, TypeError,
-         "writes fields of Flat and Prediction"),
+        (
+            lambda: step(flatten, Digits.image, Flat.flat),
+            lambda: Flat(torch.rand(2, 64)),
+            TypeError,
+            'reads Digits.image: Float32["1 8 8"], which Flat does not have',
+        ),
+        (
+            lambda: step(argmax, Hidden.h, Prediction.digit),
+            lambda: Hidden(torch.rand(2, 16), torch.rand(2, 32), torch.rand(2, 64), torch.rand(2, 1)),
+            TypeError,
+            "can't build a Prediction: it does not write logits",
+        ),
+        (
+            lambda: step(lambda x: (x, x), Digits.image, (Flat.flat, Prediction.digit)),
+            digits,
+            TypeError,
+            "writes fields of Flat and Prediction",
+        ),
         (lambda: step(lambda x: x, Digits.image, Flat.flat), digits, SchemaError, "flat"),
-        (lambda: step(nn.Linear(3, 3), Digits.image, Flat.flat, name="encoder"), digits, RuntimeError,
-         "module `encoder` failed on image: float32 [6, 1, 8, 8]"),
+        (
+            lambda: step(nn.Linear(3, 3), Digits.image, Flat.flat, name="encoder"),
+            digits,
+            RuntimeError,
+            "module `encoder` failed on image: float32 [6, 1, 8, 8]",
+        ),
     ],
-)  # fmt: skip
+)
 def test_wrong_call(build, batch, error, words):
     """A module alone says what is wrong as a pipeline does."""
     with pytest.raises(error) as info:

@@ -98,8 +98,9 @@ def test_ends_follow_from_the_members(ends):
     """The input is the class that the first member reads, the output the class that the last one writes."""
     model = TensorClassSequential(
         head=stage(nn.Linear(64, 10), Digits.image, out=Prediction.logits),
-        decide=stage(decide, out=Prediction.digit), **ends,
-    )  # fmt: skip
+        decide=stage(decide, out=Prediction.digit),
+        **ends,
+    )
     assert (model.input_class, model.output_class) == (Digits, Prediction)
 
 
@@ -348,9 +349,11 @@ def test_parts_and_nesting():
     assert next(iter(outer.state_dict())) == "inner.encoder.weight"
     features = TensorClassSequential(encoder=stage(model.encoder, Digits.image))
     heads = TensorClassSequential[Digits, Prediction](
-        features=features, act=nn.ReLU(), head=stage(model.head, out=Prediction.logits),
+        features=features,
+        act=nn.ReLU(),
+        head=stage(model.head, out=Prediction.logits),
         decide=stage(decide, out=Prediction.digit),
-    )  # fmt: skip
+    )
     assert torch.equal(heads(batch).logits, expected.logits)
 
 
@@ -391,8 +394,9 @@ def test_one_class_for_the_whole_state():
     model = TensorClassSequential[State, State](
         head=stage(nn.Linear(32, 10), State.h, out=State.logits),
         encoder=stage(nn.Linear(64, 32), State.image, out=State.h),
-        sort=True, skip_existing=True,
-    )  # fmt: skip
+        sort=True,
+        skip_existing=True,
+    )
     given = State(torch.rand(5, 64), logits=torch.zeros(5, 10))
     assert model(given).logits.eq(0).all()
     assert model(State(torch.rand(5, 64))).logits.shape == (5, 10)

@@ -145,9 +145,13 @@ def test_lightning(tmp_path):
 
     model = Model()
     trainer = lightning.Trainer(
-        accelerator="cpu", fast_dev_run=3, logger=False, enable_progress_bar=False, enable_model_summary=False,
+        accelerator="cpu",
+        fast_dev_run=3,
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
         default_root_dir=tmp_path,
-    )  # fmt: skip
+    )
     trainer.fit(model, DataLoader(Samples(), batch_size=4))
     assert seen == [(Sample, (4,), "made")] * 3
     for found, expected in zip(model.parameters(), trained(), strict=True):
@@ -181,9 +185,12 @@ def test_lightning_means(tmp_path):
             self.log("mean", batch.x.mean())
 
     trainer = lightning.Trainer(
-        accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
+        accelerator="cpu",
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
         default_root_dir=tmp_path,
-    )  # fmt: skip
+    )
     [found] = trainer.validate(Model(), DataLoader(Samples(), batch_size=5), verbose=False)
     assert found["mean"] == pytest.approx(Samples().rows.x.mean().item())
 

@@ -187,10 +187,22 @@ def test_unique(kind: str, keys: tuple[str, ...], keep: Any):
 
 @pytest.mark.parametrize(
     "dtype",
-    [torch.bool, torch.uint8, torch.int8, torch.int16, torch.uint16, torch.uint32, torch.uint64, torch.float16,
-     torch.bfloat16, torch.float64, torch.float8_e4m3fn, torch.complex64],
+    [
+        torch.bool,
+        torch.uint8,
+        torch.int8,
+        torch.int16,
+        torch.uint16,
+        torch.uint32,
+        torch.uint64,
+        torch.float16,
+        torch.bfloat16,
+        torch.float64,
+        torch.float8_e4m3fn,
+        torch.complex64,
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_dtypes(dtype: torch.dtype):
     """Keys have any dtype; the largest unsigned numbers are the largest."""
     values = torch.tensor([3, 1, 0, 1, 2]).to(dtype)
@@ -207,9 +219,14 @@ def test_no_rows():
     """Without rows every operation gives none; a sample of some is refused."""
     batch = rows("class")[:0]
     for call in (
-        lambda b: b.head(), lambda b: b.shuffle(), lambda b: b.sort_by("real"), lambda b: b.unique_by("word", "pair"),
-        lambda b: b.filter([]), lambda b: b.sample(0), lambda b: b.sort_by("tokens", "maybe"),
-    ):  # fmt: skip
+        lambda b: b.head(),
+        lambda b: b.shuffle(),
+        lambda b: b.sort_by("real"),
+        lambda b: b.unique_by("word", "pair"),
+        lambda b: b.filter([]),
+        lambda b: b.sample(0),
+        lambda b: b.sort_by("tokens", "maybe"),
+    ):
         assert call(batch).batch_size == (0,)
     assert batch.group_by("whole") == batch.group_by("word", "whole") == batch.group_by("tag") == {}
     assert list(batch.iter(3)) == []
@@ -404,12 +421,20 @@ def test_describe(kind: str):
 
 @pytest.mark.parametrize(
     "values",
-    [torch.empty(0), torch.full((3,), float("nan")), torch.empty(3, device="meta"),
-     torch.ones(3, dtype=torch.complex64), torch.full((3,), float("inf")),
-     torch.tensor([-1e308, 1e308], dtype=torch.float64), torch.tensor([2**63 - 1, -(2**63)]),
-     torch.tensor([True, False]), torch.ones(2, requires_grad=True), torch.ones(2).to(torch.float8_e5m2)],
+    [
+        torch.empty(0),
+        torch.full((3,), float("nan")),
+        torch.empty(3, device="meta"),
+        torch.ones(3, dtype=torch.complex64),
+        torch.full((3,), float("inf")),
+        torch.tensor([-1e308, 1e308], dtype=torch.float64),
+        torch.tensor([2**63 - 1, -(2**63)]),
+        torch.tensor([True, False]),
+        torch.ones(2, requires_grad=True),
+        torch.ones(2).to(torch.float8_e5m2),
+    ],
     ids=["none", "nan", "meta", "complex", "infinite", "wide", "whole", "bool", "grad", "float8"],
-)  # fmt: skip
+)
 def test_describe_odd_tensors(values: Tensor):
     """Nothing about a tensor breaks the table."""
     batch = TensorDict(a=values, batch_size=[])

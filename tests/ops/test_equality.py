@@ -24,7 +24,7 @@ from tensorclass import (
     TensorDict,
     assert_close,
     lazy_stack,
-)  # fmt: skip
+)
 from tensorclass.core import VALUES
 from tensorclass.errors import StructureError, UnsupportedOperationError
 from tests.contract._kinds import mixed
@@ -232,8 +232,10 @@ def test_batch_sizes_broadcast_as_those_of_the_anchor(name: str, left: list[int]
     """Two batch sizes broadcast as shapes do, and event dims never take part."""
 
     def made(library: Any) -> list[Any]:
-        return [library.TensorDict({"a": torch.arange(torch.Size([*size, 4]).numel()).reshape([*size, 4])}, size)
-                for size in (left, right)]  # fmt: skip
+        return [
+            library.TensorDict({"a": torch.arange(torch.Size([*size, 4]).numel()).reshape([*size, 4])}, size)
+            for size in (left, right)
+        ]
 
     try:
         expected = OPERATIONS[name](*made(tensordict))
@@ -347,8 +349,16 @@ def test_only_a_test_of_equality_has_a_truth_value():
     wide = TensorDict(a=torch.ones(3, 2), batch_size=[3, 2])
     equal = data == data.clone()
     for ambiguous in (
-        data, data > 0, data.bool(), equal.clone(), equal & equal, ~equal, equal[0], data == torch.ones(2), data == wide
-    ):  # fmt: skip
+        data,
+        data > 0,
+        data.bool(),
+        equal.clone(),
+        equal & equal,
+        ~equal,
+        equal[0],
+        data == torch.ones(2),
+        data == wide,
+    ):
         with pytest.raises(UnsupportedOperationError, match="truth value of a TensorDict is ambiguous"):
             bool(ambiguous)
     assert bool(data == 1)

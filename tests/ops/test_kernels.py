@@ -255,8 +255,12 @@ def test_default_nested():
     right = TensorDict({"m": {"q": torch.full((2,), 3.0)}, "n": {"b": torch.full((2,), 5.0)}}, batch_size=[2])
     union = left.add(right, default=10)
     assert list(union.keys(include_nested=True, is_leaf=is_leaf_nontensor, leaves_only=True)) == [
-        ("n", "a"), ("n", "b"), "z", "tag", ("m", "q"),
-    ]  # fmt: skip
+        ("n", "a"),
+        ("n", "b"),
+        "z",
+        "tag",
+        ("m", "q"),
+    ]
     assert union["n", "a"].tolist() == [11, 11]
     assert union["n", "b"].tolist() == [15, 15]
     assert (union["m", "q"].tolist(), union["tag"]) == ([13, 13], "x")
@@ -395,8 +399,11 @@ def test_numbers_promote_as_in_torch():
             }
     assert data.maximum(1.1)["d"].tolist() == [1.1] * 3
     assert {k: v.dtype for k, v in data.maximum(1.5).items()} == {
-        "i": torch.float32, "h": torch.bfloat16, "d": torch.float64, "b": torch.float32,
-    }  # fmt: skip
+        "i": torch.float32,
+        "h": torch.bfloat16,
+        "d": torch.float64,
+        "b": torch.float32,
+    }
 
 
 def test_non_tensors_pass_through():

@@ -74,12 +74,15 @@ def nodes() -> TensorDict:
     lengths = [torch.full((i % 3 + 1,), float(i)) for i in range(SIZE)]
     return TensorDict(
         {
-            "a": NonTensorStack(*"abcdef"), "b": NonTensorStack(*"ghijkl"),
-            "x": Unbatched(numbers(5)), "y": Unbatched(numbers(5, start=50)),
-            "r": RaggedTensor(lengths), "s": RaggedTensor(lengths[::-1]),
+            "a": NonTensorStack(*"abcdef"),
+            "b": NonTensorStack(*"ghijkl"),
+            "x": Unbatched(numbers(5)),
+            "y": Unbatched(numbers(5, start=50)),
+            "r": RaggedTensor(lengths),
+            "s": RaggedTensor(lengths[::-1]),
         },
         [SIZE],
-    )  # fmt: skip
+    )
 
 
 def typed() -> Pair:
@@ -217,9 +220,12 @@ def test_an_index_that_is_written():
         given, wanted = make(), make()
         count = int(given["mask"].sum()) if key == "mask" else SIZE
         value = TensorDict(
-            index=torch.zeros(count, dtype=torch.int64), a=numbers(count, start=50),
-            mask=torch.zeros(count, dtype=torch.bool), z=numbers(count, start=90), batch_size=[count],
-        )  # fmt: skip
+            index=torch.zeros(count, dtype=torch.int64),
+            a=numbers(count, start=50),
+            mask=torch.zeros(count, dtype=torch.bool),
+            z=numbers(count, start=90),
+            batch_size=[count],
+        )
         given[given[key]] = value
         wanted[wanted[key].clone()] = value
         assert told(given) == told(wanted)

@@ -46,9 +46,19 @@ def _oracle(condition: Tensor, left: Tensor | None, right: Any, dims: int, pad: 
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-@pytest.mark.parametrize(("mine", "theirs"), [("abc", "abc"), ("abc", "ca"), ("ab", "abc"), ("b", "c"),
-                                              ("anBC", "anBC"), ("anB", "anC"), ("a", "anBC"),
-                                              ("nC", "b")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    [
+        ("abc", "abc"),
+        ("abc", "ca"),
+        ("ab", "abc"),
+        ("b", "c"),
+        ("anBC", "anBC"),
+        ("anB", "anC"),
+        ("a", "anBC"),
+        ("nC", "b"),
+    ],
+)
 def test_entries_that_one_side_lacks_are_padded(size: tuple[int, ...], mine: str, theirs: str):
     """Whichever side lacks an entry, at any rank, the condition chooses elements of the batch."""
     left, right = _made(TensorDict_, size, mine, 0.5), _made(TensorDict_, size, theirs, -90)
@@ -140,8 +150,11 @@ def test_objects_are_chosen_too():
     assert made(s="x").where(CONDITION, made(s="y"))["s"] == ["x", "y"]
     assert made(s=NonTensorStack("p", "q")).where(CONDITION, made(s="y"))["s"] == ["p", "y"]
     nested = {"n": TensorDict(s="x", batch_size=[2])}
-    for left, right, key in ((made(s="x"), made(), "s"), (made(), made(s="x"), "s"),
-                             (made(**nested), made(n=TensorDict(batch_size=[2])), ("n", "s"))):  # fmt: skip
+    for left, right, key in (
+        (made(s="x"), made(), "s"),
+        (made(), made(s="x"), "s"),
+        (made(**nested), made(n=TensorDict(batch_size=[2])), ("n", "s")),
+    ):
         assert left.where(CONDITION, right, pad=0)[key] == "x"
         with pytest.raises(StructureError, match=r"where: only the (left|right) side has `(n.)?s`, a Python object"):
             left.where(CONDITION, right)
@@ -196,9 +209,11 @@ def test_lazy_stacks_as_entries():
 
     ones, rest = [[1.0] * 3, [0.0] * 3], [[0.0] * 3, [1.0] * 3]
     for left, right, wanted in (
-        (made(1), made(0), ones), (made(1), 0.0, ones), (made(1), made(0, lazy=False), ones),
+        (made(1), made(0), ones),
+        (made(1), 0.0, ones),
+        (made(1), made(0, lazy=False), ones),
         (made(0, lazy=False), made(1), rest),
-    ):  # fmt: skip
+    ):
         assert left.where(CONDITION, right, pad=0)["n", "deep", "b"].tolist() == wanted
     uneven = TensorDict(n=lazy_stack([TensorDict(b=torch.zeros(3)), TensorDict(b=torch.zeros(4))]), batch_size=[2])
     with pytest.raises(StructureError, match="`b`"):

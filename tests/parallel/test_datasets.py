@@ -52,11 +52,17 @@ def test_order_is_that_of_batches(tmp_path: Path, descending: bool) -> None:
     """Datasets sort and group as batches do, by every kind of field; missing values come last."""
     gaps = [3.0, math.nan, 1.0, math.nan, 3.0]
     batch = Keys(
-        at=torch.arange(5), number=torch.tensor(gaps), weight=gaps, info=[{}] * 5, nested=items(5),
-        big=torch.tensor([2**63 + 5, 7, 7, 2**63, 0], dtype=torch.uint64), pair=torch.arange(10).view(5, 2).flip(0) % 3,
-        point=torch.tensor([1j, 1, 0, 1j, 2]), words=[torch.arange(i % 3) for i in range(5)],
+        at=torch.arange(5),
+        number=torch.tensor(gaps),
+        weight=gaps,
+        info=[{}] * 5,
+        nested=items(5),
+        big=torch.tensor([2**63 + 5, 7, 7, 2**63, 0], dtype=torch.uint64),
+        pair=torch.arange(10).view(5, 2).flip(0) % 3,
+        point=torch.tensor([1j, 1, 0, 1j, 2]),
+        words=[torch.arange(i % 3) for i in range(5)],
         name=["b", None, "a", None, "b"],
-    )  # fmt: skip
+    )
     with TensorClassDataset.create(tmp_path / "keys", Keys, rows_per_shard=2) as writer:
         writer.append(batch)
     data = TensorClassDataset(tmp_path / "keys", Keys)

@@ -242,10 +242,12 @@ def test_reductions() -> None:
         complex_ = TensorDict(a=torch.tensor([1 + 2j]) * (rank + 1), batch_size=[1])
         complex_.all_reduce(ops.AVG)
         found |= {
-            "async": (later["a"].tolist(), later["i"].tolist()), "reduce": one["a"].tolist(),
-            "early": early["a"].tolist(), "complex": complex_["a"].tolist(),
+            "async": (later["a"].tolist(), later["i"].tolist()),
+            "reduce": one["a"].tolist(),
+            "early": early["a"].tolist(),
+            "complex": complex_["a"].tolist(),
             "ragged": bool((rows.words.values == 2 * items(3).words.values).all() & (rows.name == items(3).name).all()),
-        }  # fmt: skip
+        }
         return found
 
     zero, one = run(body)

@@ -152,8 +152,9 @@ def test_from_modules_dense() -> None:
     modules = [nn.Linear(3, 4) for _ in range(n_models)]
     params = from_modules(*modules)
     assert {k: (type(v), tuple(v.shape)) for k, v in params.items()} == {
-        "bias": (nn.Parameter, (2, 4)), "weight": (nn.Parameter, (2, 4, 3)),
-    }  # fmt: skip
+        "bias": (nn.Parameter, (2, 4)),
+        "weight": (nn.Parameter, (2, 4, 3)),
+    }
 
     def exec_module(params: Any, x: Tensor) -> Tensor:
         with params.to_module(empty_module):
@@ -176,8 +177,9 @@ def test_from_modules_lazy() -> None:
     assert isinstance(params, LazyStackedTensorDict)
     assert params.stack_dim == 0
     assert {k: (type(v), tuple(v.shape)) for k, v in params.items()} == {
-        "bias": (Tensor, (2, 4)), "weight": (Tensor, (2, 4, 3)),
-    }  # fmt: skip
+        "bias": (Tensor, (2, 4)),
+        "weight": (Tensor, (2, 4, 3)),
+    }
 
     def exec_module(params: Any, x: Tensor) -> Tensor:
         with params.to_module(empty_module):

@@ -74,7 +74,7 @@ def whole(*marks: Any) -> Any:
         (int, Annotated[int, Predicate(small)], "may break", "may break"),
         (Annotated[datetime.date, Ge(datetime.date(2020, 1, 1))], datetime.date, "may break", "may break"),
     ],
-)  # fmt: skip
+)
 def test_constraints(old, new, there, back):
     """Narrower is breaking, wider is widening, what can't be compared may break; also against saved schemas."""
     one, other = make(old, VALUES), make(new, VALUES)
@@ -156,7 +156,7 @@ OTHER, CLASS = {"adds": field_validator("x")(sums)}, {"agree": class_validator(w
         ({"x": field(since="1.0")}, {"x": field(since="1.1")}, "x (since)", "compatible", "compatible"),
         ({}, {"options": {"removed": ("y",)}}, "class (removed)", "widening", "may break"),
     ],
-)  # fmt: skip
+)
 def test_what_is_accepted(old, new, aspect, there, back):
     """Validators by name, conversions, levels of checks, former names; with constraints that are not checked."""
 

@@ -89,7 +89,9 @@ KEYS = "a tensor is lists, or an object with exactly the keys dtype, shape and d
         ([1, 0], Bool, 'numbers are not Bool; nothing is converted without `coerce="cast"`'),
         ([1, True], Int64, 'booleans are among the numbers; nothing is converted without `coerce="cast"`'),
         (
-            [1.0, math.inf], Float32, "inf at [1] is not a JSON number: it was too large for a float, or was not "
+            [1.0, math.inf],
+            Float32,
+            "inf at [1] is not a JSON number: it was too large for a float, or was not "
             "quoted; write nan and infinities as the strings NaN, Infinity, -Infinity",
         ),
         ([[1, 2, 3]], Complex64, "a complex number is the list of its parts: [real, imaginary]"),
@@ -106,7 +108,7 @@ KEYS = "a tensor is lists, or an object with exactly the keys dtype, shape and d
         ({**ONES, "data": [[1, 2, 3]]}, Float32, "the shape [2, 3] has 6 elements, `data` holds 3"),
         ({"dtype": "bool", "shape": [3], "data": "AAEC"}, Bool, "the bytes of a bool are 0 and 1"),
     ],
-)  # fmt: skip
+)
 def test_why_a_value_is_refused(value, family, reason):
     """The first fault, with its position."""
     with pytest.raises(Inexact) as caught:

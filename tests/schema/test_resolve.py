@@ -66,8 +66,11 @@ def test_redeclared_fields_keep_their_place():
         mask: Float32[Tensor, "h w"]
 
     assert lines(Child.__tensorclass_schema__) == [
-        'image: Float["c h w"]', 'mask: Float32["h w"]', "name: str | None", 'label: Int64[""]',
-    ]  # fmt: skip
+        'image: Float["c h w"]',
+        'mask: Float32["h w"]',
+        "name: str | None",
+        'label: Int64[""]',
+    ]
 
 
 def test_annotations_that_repeat_are_those_of_each_field():
@@ -77,8 +80,12 @@ def test_annotations_that_repeat_are_those_of_each_field():
     options = {"c": 1, "d": None, "f": field(join="pad", fill=2.0)}
     schema = build_schema(declare(type("Repeated", (), {"__annotations__": given, "__module__": __name__, **options})))
     assert lines(schema) == [
-        'a: Float32["h w"]', 'b: Float32["h w"]', 'f: Float32["h w"]', "c: int | None", "d: int | None",
-    ]  # fmt: skip
+        'a: Float32["h w"]',
+        'b: Float32["h w"]',
+        'f: Float32["h w"]',
+        "c: int | None",
+        "d: int | None",
+    ]
     assert [schema.fields[name].default for name in "cd"] == [1, None]
     assert [schema.fields[name].join for name in "abf"] == ["stack", "stack", "pad"]
     wrong = {"a": Float32[Tensor, "h w"] | int}
@@ -263,9 +270,11 @@ def test_substitution():
     schema = substitute(Pair.__tensorclass_schema__, {T: Sub}, "Pair[Sub]")
     assert schema.name == "Pair[Sub]"
     assert [(spec.kind, spec.optional, spec.join) for spec in schema] == [
-        ("nested", False, "stack"), ("nested", True, "stack"),
-        ("per_element", False, "stack"), ("tensor", False, "stack"),
-    ]  # fmt: skip
+        ("nested", False, "stack"),
+        ("nested", True, "stack"),
+        ("per_element", False, "stack"),
+        ("tensor", False, "stack"),
+    ]
     assert schema.fields["left"].nested is Sub
     values = substitute(Pair.__tensorclass_schema__, {T: str})
     assert [spec.join for spec in values] == ["same", "same", "stack", "stack"]

@@ -530,5 +530,7 @@ def test_the_json_schema_of_a_ragged_field():
                 "additionalProperties": False,
             },
         ],
-        "dtype": "Shaped", "dims": "t 2", "shape": ["t", 2],
-    }  # fmt: skip
+        "dtype": "Shaped",
+        "dims": "t 2",
+        "shape": ["t", 2],
+    }

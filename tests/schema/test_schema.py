@@ -293,10 +293,12 @@ def test_a_mapping_that_is_no_schema(change, words):
 ANNOTATIONS = st.one_of(
     st.builds(
         lambda family, dims, optional: family[Tensor, dims] | None if optional else family[Tensor, dims],
-        st.sampled_from(list(FAMILIES.values())), st.sampled_from(["", "3", "h w", "... 2*n", "_ h//2"]), st.booleans(),
+        st.sampled_from(list(FAMILIES.values())),
+        st.sampled_from(["", "3", "h w", "... 2*n", "_ h//2"]),
+        st.booleans(),
     ),
     st.sampled_from([Tensor, str, int | None, list[str], Inner, Node | None, PerElement[int], Shared[Tensor], Any]),
-)  # fmt: skip
+)
 
 
 @given(st.dictionaries(st.sampled_from("abcdef"), ANNOTATIONS, max_size=5))

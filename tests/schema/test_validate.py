@@ -87,7 +87,7 @@ def test_batch_size_is_inferred(batch):
         ({"x": str}, {"x": "a"}, ()),
     ],
     ids=stable,
-)  # fmt: skip
+)
 def test_who_says_the_batch_size(fields, values, size):
     """The first present field with a declared rank, a nested instance, an untyped container at last, else nothing."""
     assert check_fields(schema_for(**fields), values)[1] == torch.Size(size)
@@ -130,7 +130,8 @@ def test_a_wrong_field_does_not_set_the_batch_size():
     [
         (Float32[Tensor, "3"], torch.zeros(2, 3).long(), "convert with `.to(torch.float32)` or declare `Int64[...]`"),
         (
-            Float32[Tensor, "3"], torch.zeros(2, 3).double(),
+            Float32[Tensor, "3"],
+            torch.zeros(2, 3).double(),
             "convert with `.to(torch.float32)`, declare `Float64[...]`, or the family `Float[...]` for any of them",
         ),
         (Float[Tensor, "3"], torch.zeros(2, 3).long(), "convert with `.to(torch.float32)` or declare `Int64[...]`"),
@@ -138,7 +139,7 @@ def test_a_wrong_field_does_not_set_the_batch_size():
         (UInt8[Tensor, "3"], torch.zeros(2, 3).char(), "convert with `.to(torch.uint8)` or declare `Int8[...]`"),
     ],
     ids=stable,
-)  # fmt: skip
+)
 def test_dtype(annotation, value, hint):
     """Another dtype is refused, with both ways out."""
     problem = only(misfits(schema_for(x=annotation), {"x": value}))
@@ -383,12 +384,25 @@ ODD = Odd()
 @pytest.mark.parametrize(
     ("annotation", "value"),
     [
-        (str, "a"), (int, 3), (float, 2.5), (float, 3), (bool, True), (dict[str, int], {"a": 1}), (list, [1, "a"]),
-        (str | None, None), (tuple[int, str], (1, "a")), (Config, Config(size=3)), (Record, Record(3)), (Odd, ODD),
-        (Annotated[int, annotated_types.Gt(0)], 3), (object, ODD), (type(None), None), (list[Tensor], []),
+        (str, "a"),
+        (int, 3),
+        (float, 2.5),
+        (float, 3),
+        (bool, True),
+        (dict[str, int], {"a": 1}),
+        (list, [1, "a"]),
+        (str | None, None),
+        (tuple[int, str], (1, "a")),
+        (Config, Config(size=3)),
+        (Record, Record(3)),
+        (Odd, ODD),
+        (Annotated[int, annotated_types.Gt(0)], 3),
+        (object, ODD),
+        (type(None), None),
+        (list[Tensor], []),
     ],
     ids=stable,
-)  # fmt: skip
+)
 def test_values(annotation, value):
     """A value of the declared type is stored as it is."""
     assert check_fields(schema_for(x=annotation), {"x": value})[0]["x"] == value

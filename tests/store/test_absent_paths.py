@@ -102,8 +102,14 @@ def test_the_whole_path_is_told(maker: str, path: tuple[str, ...]) -> None:
 def test_nested_keys_of_one_write_are_one_write() -> None:
     """Several paths below one key go in together, at any depth, in `update` and in place."""
     batch = untyped()
-    batch.update({("b", "c", "x"): torch.ones(2), ("b", "c", "y"): torch.ones(2), ("n", "m", "x"): torch.ones(2),
-                  ("n", "m", "y"): torch.ones(2)})  # fmt: skip
+    batch.update(
+        {
+            ("b", "c", "x"): torch.ones(2),
+            ("b", "c", "y"): torch.ones(2),
+            ("n", "m", "x"): torch.ones(2),
+            ("n", "m", "y"): torch.ones(2),
+        }
+    )
     assert set(batch["n", "m"].keys()) == {"x", "y"}
     assert set(batch["b", "c"].keys()) == {"v", "x", "y"}
     batch.update_({("b", "c", "x"): 3.0, ("b", "c", "y"): 4.0})

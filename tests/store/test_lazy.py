@@ -169,8 +169,7 @@ def test_append_insert_extend():
 def test_an_empty_stack_takes_members_of_its_batch_size():
     """What the members to come look like is given when there are none."""
     stack = LazyStackedTensorDict(stack_dim=1, batch_size=[4], device="cpu", names=["row"], stack_dim_name="member")
-    assert (stack.batch_size, stack.names, stack.device) == (
-        torch.Size([4, 0]), ["row", "member"], torch.device("cpu"))  # fmt: skip
+    assert (stack.batch_size, stack.names, stack.device) == (torch.Size([4, 0]), ["row", "member"], torch.device("cpu"))
     assert list(stack.keys()) == []
     stack.append(TensorDict(a=torch.zeros(4), batch_size=[4], device="cpu"))
     assert stack["a"].shape == (4, 1)

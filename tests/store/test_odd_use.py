@@ -374,9 +374,12 @@ def test_arrays_of_numpy_in_any_layout() -> None:
     fixed = np.arange(3)
     fixed.flags.writeable = False
     data = TensorDict(
-        reverse=np.arange(3)[::-1], big=np.arange(3, dtype=">f4"), fixed=fixed, one=np.broadcast_to(np.array(1), (3,)),
+        reverse=np.arange(3)[::-1],
+        big=np.arange(3, dtype=">f4"),
+        fixed=fixed,
+        one=np.broadcast_to(np.array(1), (3,)),
         batch_size=[3],
-    )  # fmt: skip
+    )
     assert data["reverse"].tolist() == [2, 1, 0]
     assert data["big"].dtype is torch.float32
     assert data["big"].tolist() == [0.0, 1.0, 2.0]

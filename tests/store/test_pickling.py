@@ -125,10 +125,17 @@ def reloaded(value: Any) -> Any:
 def test_containers_in_checkpoints_load_as_weights() -> None:
     """`torch.load` with its default takes containers of every kind, as it takes tensors."""
     data = TensorDict(
-        a=torch.arange(2), b={"c": torch.ones(2)}, name=["x", "y"], one="s", shared=UnbatchedTensor(torch.ones(3)),
-        ragged=RaggedTensor([torch.ones(2), torch.ones(1)]), meta=MetaData({"k": 1}), batch_size=[2], names=["t"],
+        a=torch.arange(2),
+        b={"c": torch.ones(2)},
+        name=["x", "y"],
+        one="s",
+        shared=UnbatchedTensor(torch.ones(3)),
+        ragged=RaggedTensor([torch.ones(2), torch.ones(1)]),
+        meta=MetaData({"k": 1}),
+        batch_size=[2],
+        names=["t"],
         lock=True,
-    )  # fmt: skip
+    )
     made = reloaded({"buffer": data, "step": 3})["buffer"]
     assert equal(made, data)
     assert made.is_locked

@@ -156,9 +156,13 @@ def test_what_changes_nothing_is_a_container_of_its_own() -> None:
     for source in (data, stack):
         size = source.batch_size
         for new in (
-            source.reshape(*size), source.view(*size), source.squeeze(), source.transpose(0, 0),
-            source.permute(*range(len(size))), source.movedim(0, 0),
-        ):  # fmt: skip
+            source.reshape(*size),
+            source.view(*size),
+            source.squeeze(),
+            source.transpose(0, 0),
+            source.permute(*range(len(size))),
+            source.movedim(0, 0),
+        ):
             assert new is not source
             assert (new.batch_size, new.names) == (size, source.names)
             new["b"] = torch.zeros(size)

@@ -274,14 +274,28 @@ def values_of(round_: int) -> dict[str, Tensor]:
     return {key: torch.full((2,), float(round_)) for key in "abc"}
 
 
-@pytest.mark.parametrize("make", [
-    lambda: TensorDict(values_of(0), [2]), lambda: TensorDict(values_of(0), [2], device="cpu"),
-    lambda: Fields(**values_of(0)),
-], ids=["untyped", "with a device", "typed"])  # fmt: skip
-@pytest.mark.parametrize("read", [
-    lambda c: c.clone(False), lambda c: c.copy(), lambda c: c.clone(), lambda c: c + 0, lambda c: c[:],
-    lambda c: dict(c.items()), lambda c: c.to_dict(),
-], ids=["shallow", "copy", "clone", "+", "slice", "items", "to_dict"])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: TensorDict(values_of(0), [2]),
+        lambda: TensorDict(values_of(0), [2], device="cpu"),
+        lambda: Fields(**values_of(0)),
+    ],
+    ids=["untyped", "with a device", "typed"],
+)
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda c: c.clone(False),
+        lambda c: c.copy(),
+        lambda c: c.clone(),
+        lambda c: c + 0,
+        lambda c: c[:],
+        lambda c: dict(c.items()),
+        lambda c: c.to_dict(),
+    ],
+    ids=["shallow", "copy", "clone", "+", "slice", "items", "to_dict"],
+)
 def test_fields_that_are_written_together_are_read_together(make, read):
     """Readers of a container whose fields another thread replaces see the fields of one write."""
     shared = make()

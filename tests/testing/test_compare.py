@@ -115,8 +115,9 @@ def test_hook():
     assert "x: float32 [2], 2 of 2 elements differ" in lines[2]
     assert pytest_assertrepr_compare("==", same(b), a) is not None
     assert pytest_assertrepr_compare("is", a, a.clone()) == [
-        "TensorDict is TensorDict", "they hold the same values, and are two objects"
-    ]  # fmt: skip
+        "TensorDict is TensorDict",
+        "they hold the same values, and are two objects",
+    ]
     assert pytest_assertrepr_compare("==", 1, 2) is None
     assert pytest_assertrepr_compare("<", a, b) is None
 

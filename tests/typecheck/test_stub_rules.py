@@ -190,7 +190,10 @@ def test_parents_in_other_files(tmp_path: Path) -> None:
     assert found.message == '"x" widens the field of Parent: the shape "3" is not within "3 h w"'
 
 
-@pytest.mark.parametrize("comment", ["# type: ignore", "# type: ignore[tensorclass-declaration]", "#type:ignore[misc, tensorclass-declaration]"])  # fmt: skip
+@pytest.mark.parametrize(
+    "comment",
+    ["# type: ignore", "# type: ignore[tensorclass-declaration]", "#type:ignore[misc, tensorclass-declaration]"],
+)
 def test_messages_are_ignored_on_their_line(tmp_path: Path, comment: str) -> None:
     """As in mypy; a comment with other codes silences nothing."""
     assert findings(tmp_path, FIELD.format(f"x: list[int] = []  {comment}")) == []

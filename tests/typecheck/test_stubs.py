@@ -220,8 +220,10 @@ def test_references_with_strict_keys(tmp_path):
     assert '    made: _t.Field[Tensor, _Literal["made"]] = produced()\n' in found
     assert found.count("_t.Field[") == 3
     assert re.findall(r"def __delattr__\(self, name: (.+), /\)", found) == [
-        '_Literal["x", "maybe", "note"]', '_Literal["x"]', "str",
-    ]  # fmt: skip
+        '_Literal["x", "maybe", "note"]',
+        '_Literal["x"]',
+        "str",
+    ]
     assert "_t.Field" not in stub(tmp_path, dedent(text))
 
 

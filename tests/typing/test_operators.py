@@ -22,9 +22,11 @@ OTHER = {
 }  # fmt: skip
 CALLS = {"len": "len", "list": "iter", "abs": "abs"}
 OPERATORS = {
-    *(f"{way}{name}" for name in BINARY.values() for way in ("", "r", "i")), *OTHER.values(), *CALLS.values(),
+    *(f"{way}{name}" for name in BINARY.values() for way in ("", "r", "i")),
+    *OTHER.values(),
+    *CALLS.values(),
     "getitem",
-} - {"rrshift"}  # fmt: skip
+} - {"rrshift"}
 """The operators between `<` and `[]`; the left operand of `>>` is a module too."""
 IN_PLACE = {f"i{name}" for name in BINARY.values()}
 REFUSED = {"Fixed": IN_PLACE, "TensorDictParams": {*IN_PLACE, "iter"}}

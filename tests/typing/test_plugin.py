@@ -280,8 +280,11 @@ def test_incremental_runs_know_what_a_cold_run_knows(tmp_path: Path) -> None:
     assert _mypy(tmp_path, "project_use.py") == cold
     schema.write_text(schema.read_text("utf-8").replace("8 8", "9 9").replace("Int64", "Float32"), "utf-8")
     assert _codes(_mypy(tmp_path, "project_use.py")[1]) == [
-        (4, "tensorclass-dtype"), (4, "tensorclass-shape"), (6, "tensorclass-dtype"), (7, "tensorclass-shape"),
-    ]  # fmt: skip
+        (4, "tensorclass-dtype"),
+        (4, "tensorclass-shape"),
+        (6, "tensorclass-dtype"),
+        (7, "tensorclass-shape"),
+    ]
 
 
 @pytest.mark.slow
@@ -367,7 +370,8 @@ def test_the_daemon_sees_a_changed_module_of_another_file(tmp_path: Path) -> Non
 def test_a_fault_of_the_plugin_is_a_note(tmp_path: Path) -> None:
     """Types and errors are then those without it, and the check of the program goes on."""
     _write(
-        tmp_path, "faulty_plugin.py",
+        tmp_path,
+        "faulty_plugin.py",
         """
         from tensorclass.typecheck.plugin import _given, _stages
         from tensorclass.mypy_plugin import plugin as plugin
@@ -378,7 +382,7 @@ def test_a_fault_of_the_plugin_is_a_note(tmp_path: Path) -> None:
         _given.GivenCheck.check = fail
         _given.source_of = fail
         """,
-    )  # fmt: skip
+    )
     config = _write(
         tmp_path, "faulty.ini", f"{CONFIG.read_text('utf-8')}".replace("tensorclass.mypy_plugin", "faulty_plugin.py")
     )
@@ -395,7 +399,8 @@ def test_messages_are_ignored_by_code(tmp_path: Path) -> None:
     """`# type: ignore[tensorclass-...]` silences a message, and one that silences nothing is reported."""
     _write(tmp_path, "project_schema.py", SCHEMA)
     _write(
-        tmp_path, "project_use.py",
+        tmp_path,
+        "project_use.py",
         """
         import torch
         from project_schema import Digits
@@ -405,5 +410,5 @@ def test_messages_are_ignored_by_code(tmp_path: Path) -> None:
         Digits(torch.zeros(4, 8, 8), torch.arange(4))  # type: ignore[tensorclass-dtype]
         Digits(torch.zeros(4, 8, 8), torch.arange(4))["lable"]  # type: ignore[tensorclass-key]
         """,
-    )  # fmt: skip
+    )
     assert _codes(_mypy(tmp_path, "project_use.py")[1]) == [(6, "unused-ignore")]

@@ -152,7 +152,7 @@ Two("a")  # E: one | two | -
         ("original_typed", 'class One(TypedTensorDict["frozen"]):'),
         ("original_decorator", "@tensorclass(frozen=True)\nclass One:"),
     ],
-)  # fmt: skip
+)
 def test_programs_in_forms_of_the_original(form: str, head: str) -> None:
     """Classes stand below the other base, and what has no like there is replaced or left out."""
     program = _program(rendered(_program(FORM, "programs"), form), "programs")
@@ -175,10 +175,13 @@ def test_programs_below_the_decorator() -> None:
         ("f(3)", None),
         ("f(3)  # an explanation", None),
         ("f(3)  # E: - | - | -", Mark(frozenset(), frozenset(), None)),
-        ("f(3)  # E: call-arg | reportCallIssue | TypeError", Mark(frozenset({"call-arg"}), frozenset({"reportCallIssue"}), "TypeError")),
+        (
+            "f(3)  # E: call-arg | reportCallIssue | TypeError",
+            Mark(frozenset({"call-arg"}), frozenset({"reportCallIssue"}), "TypeError"),
+        ),
         ("f(3)  #E:a , b|-|-", Mark(frozenset({"a", "b"}), frozenset(), None)),
     ],
-)  # fmt: skip
+)
 def test_notation(line: str, mark: Mark | None) -> None:
     """A mark has a column for each checker and one for the run time."""
     assert parse_mark(line) == mark
@@ -213,10 +216,13 @@ def test_a_program_names_the_checkers_that_are_meant() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "f()  # E: call-arg", "f()  # E: a | b", "f()  # E: a | | c", "f()  # E: a | b | c | d",
+        "f()  # E: call-arg",
+        "f()  # E: a | b",
+        "f()  # E: a | | c",
+        "f()  # E: a | b | c | d",
         "f()  # E: a | b | c | mypyc: d",
     ],
-)  # fmt: skip
+)
 def test_notation_refuses(line: str) -> None:
     """A mark with another number of columns, or an empty one, is a mistake in the program."""
     with pytest.raises(ValueError, match="mypy"):

@@ -30,10 +30,17 @@ def whole():
     """A container with an entry of each kind, and a nested one with a batch size of its own."""
     inner = TensorDict(c=torch.arange(6.0).reshape(3, 2), batch_size=[3, 2])
     return TensorDict(
-        a=torch.arange(3), b=inner, half=torch.ones(3, dtype=torch.bfloat16), z=torch.ones(3) + 1j,
-        names_=["x", "y", "z"], note="text", tags=NonTensorData({"k": (1, 2)}), flag=torch.tensor([True, False, True]),
-        batch_size=[3], names=["time"],
-    )  # fmt: skip
+        a=torch.arange(3),
+        b=inner,
+        half=torch.ones(3, dtype=torch.bfloat16),
+        z=torch.ones(3) + 1j,
+        names_=["x", "y", "z"],
+        note="text",
+        tags=NonTensorData({"k": (1, 2)}),
+        flag=torch.tensor([True, False, True]),
+        batch_size=[3],
+        names=["time"],
+    )
 
 
 def written(backend, folder, batch=None, **options):
@@ -264,11 +271,15 @@ def rows_of(count: int) -> TensorDict:
     """An entry of each kind that is written by rows."""
     inner = TensorDict(c=torch.arange(2.0 * count).reshape(count, 2), batch_size=[count, 2])
     return TensorDict(
-        a=torch.arange(count), b=inner, half=torch.ones(count, 3, dtype=torch.bfloat16), z=torch.ones(count) + 1j,
-        words=[f"w{i}" for i in range(count)], note="text",
+        a=torch.arange(count),
+        b=inner,
+        half=torch.ones(count, 3, dtype=torch.bfloat16),
+        z=torch.ones(count) + 1j,
+        words=[f"w{i}" for i in range(count)],
+        note="text",
         ragged=RaggedTensor([torch.arange(i % 3) for i in range(count)]),
         batch_size=[count],
-    )  # fmt: skip
+    )
 
 
 INDICES = {

@@ -106,17 +106,19 @@ def test_space_of_a_class():
     """Dtypes, shapes with the sizes that are given, bounds of constraints; examples of the class are in it."""
     space = to_gymnasium(State, n=3)
     below, above = np.nextafter(np.float32(0), np.float32(1)), np.nextafter(np.float32(1), np.float32(0))
-    assert space == spaces.Dict({
-        "inner": spaces.Dict({"place": spaces.Box(-np.inf, np.inf, (3, 2), np.float64)}),
-        "short": spaces.Box(-np.inf, np.inf, (3,), np.float16),
-        "family": spaces.Box(-np.inf, np.inf, ()),
-        "open": spaces.Box(below, above, (2,)),
-        "gear": spaces.Discrete(4, start=1),
-        "low": spaces.Box(1, 2**63 - 1, (), np.int64),
-        "image": spaces.Box(0, 255, (1, 3, 3), np.uint8),
-        "flag": spaces.Box(0, 1, (), bool),
-        "table": spaces.Box(-np.inf, np.inf, (2,)),
-    })  # fmt: skip
+    assert space == spaces.Dict(
+        {
+            "inner": spaces.Dict({"place": spaces.Box(-np.inf, np.inf, (3, 2), np.float64)}),
+            "short": spaces.Box(-np.inf, np.inf, (3,), np.float16),
+            "family": spaces.Box(-np.inf, np.inf, ()),
+            "open": spaces.Box(below, above, (2,)),
+            "gear": spaces.Discrete(4, start=1),
+            "low": spaces.Box(1, 2**63 - 1, (), np.int64),
+            "image": spaces.Box(0, 255, (1, 3, 3), np.uint8),
+            "flag": spaces.Box(0, 1, (), bool),
+            "table": spaces.Box(-np.inf, np.inf, (2,)),
+        }
+    )
     one = State.example(seed=0, sizes={"n": 3})
     assert space.contains(one.to_numpy())
 

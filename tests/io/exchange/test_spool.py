@@ -61,11 +61,17 @@ class Row(TensorClass):
 def rows(count: int) -> Row:
     """Rows, some of whose elements are empty."""
     return Row(
-        x=torch.rand(count, 2, 3), brief=torch.rand(count, 2).bfloat16(), z=torch.rand(count) + 1j,
-        mask=torch.rand(count, 4) > 0.5, tokens=[torch.arange(i % 3) for i in range(count)],
-        vectors=[torch.rand(i % 2, 2) for i in range(count)], name=[f"r{i % 3}" for i in range(count)],
-        more=[{"a": i} for i in range(count)], pose=Pose(torch.rand(count)), scale=torch.ones(3),
-    )  # type: ignore[arg-type]  # lists of tensors  # fmt: skip
+        x=torch.rand(count, 2, 3),
+        brief=torch.rand(count, 2).bfloat16(),
+        z=torch.rand(count) + 1j,
+        mask=torch.rand(count, 4) > 0.5,
+        tokens=[torch.arange(i % 3) for i in range(count)],
+        vectors=[torch.rand(i % 2, 2) for i in range(count)],
+        name=[f"r{i % 3}" for i in range(count)],
+        more=[{"a": i} for i in range(count)],
+        pose=Pose(torch.rand(count)),
+        scale=torch.ones(3),
+    )  # type: ignore[arg-type]  # lists of tensors
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -212,10 +218,19 @@ print(peak - before)
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not say what memory is used")
-@pytest.mark.parametrize(("ending", "row"), [
-    (".safetensors", 1024), (".h5", 1024), (".zarr", 1024), (".hf", 1024), (".parquet", 5 << 20), (".h5", 5 << 20),
-    (".hf", 5 << 20), (".safetensors", 5 << 20),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("ending", "row"),
+    [
+        (".safetensors", 1024),
+        (".h5", 1024),
+        (".zarr", 1024),
+        (".hf", 1024),
+        (".parquet", 5 << 20),
+        (".h5", 5 << 20),
+        (".hf", 5 << 20),
+        (".safetensors", 5 << 20),
+    ],
+)
 def test_memory(ending, row, tmp_path):
     """Hundreds of megabytes go through a process that takes less than half of them, also as twenty rows."""
 
@@ -228,7 +243,10 @@ def test_memory(ending, row, tmp_path):
         for i in range(20):
             writer.append(Wide(torch.full((count, row), float(i)), torch.full((count,), i)))
     found = subprocess.run(
-        [sys.executable, "-c", MEMORY, str(tmp_path / "source"), str(tmp_path / f"data{ending}")], check=True,
-        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )  # fmt: skip
+        [sys.executable, "-c", MEMORY, str(tmp_path / "source"), str(tmp_path / f"data{ending}")],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
     assert float(found.stdout) < 20 * count * row * 4 / 2**20 / 2

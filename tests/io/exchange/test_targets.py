@@ -90,9 +90,7 @@ FILES: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "dataset.to_csv": (".csv", lambda path: dataset().to_csv(path)),
     "dataset.to_json": (".jsonl", lambda path: dataset().to_json(path)),
     "dataset.to_hf": (".arrow", lambda path: dataset().to_hf(path)),
-} | {
-    f"convert {ending}": (ending, converted) for ending in ENDINGS
-}  # fmt: skip
+} | {f"convert {ending}": (ending, converted) for ending in ENDINGS}
 FOLDERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "to_zarr": (".zarr", lambda path: rows().to_zarr(path).close()),
     "convert .zarr": (".zarr", converted),
@@ -249,9 +247,11 @@ def test_killed(ending, tmp_path):
     path = tmp_path / f"data{ending}"
     for number in range(4):
         writer = subprocess.Popen(
-            [sys.executable, "-c", KILLED, str(path), str(tmp_path / "source")], stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )  # fmt: skip
+            [sys.executable, "-c", KILLED, str(path), str(tmp_path / "source")],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
         assert writer.stdout is not None
         writer.stdout.readline()
         while not path.exists():
