@@ -50,18 +50,10 @@ def load() -> tuple[Digits, Digits]:
 def build() -> TensorClassSequential[Digits, Prediction]:
     """Build the pipeline; it is checked here, before it has seen an image."""
     encoder = nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1),
-        nn.BatchNorm2d(16),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(16, 32, 3, padding=1),
-        nn.BatchNorm2d(32),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.Dropout(0.2),
-        nn.Linear(32 * 4 * 4, 128),
-        nn.ReLU(),
-    )
+        nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(),
+        nn.Flatten(), nn.Dropout(0.2), nn.Linear(32 * 4 * 4, 128), nn.ReLU(),
+    )  # fmt: skip
     return TensorClassSequential(
         encoder=stage(encoder, Digits.image),
         head=stage(nn.Linear(128, 10), out=Prediction.logits),

@@ -31,13 +31,11 @@ class Digits(TensorClass):
 def write_table(path: Path) -> None:
     """Write a table as another program might do it: lists of float64, and row groups of 500 images."""
     pixels, labels = load_digits(return_X_y=True)
-    table = pa.table(
-        {
-            "image": pa.FixedSizeListArray.from_arrays(pa.array(pixels.reshape(-1) / 16), 64),
-            "target": pa.array(labels),
-            "name": pa.array([f"scan-{i:04d}.png" for i in range(len(labels))]),
-        }
-    )
+    table = pa.table({
+        "image": pa.FixedSizeListArray.from_arrays(pa.array(pixels.reshape(-1) / 16), 64),
+        "target": pa.array(labels),
+        "name": pa.array([f"scan-{i:04d}.png" for i in range(len(labels))]),
+    })  # fmt: skip
     pq.write_table(table, path, row_group_size=500)
 
 

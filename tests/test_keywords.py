@@ -15,6 +15,7 @@ from tensorclass.classes._pydantic import JsonMethods
 from tensorclass.errors import ArgumentError
 from tensorclass.ops._by_row import RowOps
 from tensorclass.ops._conversions import ConversionOps
+from tensorclass.ops._export_ops import ExportOps
 from tensorclass.store._scale import ScaleOps
 from tensorclass.store._tables import TableOps
 from tensorclass.typing import Int64
@@ -77,7 +78,7 @@ def test_words_of_other_libraries(batch, method):
         assert answer.format(method) in str(info.value)
 
 
-@pytest.mark.parametrize("cls", [RowOps, Conveniences, TableOps, ScaleOps, ConversionOps, JsonMethods])
+@pytest.mark.parametrize("cls", [RowOps, Conveniences, TableOps, ScaleOps, ConversionOps, ExportOps, JsonMethods])
 def test_every_convenience_answers(cls):
     """Any unknown option of any convenience is an error of the package that lists the options there are."""
     public = [name for name, value in vars(cls).items() if name[0] != "_" and isinstance(value, Method)]

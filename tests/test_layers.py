@@ -38,6 +38,7 @@ FOLDERS = {
             "_consolidate",
             "_pad",
             "_bridges",
+            "_saving",
             "_tables",
             "_scale",
             "_relaid",

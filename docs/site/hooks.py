@@ -100,12 +100,12 @@ TOPICS = {
         "Sort, sample and summarize rows; convert to and from the types of other libraries.",
         "ops._by_row.RowOps", "classes._conveniences.Conveniences", "classes._example.ExampleMethods",
         "classes._algebra.AlgebraMethods", "classes._pydantic.JsonMethods", "ops._conversions.ConversionOps",
-        "ops._state.StateOps", "store._bridges.BridgeOps", "classes._base.TypedContainer",
+        "ops._export_ops.ExportOps", "ops._state.StateOps", "store._bridges.BridgeOps", "classes._base.TypedContainer",
     ),
     "methods-files": _methods(
         "Methods: files, tables, many workers",
         "Save, load, map over rows, send.",
-        "store._scale.ScaleOps", "store._tables.TableOps",
+        "store._saving.SavingOps", "store._scale.ScaleOps", "store._tables.TableOps",
     ),
     "nn": Topic(
         "Pipelines and modules",

@@ -37,19 +37,10 @@ def load() -> tuple[Batch, Batch]:
 def build() -> nn.Sequential:
     """Build the network; a layer of the wrong width is an error when the first batch comes."""
     return nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1),
-        nn.BatchNorm2d(16),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(16, 32, 3, padding=1),
-        nn.BatchNorm2d(32),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.Dropout(0.2),
-        nn.Linear(32 * 4 * 4, 128),
-        nn.ReLU(),
-        nn.Linear(128, 10),
-    )
+        nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(),
+        nn.Flatten(), nn.Dropout(0.2), nn.Linear(32 * 4 * 4, 128), nn.ReLU(), nn.Linear(128, 10),
+    )  # fmt: skip
 
 
 def train(classifier: nn.Module, digits: Batch) -> list[float]:

@@ -35,18 +35,10 @@ def load() -> tuple[TensorDict, TensorDict]:
 def build() -> TensorDictSequential:
     """Build the pipeline; missing keys and layers of the wrong width are errors when the first batch comes."""
     encoder = nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1),
-        nn.BatchNorm2d(16),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(16, 32, 3, padding=1),
-        nn.BatchNorm2d(32),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.Dropout(0.2),
-        nn.Linear(32 * 4 * 4, 128),
-        nn.ReLU(),
-    )
+        nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(),
+        nn.Flatten(), nn.Dropout(0.2), nn.Linear(32 * 4 * 4, 128), nn.ReLU(),
+    )  # fmt: skip
     return TensorDictSequential(
         TensorDictModule(encoder, in_keys=["image"], out_keys=["features"]),
         TensorDictModule(nn.Linear(128, 10), in_keys=["features"], out_keys=["logits"]),

@@ -82,14 +82,9 @@ def main() -> None:
     wines = load()
     logger = CSVLogger("build", name="lightning", version=0)
     trainer = lightning.Trainer(
-        accelerator="cpu",
-        max_epochs=EPOCHS,
-        logger=logger,
-        log_every_n_steps=1,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
+        accelerator="cpu", max_epochs=EPOCHS, logger=logger, log_every_n_steps=1,
+        enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+    )  # fmt: skip
     trainer.fit(Classifier(), loader(wines[60:], shuffle=True), loader(wines[:60]))
     reached = trainer.callback_metrics["validation/accuracy"].item()
     draw(pd.read_csv(Path(logger.log_dir, "metrics.csv")))

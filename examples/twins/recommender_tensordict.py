@@ -22,14 +22,12 @@ def table() -> pd.DataFrame:
     tastes, films = random.normal(size=(VIEWERS, 3)), random.normal(size=(FILMS, 3))
     viewer, film = random.integers(VIEWERS, size=RATINGS), random.integers(FILMS, size=RATINGS)
     stars = 3 + (tastes[viewer] * films[film]).sum(1) / 2 + random.normal(scale=0.3, size=RATINGS)
-    return pd.DataFrame(
-        {
-            "viewer": [f"viewer {number}" for number in viewer],
-            "title": [f"film {number}" for number in film],
-            "stars": stars.clip(1, 5).round(1),
-            "date": pd.Timestamp("2026-01-01"),
-        }
-    )
+    return pd.DataFrame({
+        "viewer": [f"viewer {number}" for number in viewer],
+        "title": [f"film {number}" for number in film],
+        "stars": stars.clip(1, 5).round(1),
+        "date": pd.Timestamp("2026-01-01"),
+    })  # fmt: skip
 
 
 def load(frame: pd.DataFrame) -> TensorDict:

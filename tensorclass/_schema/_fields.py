@@ -49,21 +49,31 @@ class FieldInfo:
     metadata: Mapping[Any, Any] = dataclasses.field(default_factory=dict)
     repr: bool = True
     compare: bool = True
-    produced: bool = False
     coerce: str | None = None
     renamed_from: tuple[str, ...] = ()
     since: str | None = None
     shadow: bool = False
+    produced: bool = False
 
 
 @flags
 def field(
-    *, default: Any = MISSING, default_factory: Any = MISSING, init: bool = True, kw_only: bool = MISSING,
-    join: JoinPolicy | None = None, fill: Any = 0, doc: str | None = None,
-    metadata: Mapping[Any, Any] | None = None, repr: bool = True, compare: bool = True,
-    coerce: Coercion | None = None, renamed_from: str | Sequence[str] = (), since: str | None = None,
+    *,
+    default: Any = MISSING,
+    default_factory: Any = MISSING,
+    init: bool = True,
+    kw_only: bool = MISSING,
+    join: JoinPolicy | None = None,
+    fill: Any = 0,
+    doc: str | None = None,
+    metadata: Mapping[Any, Any] | None = None,
+    repr: bool = True,
+    compare: bool = True,
+    coerce: Coercion | None = None,
+    renamed_from: str | Sequence[str] = (),
+    since: str | None = None,
     shadow: bool = False,
-) -> Any:  # fmt: skip
+) -> Any:
     """Set options of one field: those of `dataclasses.field`, and how the field is joined, converted and renamed.
 
     Args:
@@ -103,11 +113,9 @@ def field(
         raise SchemaError(f"field(): `default_factory` is a function without arguments, got {default_factory!r}")
     _check_policy("join", join, JOINS)
     _check_policy("coerce", coerce, COERCIONS)
-    frozen = MappingProxyType(dict(metadata or {}))
-    return FieldInfo(
-        default, default_factory, init, kw_only, join, fill, doc, frozen, repr, compare, coerce=coerce,
-        renamed_from=_former_names(renamed_from), since=since, shadow=shadow,
-    )  # fmt: skip
+    frozen, former = MappingProxyType(dict(metadata or {})), _former_names(renamed_from)
+    options = default, default_factory, init, kw_only, join, fill, doc, frozen, repr, compare, coerce, former, since
+    return FieldInfo(*options, shadow=shadow)
 
 
 def produced(doc: str | None = None, *, init: Literal[False] = False, **refused: Never) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import types
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import Any, get_type_hints
 
 from .._flags import flags
@@ -21,10 +22,20 @@ _CONVERTED = Classes()
 
 @flags
 def from_dataclass(
-    obj: Any, *, dest_cls: type | None = None, auto_batch_size: bool = False, batch_dims: int | None = None,
-    batch_size: Sequence[int] | int | None = None, frozen: bool = False, autocast: bool = False, nocast: bool = False,
-    inplace: bool = False, shadow: bool = False, tensor_only: bool = False, device: Device = None,
-) -> Any:  # fmt: skip
+    obj: Any,
+    *,
+    dest_cls: type | None = None,
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    batch_size: Sequence[int] | int | None = None,
+    frozen: bool = False,
+    autocast: bool = False,
+    nocast: bool = False,
+    inplace: bool = False,
+    shadow: bool = False,
+    tensor_only: bool = False,
+    device: Device = None,
+) -> Any:
     """Convert a dataclass to a typed class, or an instance of a dataclass to an instance of that class.
 
     Args:
@@ -61,17 +72,20 @@ def from_dataclass(
             "from_dataclass(inplace=True): a dataclass can't become a typed class in place; bind the result "
             "(`Data = from_dataclass(Data)`), or decorate the class with `@tensorclass`"
         )
-    values = (frozen, autocast, nocast, shadow, tensor_only)
-    options = tuple(name for name, value in zip(_OPTIONS, values, strict=True) if value)
+    options = tuple(compress(_OPTIONS, (frozen, autocast, nocast, shadow, tensor_only)))
     if not dataclasses.is_dataclass(obj):
         raise ArgumentError(f"from_dataclass takes a dataclass or an instance of one, got {obj!r:.80}; see `from_any`")
     if isinstance(obj, type):
         return _typed(obj, options)
-    found: Any = dest_cls if dest_cls is not None else _typed(type(obj), options)
-    if not (isinstance(found, type) and issubclass(found, TensorClass)):
-        raise ArgumentError(f"from_dataclass: dest_cls is a typed class, got {found!r:.200}")
+    found = _typed(type(obj), options) if dest_cls is None else _destination(dest_cls)
     sizing: Any = {"auto_batch_size": auto_batch_size, "batch_dims": batch_dims, "batch_size": batch_size}
     return found.from_dataclass(obj, device=device, **sizing)
+
+
+def _destination(found: Any) -> type[TensorClass]:
+    if not (isinstance(found, type) and issubclass(found, TensorClass)):
+        raise ArgumentError(f"from_dataclass: dest_cls is a typed class, got {found!r:.200}")
+    return found
 
 
 def _typed(cls: type, options: tuple[str, ...]) -> type[TensorClass]:
@@ -119,10 +133,11 @@ def _members(cls: type) -> dict[str, Any]:
     names = {item.name for item in dataclasses.fields(cls)}
     return {
         name: member
-        for base in reversed(cls.__mro__) if base is not object
+        for base in reversed(cls.__mro__)
+        if base is not object
         for name, member in vars(base).items()
         if name not in names and (name == "__post_init__" or not (name.startswith("__") and name.endswith("__")))
-    }  # fmt: skip
+    }
 
 
 ConversionOps._dataclass_as_class = staticmethod(from_dataclass)

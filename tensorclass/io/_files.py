@@ -66,11 +66,20 @@ class TensorDictFuture:
 
 @flags
 def save(
-    data: Any, prefix: StrPath | None = None, copy_existing: bool = False, *, num_threads: int = 0,
-    return_early: bool = False, share_non_tensor: bool = False, robust_key: bool | None = True,
-    archive: bool | None = None, compression: str | int | None = None, atomic: bool = False, checksums: bool = False,
+    data: Any,
+    prefix: StrPath | None = None,
+    copy_existing: bool = False,
+    *,
+    num_threads: int = 0,
+    return_early: bool = False,
+    share_non_tensor: bool = False,
+    robust_key: bool | None = True,
+    archive: bool | None = None,
+    compression: str | int | None = None,
+    atomic: bool = False,
+    checksums: bool = False,
     allow_pickle: bool = False,
-) -> Any:  # fmt: skip
+) -> Any:
     """Save a batch to a file, and return it mapped from that file.
 
     The file is written under a temporary name, flushed to disk and renamed: a crash leaves the old file or the new one.
@@ -114,18 +123,23 @@ def save(
     if return_early and num_threads > 1:
         how: dict[str, Any] = {"archive": archive, "compression": compression, "allow_pickle": allow_pickle}
         return TensorDictFuture(lambda: save(data, prefix, checksums=checksums, **how))
+    return _saved(data, prefix, archive, compression, checksums, allow_pickle)
+
+
+def _saved(data: Any, prefix: StrPath, archive: bool | None, compression: Any, checksums: bool, pickles: bool) -> Any:
+    """Write a container, and read it from its file."""
     data = settled(data)
-    packed, file, folder = prepared(data, prefix, archive, compression, allow_pickle)
+    packed, file, folder = prepared(data, prefix, archive, compression, pickles)
     tensors = put(file, folder, packed, checksums=checksums)
     if packed.simple:
         return over(data, packed, tensors)
     want = type(data) if schema_of(type(data)) is not None else None
-    return read(home_of(file, folder), (), want, allow_pickle=allow_pickle)
+    return read(home_of(file, folder), (), want, allow_pickle=pickles)
 
 
 def prepared(
     data: Any, prefix: StrPath, archive: bool | None, compression: Any, allow_pickle: bool = False
-) -> tuple[Packed, str, str]:  # fmt: skip
+) -> tuple[Packed, str, str]:
     """A packed container, its file, and the folder to create for it, or ""."""
     codec = codec_of(compression)
     file, folder = to_write(prefix, archive)
@@ -178,11 +192,21 @@ def over(data: Any, packed: Packed, tensors: Sequence[Tensor]) -> Any:
 
 @flags
 def load(
-    prefix: StrPath, device: Device = None, non_blocking: bool = False, *, out: Any = None,
-    robust_key: bool | None = True, subpath: Key | None = None, mode: str | None = None, num_threads: int = 0,
-    allow_pickle: bool | None = False, mmap: bool = True, verify: bool = False, cls: Any = None,
+    prefix: StrPath,
+    device: Device = None,
+    non_blocking: bool = False,
+    *,
+    out: Any = None,
+    robust_key: bool | None = True,
+    subpath: Key | None = None,
+    mode: str | None = None,
+    num_threads: int = 0,
+    allow_pickle: bool | None = False,
+    mmap: bool = True,
+    verify: bool = False,
+    cls: Any = None,
     max_bytes: int | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """Load a batch from a file. Its tensors are mapped, and writes to them stay in memory.
 
     A typed batch is loaded as an instance of its class if a class of that name is imported, and is checked against its
@@ -220,10 +244,7 @@ def load(
     >>> load("data", mmap=False)["a"], load("data", subpath="b")["c"]
     (tensor([0, 1, 2]), tensor([1., 1., 1.]))
     """
-    if mode not in (None, "r", "r+"):
-        raise ArgumentError(f'mode is "r" (writes stay in memory) or "r+" (writes reach the file), got {mode!r:.40}')
-    if mode == "r+" and not mmap:
-        raise ArgumentError('mode="r+" maps the file; leave out mmap=False')
+    _check_mode(mode, mmap)
     how = {"mmap": mmap, "write": mode == "r+", "verify": verify, "allow_pickle": bool(allow_pickle)}
     found, _ = find(prefix, subpath, cls, max_bytes, **how)
     if device is not None:
@@ -231,9 +252,16 @@ def load(
     return found if out is None else out.copy_(found)
 
 
+def _check_mode(mode: str | None, mmap: bool) -> None:
+    if mode not in (None, "r", "r+"):
+        raise ArgumentError(f'mode is "r" (writes stay in memory) or "r+" (writes reach the file), got {mode!r:.40}')
+    if mode == "r+" and not mmap:
+        raise ArgumentError('mode="r+" maps the file; leave out mmap=False')
+
+
 def find(
     prefix: StrPath, subpath: Key | None, cls: Any, max_bytes: int | None = None, **options: Any
-) -> tuple[Any, Path]:  # fmt: skip
+) -> tuple[Any, Path]:
     """The value at a path and a key, as an instance of `cls` if that is given; and its location: the file, and keys.
 
     The options are those of `read`; `max_bytes` is the most memory that it takes.
@@ -265,9 +293,7 @@ def _find(prefix: StrPath, below: Path, cls: Any, options: dict[str, Any]) -> tu
     return _found(prefix, below, cls, None, UNTYPED, options)  # the data no longer fits its class
 
 
-def _found(
-    prefix: StrPath, below: Path, cls: Any, typed: Any, want: Any, options: dict[str, Any]
-) -> tuple[Any, Path]:  # fmt: skip
+def _found(prefix: StrPath, below: Path, cls: Any, typed: Any, want: Any, options: dict[str, Any]) -> tuple[Any, Path]:
     file, above = to_read(prefix)
     key = above + below
     options = {**options, "lenient": cls is not None and typed is None}

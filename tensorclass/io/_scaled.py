@@ -15,10 +15,21 @@ class Scaled:
     """Methods that make a new dataset from a dataset, in workers."""
 
     def map(
-        self, fn: Callable[[Any], Any], *, out: StrPath, cls: Any = None, engine: Any = None,
-        num_workers: int | None = None, batch_size: int = 1024, rows_per_shard: int | None = None, seed: int = 0,
-        errors: str = "raise", resume: bool = False, pbar: bool = False, checksums: bool = False,
-    ) -> Any:  # fmt: skip
+        self,
+        fn: Callable[[Any], Any],
+        *,
+        out: StrPath,
+        cls: Any = None,
+        engine: Any = None,
+        num_workers: int | None = None,
+        batch_size: int = 1024,
+        rows_per_shard: int | None = None,
+        seed: int = 0,
+        errors: str = "raise",
+        resume: bool = False,
+        pbar: bool = False,
+        checksums: bool = False,
+    ) -> Any:
         """Apply a function to each batch of rows, and write the results as another dataset.
 
         The result has every row exactly once, in the order of the source, even if workers are killed: workers write
@@ -63,9 +74,20 @@ class Scaled:
         tensor([0., 2., 4., 6.])
         """
         return scaling().map_rows(
-            self, fn, cls, seed, errors, out=out, engine=engine, num_workers=num_workers, batch_size=batch_size,
-            rows_per_shard=rows_per_shard, resume=resume, pbar=pbar, checksums=checksums,
-        )  # fmt: skip
+            self,
+            fn,
+            cls,
+            seed,
+            errors,
+            out=out,
+            engine=engine,
+            num_workers=num_workers,
+            batch_size=batch_size,
+            rows_per_shard=rows_per_shard,
+            resume=resume,
+            pbar=pbar,
+            checksums=checksums,
+        )
 
     def filter(self, fn: Callable[[Any], Any], *, out: StrPath, errors: str = "raise", **options: Any) -> Any:
         """Write the rows for which a function returns True.
@@ -137,7 +159,7 @@ class Scaled:
     @classmethod
     def from_ray(
         cls, dataset: Any, out: StrPath, row_cls: Any = None, rows_per_shard: int | None = None, *, pbar: bool = False
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Write the rows of a dataset of Ray Data.
 
         Args:

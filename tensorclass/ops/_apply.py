@@ -38,9 +38,15 @@ class Mapper:
     __slots__ = ("call_on_nested", "default", "fn", "inplace", "is_leaf", "named", "nested_keys")
 
     def __init__(
-        self, fn: Callable[..., Any], default: Any, inplace: bool, call_on_nested: bool, is_leaf: LeafTest,
-        named: bool, nested_keys: bool,
-    ) -> None:  # fmt: skip
+        self,
+        fn: Callable[..., Any],
+        default: Any,
+        inplace: bool,
+        call_on_nested: bool,
+        is_leaf: LeafTest,
+        named: bool,
+        nested_keys: bool,
+    ) -> None:
         self.fn = fn
         self.default = default
         self.inplace = inplace
@@ -106,11 +112,21 @@ class ApplyOps(KeyOps):
     __slots__ = ()
 
     def apply(
-        self, fn: Callable[..., Any], *others: TensorCollection, batch_size: Sequence[int] | None = None,
-        device: Device = UNSET, names: Sequence[str | None] | None = UNSET, inplace: bool = False, default: Any = UNSET,
-        filter_empty: bool | None = None, propagate_lock: bool = False, call_on_nested: bool = False,
-        is_leaf: LeafTest = None, out: Any = None, **constructor_kwargs: Any,
-    ) -> Self:  # fmt: skip
+        self,
+        fn: Callable[..., Any],
+        *others: TensorCollection,
+        batch_size: Sequence[int] | None = None,
+        device: Device = UNSET,
+        names: Sequence[str | None] | None = UNSET,
+        inplace: bool = False,
+        default: Any = UNSET,
+        filter_empty: bool | None = None,
+        propagate_lock: bool = False,
+        call_on_nested: bool = False,
+        is_leaf: LeafTest = None,
+        out: Any = None,
+        **constructor_kwargs: Any,
+    ) -> Self:
         """Apply a function to the leaves of one or several containers.
 
         Args:
@@ -165,11 +181,22 @@ class ApplyOps(KeyOps):
         return own._run(mapper, others, *options)  # type: ignore[no-any-return]  # None if nothing is left
 
     def named_apply(
-        self, fn: Callable[..., Any], *others: TensorCollection, nested_keys: bool = False,
-        batch_size: Sequence[int] | None = None, device: Device = UNSET, names: Sequence[str | None] | None = UNSET,
-        inplace: bool = False, default: Any = UNSET, filter_empty: bool | None = None, propagate_lock: bool = False,
-        call_on_nested: bool = False, is_leaf: LeafTest = None, out: Any = None, **constructor_kwargs: Any,
-    ) -> Self:  # fmt: skip
+        self,
+        fn: Callable[..., Any],
+        *others: TensorCollection,
+        nested_keys: bool = False,
+        batch_size: Sequence[int] | None = None,
+        device: Device = UNSET,
+        names: Sequence[str | None] | None = UNSET,
+        inplace: bool = False,
+        default: Any = UNSET,
+        filter_empty: bool | None = None,
+        propagate_lock: bool = False,
+        call_on_nested: bool = False,
+        is_leaf: LeafTest = None,
+        out: Any = None,
+        **constructor_kwargs: Any,
+    ) -> Self:
         """Apply a function of key and leaf to the leaves; the other arguments are those of `apply`.
 
         Args:
@@ -229,9 +256,17 @@ class ApplyOps(KeyOps):
         return ApplyOps.named_apply(result, _expanded_as, other, nested_keys=True, default=None, filter_empty=False)  # pyright: ignore[reportArgumentType]  # a container
 
     def _run(
-        self, mapper: Mapper, others: Sequence[Any], batch_size: Any, device: Any, names: Any,
-        filter_empty: bool | None, propagate_lock: bool, out: Any, constructor_kwargs: dict[str, Any],
-    ) -> Any:  # fmt: skip
+        self,
+        mapper: Mapper,
+        others: Sequence[Any],
+        batch_size: Any,
+        device: Any,
+        names: Any,
+        filter_empty: bool | None,
+        propagate_lock: bool,
+        out: Any,
+        constructor_kwargs: dict[str, Any],
+    ) -> Any:
         unknown = sorted(constructor_kwargs.keys() - {"num_threads"})
         if unknown:
             raise ArgumentError(f"apply() has no argument {unknown[0]!r:.200}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import torch
@@ -15,25 +15,24 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import answers
-from ..core import STORAGE, TensorCollection, TensorEntry, as_batch_size, is_typed, unstacked
-from ..core._base import Names, check_names
+from ..core import TensorCollection, as_batch_size
+from ..core._base import check_names
 from ..core._device import Device, as_device
 from ..errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError, too_deep
 from ._apply import ApplyOps
-from ._exports import LinkedList, plain, struct_array, tuple_class
+from ._export_ops import ExportOps
 from ._join import stack
 from ._nesting import Sized, as_entries, field_names, positions
-from ._pytree import from_tree, to_tree
+from ._pytree import from_tree
 
 _ALL_DIMS = 64  # the most dims of a tensor
 
 Size: TypeAlias = "Sequence[int] | int | None"
-ConvertTensors: TypeAlias = 'bool | Literal["numpy"]'
 
 
 @answers
-class ConversionOps(ApplyOps):
-    """`from_*` as class methods, `to_*` on instances."""
+class ConversionOps(ExportOps):
+    """`from_*` as class methods."""
 
     __slots__ = ()
 
@@ -57,23 +56,19 @@ class ConversionOps(ApplyOps):
             raise StructureError(f"{cls.__name__} has the {len(names)} fields {names}, got a tuple of {count} items")
         return names[:count]
 
-    def _fields_and_gaps(self) -> dict[str, Any]:
-        """The entries in the order of the declaration, with None for absent optional fields."""
-        entries = self._entries()
-        fields = type(self).__tensorclass_schema__.fields if self._layered else entries  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # as above
-        if fields is entries or list(entries) == list(fields):
-            return entries
-        absent = {name for name, spec in fields.items() if spec.optional and not spec.produced}
-        return {name: entries.get(name) for name in fields if name in entries or name in absent}
-
     # ---- to a container ------------------------------------------------------------------------------------------
 
     @classmethod
     def from_dict(
-        cls, input_dict: Mapping[Any, Any] | TensorCollection, *, auto_batch_size: bool | None = None,
-        batch_size: Size = None, device: Device = None, batch_dims: int | None = None,
+        cls,
+        input_dict: Mapping[Any, Any] | TensorCollection,
+        *,
+        auto_batch_size: bool | None = None,
+        batch_size: Size = None,
+        device: Device = None,
+        batch_dims: int | None = None,
         names: Sequence[str | None] | None = None,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """Convert a dict to a container. Nested dicts become containers, or the declared classes of a typed class.
 
         Args:
@@ -112,9 +107,14 @@ class ConversionOps(ApplyOps):
 
     @classmethod
     def _assemble(
-        cls, entries: Mapping[Any, Any], batch_size: Size, auto: bool, batch_dims: int | None, device: Device,
+        cls,
+        entries: Mapping[Any, Any],
+        batch_size: Size,
+        auto: bool,
+        batch_dims: int | None,
+        device: Device,
         names: Sequence[str | None] | None = None,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         find = batch_size is None and (auto or batch_dims is not None)
         if batch_dims is not None and batch_dims < 0:
             raise BatchSizeError(f"batch_dims is the number of dims at most, got {batch_dims}")
@@ -129,10 +129,15 @@ class ConversionOps(ApplyOps):
         return result
 
     def from_dict_instance(
-        self, input_dict: Mapping[Any, Any] | TensorCollection, *, auto_batch_size: bool | None = None,
-        batch_size: Size = None, device: Device = None, batch_dims: int | None = None,
+        self,
+        input_dict: Mapping[Any, Any] | TensorCollection,
+        *,
+        auto_batch_size: bool | None = None,
+        batch_size: Size = None,
+        device: Device = None,
+        batch_dims: int | None = None,
         names: Sequence[str | None] | None = None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Convert a dict to a container. Nested dicts get the classes that this container has under their keys.
 
         Args:
@@ -170,9 +175,14 @@ class ConversionOps(ApplyOps):
 
     @classmethod
     def from_any(
-        cls, obj: Any, *, auto_batch_size: bool = False, batch_dims: int | None = None, device: Device = None,
+        cls,
+        obj: Any,
+        *,
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        device: Device = None,
         batch_size: Size = None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Convert nested data to a container, at every depth: a mapping, dataclass, tuple or structured array.
 
         A list becomes a tensor or a stack of objects; tensors, containers and anything else are returned unchanged.
@@ -204,9 +214,16 @@ class ConversionOps(ApplyOps):
 
     @classmethod
     def from_dataclass(
-        cls, dataclass: Any, *, dest_cls: type | None = None, auto_batch_size: bool = False,
-        batch_dims: int | None = None, as_tensorclass: bool = False, device: Device = None, batch_size: Size = None,
-    ) -> Any:  # fmt: skip
+        cls,
+        dataclass: Any,
+        *,
+        dest_cls: type | None = None,
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        as_tensorclass: bool = False,
+        device: Device = None,
+        batch_size: Size = None,
+    ) -> Any:
         """Convert an instance of a dataclass, and nested ones, to a container with an entry for each field.
 
         Args:
@@ -243,9 +260,14 @@ class ConversionOps(ApplyOps):
 
     @classmethod
     def from_namedtuple(
-        cls, named_tuple: Any, *, auto_batch_size: bool = False, batch_dims: int | None = None, device: Device = None,
+        cls,
+        named_tuple: Any,
+        *,
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        device: Device = None,
         batch_size: Size = None,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """Convert a named tuple, or a result such as `tensor.max(0)`, to a container; its keys are the field names.
 
         Args:
@@ -271,9 +293,14 @@ class ConversionOps(ApplyOps):
 
     @classmethod
     def from_tuple(
-        cls, obj: Sequence[Any], *, auto_batch_size: bool = False, batch_dims: int | None = None,
-        device: Device = None, batch_size: Size = None,
-    ) -> Self:  # fmt: skip
+        cls,
+        obj: Sequence[Any],
+        *,
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        device: Device = None,
+        batch_size: Size = None,
+    ) -> Self:
         """Convert a tuple to a container with keys "0", "1", ...; for a typed class, the items are its fields in order.
 
         Args:
@@ -296,10 +323,16 @@ class ConversionOps(ApplyOps):
 
     @classmethod
     def from_list(
-        cls, input: Sequence[Any], *, auto_batch_size: bool | None = None, batch_size: Size = None,
-        device: Device = None, batch_dims: int | None = None, names: Sequence[str | None] | None = None,
+        cls,
+        input: Sequence[Any],
+        *,
+        auto_batch_size: bool | None = None,
+        batch_size: Size = None,
+        device: Device = None,
+        batch_dims: int | None = None,
+        names: Sequence[str | None] | None = None,
         lazy: bool | None = None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Stack dicts and containers along a new first dim.
 
         Args:
@@ -339,9 +372,14 @@ class ConversionOps(ApplyOps):
 
     @classmethod
     def from_struct_array(
-        cls, struct_array: Any, *, auto_batch_size: bool = False, batch_dims: int | None = None,
-        device: Device = None, batch_size: Size = None,
-    ) -> Self:  # fmt: skip
+        cls,
+        struct_array: Any,
+        *,
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        device: Device = None,
+        batch_size: Size = None,
+    ) -> Self:
         """Convert a structured numpy array to a container, without a copy if torch can read it. Strings become objects.
 
         Args:
@@ -399,152 +437,6 @@ class ConversionOps(ApplyOps):
 
     # ---- from a container ----------------------------------------------------------------------------------------
 
-    def to_pytree(self) -> Any:
-        """Restore the nested data that `from_pytree` converted, with the current tensors; by default nested dicts.
-
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": {"b": 1}}).to_pytree()
-        {'a': {'b': tensor(1)}}
-        """
-        return to_tree(self)
-
-    def to_dict(
-        self, *, retain_none: bool = True, convert_tensors: ConvertTensors = False, tolist_first: bool = False
-    ) -> dict[str, Any]:
-        """Convert to nested dicts around the same tensors.
-
-        Shared objects are unchanged, per-element objects become nested lists.
-
-        Args:
-            retain_none: keep absent optional fields of typed classes as None.
-            convert_tensors: True for nested lists, "numpy" for arrays instead of tensors.
-            tolist_first: convert nested containers with batch dims to lists of dicts.
-
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict(a=torch.arange(2), b={"c": "text"}).to_dict(convert_tensors=True)
-        {'a': [0, 1], 'b': {'c': 'text'}}
-        """
-        if not convert_tensors and not tolist_first:
-            return self._plain_dict(retain_none)
-        solid = self if self._plain else unstacked(self) if tolist_first else self._solid()
-        if convert_tensors not in (True, False, "numpy"):
-            raise ArgumentError(f"convert_tensors is True, False or 'numpy', got {convert_tensors!r:.200}")
-
-        def nested(value: Any) -> Any:
-            if tolist_first and value._batch_size:
-                return ConversionOps.tolist(value, convert_tensors=convert_tensors, tolist_first=True)
-            options: Any = {"convert_tensors": convert_tensors, "tolist_first": tolist_first}
-            return ConversionOps.to_dict(value, retain_none=retain_none, **options)
-
-        rows = solid._fields_and_gaps() if retain_none else solid._entries()
-        return {key: plain(key, value, convert_tensors, nested) for key, value in rows.items()}
-
-    def _plain_dict(self, retain_none: bool) -> dict[str, Any]:
-        """Nested dicts around the same tensors."""
-        solid = self._solid() if self._stacked else self
-        rows: dict[str, Any] = solid._fields_and_gaps() if retain_none and self._layered else solid._entries()
-        for key, value in () if solid._plain else rows.items():  # the flag is read after the copy
-            if isinstance(value, ConversionOps):
-                rows[key] = value._plain_dict(retain_none)
-            elif type(value) is not Tensor and value is not None:
-                rows[key] = plain(key, value, False, ConversionOps.to_dict)
-        return rows
-
-    def tolist(
-        self, *, convert_nodes: bool = True, convert_tensors: ConvertTensors = False, tolist_first: bool = False,
-        as_linked_list: bool = False,
-    ) -> Any:  # fmt: skip
-        """Convert the elements to nested lists, one level for each batch dim, of dicts.
-
-        Args:
-            convert_nodes: False keeps the elements as containers.
-            convert_tensors: True for nested lists, "numpy" for arrays instead of tensors.
-            tolist_first: convert nested containers with their own batch dims to lists of dicts.
-            as_linked_list: return a list whose assignments are also written to this container.
-
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict(a=torch.arange(2), batch_size=[2]).tolist(convert_tensors=True)
-        [{'a': 0}, {'a': 1}]
-        """
-        if convert_tensors and not convert_nodes:
-            raise ArgumentError("tolist: `convert_tensors` converts inside dicts; it needs `convert_nodes=True`")
-        if not self._batch_size:
-            options: Any = {"convert_tensors": convert_tensors, "tolist_first": tolist_first}
-            return ConversionOps.to_dict(self, retain_none=False, **options) if convert_nodes else self
-        options = {"convert_nodes": convert_nodes, "convert_tensors": convert_tensors, "tolist_first": tolist_first}
-        items = [ConversionOps.tolist(element, **options) for element in self._unbound()]
-        return LinkedList(items, self) if as_linked_list else items
-
-    def _unbound(self) -> Sequence[Any]:
-        return ApplyOps.unbind(self, 0)
-
-    def numpy(self) -> dict[str, Any]:
-        """Nested dicts of arrays that share memory with the tensors.
-
-        Raises:
-            UnsupportedOperationError: for a tensor that numpy can't hold (another device, a gradient, bfloat16); names
-                the field and the fix.
-
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict(a=torch.zeros(2), b={"c": "text"}).numpy()
-        {'a': array([0., 0.], dtype=float32), 'b': {'c': 'text'}}
-        """
-        return ConversionOps.to_dict(self, retain_none=False, convert_tensors="numpy")
-
-    def to_namedtuple(self, dest_cls: type | None = None) -> Any:
-        """Convert to a named tuple whose fields are the keys; nested containers become named tuples too.
-
-        Args:
-            dest_cls: the class of the result, also used for nested containers with the same keys. By default, a typed
-                class gives a named tuple with its name, any other container `GenericDict`.
-
-        Raises:
-            StructureError: for a key that is not an identifier, and for keys that `dest_cls` doesn't have.
-
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict(a=torch.zeros(2), b={"c": "text"}).to_namedtuple()
-        GenericDict(a=tensor([0., 0.]), b=GenericDict(c='text'))
-        """
-        return _named(self._solid(), dest_cls, top=True)
-
-    def to_struct_array(self) -> Any:
-        """Copy to a structured numpy array of the batch shape, with a field for each entry.
-
-        Strings become fields of 10 characters or more; a nested container becomes a nested field.
-
-        Raises:
-            UnsupportedOperationError: for a tensor that numpy can't hold, or one without batch dims.
-
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> print(TensorDict(a=torch.tensor([1, 2]), b=torch.tensor([3.0, 4.0]), batch_size=[2]).to_struct_array())
-        [(1, 3.) (2, 4.)]
-        """
-        return struct_array(self._solid())
-
-    def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
-        """Make an untyped, unlocked copy: tensors are cloned, nested instances become untyped containers.
-
-        Args:
-            retain_none: keep absent optional fields of typed classes as entries of None.
-
-        >>> import torch
-        >>> from tensorclass import TensorClass
-        >>> class Point(TensorClass):
-        ...     x: torch.Tensor
-        >>> Point(torch.zeros(2), batch_size=[2]).to_tensordict()
-        TensorDict(batch_size=[2], fields={x: f32[]})
-        """
-        result = self._bare(self._batch_size, self._names)
-        solid = self._solid()
-        for key, value in (solid._fields_and_gaps() if retain_none else solid._entries()).items():
-            result._put(key, _copied(value, self._batch_size, self._names, retain_none))
-        return result
-
 
 def _exclusive(auto_batch_size: bool, batch_size: object) -> None:
     if auto_batch_size and batch_size is not None:
@@ -552,9 +444,14 @@ def _exclusive(auto_batch_size: bool, batch_size: object) -> None:
 
 
 def _element(
-    cls: Any, item: Any, position: int, size: torch.Size | None, auto: bool, dims: int | None,
+    cls: Any,
+    item: Any,
+    position: int,
+    size: torch.Size | None,
+    auto: bool,
+    dims: int | None,
     device: torch.device | None,
-) -> Any:  # fmt: skip
+) -> Any:
     """One element of `from_list`."""
     if isinstance(item, TensorCollection):
         if size is not None and item._batch_size != size:
@@ -576,22 +473,3 @@ def _stacked(cls: Any, items: list[Any], lazy: bool | None) -> Any:
     if lazily is None:
         raise UnsupportedOperationError(f"{cls.__name__} has no lazy stacks; use lazy=False")
     return lazily(items, 0)
-
-
-def _named(self: Any, dest_cls: Any, top: bool) -> Any:
-    rows = ConversionOps.to_dict(self, retain_none=False)
-    for key, value in self._entries().items():
-        if isinstance(value, TensorCollection):
-            rows[key] = _named(value, dest_cls, top=False)
-    typed = is_typed(self)
-    return tuple_class(dest_cls, tuple(rows), type(self).__name__ if typed else "GenericDict", top)(**rows)
-
-
-def _copied(value: Any, size: torch.Size, names: Names, retain_none: bool | None) -> Any:
-    if isinstance(value, Tensor):
-        return value.clone()
-    if isinstance(value, ConversionOps):
-        return ConversionOps.to_tensordict(value, retain_none=retain_none)
-    if isinstance(value, TensorEntry):
-        return value._make([leaf.clone() for leaf in value._leaves(STORAGE)], size, names, STORAGE)
-    return value

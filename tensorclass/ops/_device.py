@@ -108,12 +108,19 @@ class DeviceOps(CastMethods, ApplyOps):
 
     @CAST
     def to(
-        self, *args: Tensor | TensorCollection | torch.dtype | Device, device: Device = None,
-        dtype: torch.dtype | None = None, non_blocking: bool | None = None,
-        batch_size: Sequence[int] | None = None, other: Any = None, memory_format: torch.memory_format | None = None,
-        cast_filter: CastFilter = None, non_blocking_pin: bool = False, num_threads: int | None = None,
+        self,
+        *args: Tensor | TensorCollection | torch.dtype | Device,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
+        non_blocking: bool | None = None,
+        batch_size: Sequence[int] | None = None,
+        other: Any = None,
+        memory_format: torch.memory_format | None = None,
+        cast_filter: CastFilter = None,
+        non_blocking_pin: bool = False,
+        num_threads: int | None = None,
         inplace: bool = False,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """Move to a device, cast to a dtype, or both.
 
         Args:

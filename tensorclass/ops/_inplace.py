@@ -27,16 +27,15 @@ from ..core import (
     store_of,
     unravel_key_to_tuple,
 )
-from ..core._batch import broadcasts_to, jagged, over_events
+from ..core._batch import broadcasts_to, over_events
 from ..core._publish import Step, each_row, publish, sharing
 from ..errors import (
     ArgumentError,
-    BatchSizeError,
     MissingKeyError,
     StructureError,
     UnsupportedOperationError,
     did_you_mean,
-)  # fmt: skip
+)
 from ._choose import choose_entries, chosen, condition_over, stacked_below
 from ._compare import same_object
 from ._index import Index, IndexOps, indexed_size, normalise
@@ -46,7 +45,7 @@ from ._mapping import MappingOps, foreach_is_safe
 from ._pairs import keys_of, pairs_of, size_error, wanted_paths
 from ._steps import Copy as Copy
 from ._steps import apart, carry_out, copied, copied_alike, copy_steps
-from ._writable import NUMBERS, as_source, filled, require_writable, scalar_like, takes
+from ._writable import NUMBERS, as_mask, as_source, filled, require_writable, scalar_like, spread, takes
 
 
 @flags
@@ -81,9 +80,14 @@ class InplaceOps(IndexOps):
         return InplaceOps.update_(self, {path if path[1:] else path[0]: item}, non_blocking=non_blocking)
 
     def update_(
-        self, input_dict_or_td: Mapping[Any, Any] | TensorCollection | None = None, clone: bool = False, *,
-        non_blocking: bool = False, keys_to_update: Sequence[Key] | None = None, **kwargs: Any,
-    ) -> Self:  # fmt: skip
+        self,
+        input_dict_or_td: Mapping[Any, Any] | TensorCollection | None = None,
+        clone: bool = False,
+        *,
+        non_blocking: bool = False,
+        keys_to_update: Sequence[Key] | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Copy values into the tensors of existing entries, all or none; allowed on a locked container.
 
         Raises:
@@ -206,9 +210,14 @@ class InplaceOps(IndexOps):
         return InplaceOps.update_at_(self, source, index, non_blocking=non_blocking)
 
     def update_at_(
-        self, input_dict_or_td: Mapping[Any, Any] | TensorCollection, idx: Index, clone: bool = False, *,
-        non_blocking: bool = False, keys_to_update: Sequence[Key] | None = None,
-    ) -> Self:  # fmt: skip
+        self,
+        input_dict_or_td: Mapping[Any, Any] | TensorCollection,
+        idx: Index,
+        clone: bool = False,
+        *,
+        non_blocking: bool = False,
+        keys_to_update: Sequence[Key] | None = None,
+    ) -> Self:
         """Copy values into the elements of existing entries at an index, all or none.
 
         >>> import torch
@@ -341,9 +350,13 @@ class InplaceOps(IndexOps):
             )
 
     def _plan(
-        self, source: Any, prefix: Path, parts: tuple[Any, ...] | None, size: torch.Size | None,
+        self,
+        source: Any,
+        prefix: Path,
+        parts: tuple[Any, ...] | None,
+        size: torch.Size | None,
         wanted: list[Path] | None,
-    ) -> list[Copy]:  # fmt: skip
+    ) -> list[Copy]:
         """The checked copies of a write: (destination, source expanded to it, path)."""
         self._refuse_frozen("write in place", join_path(prefix))
         if self._stacked:
@@ -368,9 +381,15 @@ class InplaceOps(IndexOps):
         return plan
 
     def _plan_entry(
-        self, entry: Any, value: Any, path: Path, parts: tuple[Any, ...] | None, size: torch.Size,
-        source_dims: int | None, wanted: list[Path] | None,
-    ) -> list[Copy]:  # fmt: skip
+        self,
+        entry: Any,
+        value: Any,
+        path: Path,
+        parts: tuple[Any, ...] | None,
+        size: torch.Size,
+        source_dims: int | None,
+        wanted: list[Path] | None,
+    ) -> list[Copy]:
         if isinstance(entry, InplaceOps):
             inner = entry._batch_size[len(self._batch_size) :]
             return entry._plan(value, path, parts, None if parts is None else size + inner, wanted)
@@ -434,7 +453,7 @@ class InplaceOps(IndexOps):
         leaves: list[Tensor] = []
         twin = self._open(leaves, VALUES)
         back = lent(twin, leaves, "masked_fill_")
-        rows = zip(leaves, twin._broadcast(self._as_mask(mask)), strict=True)
+        rows = zip(leaves, twin._broadcast(as_mask(mask, self._batch_size)), strict=True)
         masked = [(leaf, wide) for leaf, wide in rows if wide is not None]
         for leaf, _ in masked:
             scalar_like(value, leaf)
@@ -457,19 +476,9 @@ class InplaceOps(IndexOps):
         twin = self._open(leaves, VALUES)
         for leaf in leaves:
             scalar_like(value, leaf)
-        rows = zip(leaves, twin._broadcast(self._as_mask(mask)), strict=True)
+        rows = zip(leaves, twin._broadcast(as_mask(mask, self._batch_size)), strict=True)
         new = [leaf if wide is None else leaf.masked_fill(wide, value) for leaf, wide in rows]
         return twin._refill(new, self._batch_size, self._names, VALUES)
-
-    def _as_mask(self, mask: Tensor) -> Tensor:
-        """Reshape a mask over leading batch dims, with size one for the other batch dims."""
-        size = self._batch_size
-        if mask.dtype is not torch.bool or mask.shape != size[: mask.ndim] or -1 in size[: mask.ndim]:
-            raise BatchSizeError(
-                f"a mask is a bool tensor over leading batch dims of {list(size)}, got dtype {mask.dtype} and shape "
-                f"{list(mask.shape)}"
-            )
-        return over_events(mask, len(size) - mask.ndim)
 
     def _broadcast(self, value: Tensor) -> list[Tensor | None]:
         """Expand a tensor that broadcasts to the batch size for each `VALUES` leaf; None for a shared tensor."""
@@ -494,9 +503,14 @@ class InplaceOps(IndexOps):
         return found
 
     def where(
-        self, condition: Tensor, other: Any, *, out: Any = None, pad: int | bool | None = None,
+        self,
+        condition: Tensor,
+        other: Any,
+        *,
+        out: Any = None,
+        pad: int | bool | None = None,
         update_batch_size: bool = False,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """Select this container's elements where a condition over the batch dims is True, else those of `other`.
 
         Args:
@@ -541,9 +555,14 @@ class InplaceOps(IndexOps):
 
     @classmethod
     def from_schema(
-        cls, schema: Mapping[Any, tuple[Sequence[int], torch.dtype]], *, batch_size: Sequence[int] | int | None = None,
-        storage: str | None = None, device: Any = None, **kwargs: Any,
-    ) -> Self:  # fmt: skip
+        cls,
+        schema: Mapping[Any, tuple[Sequence[int], torch.dtype]],
+        *,
+        batch_size: Sequence[int] | int | None = None,
+        storage: str | None = None,
+        device: Any = None,
+        **kwargs: Any,
+    ) -> Self:
         """Allocate zeroed buffers from a mapping of keys to (event shape, dtype).
 
         Args:
@@ -578,20 +597,3 @@ class InplaceOps(IndexOps):
 
     def _filed(self, storage: str | None, device: Any, options: dict[str, Any]) -> Any:
         raise NotImplementedError
-
-
-def spread(source: Tensor, size: torch.Size, event: torch.Size, source_dims: int | None, path: Path) -> Tensor:
-    """Expand a source tensor over the batch dims of its destination, never over its event dims."""
-    target = size + event
-    if source.is_nested:
-        source = jagged(join_path(path), source)
-    shape = source.shape
-    if shape == target:
-        return source
-    dims = len(shape) - len(event) if source_dims is None else source_dims
-    if source.ndim and (shape[max(dims, 0) :] != event or dims < 0 or not broadcasts_to(shape[:dims], size)):
-        raise BatchSizeError(
-            f"in-place write: `{join_path(path)}` takes shape {list(target)} (batch {list(size)}, event "
-            f"{list(event)}), got {list(shape)}; a value broadcasts over batch dims, never over event dims"
-        )
-    return source.expand(target)

@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from ..core import Path, join_path
-from ..errors import StructureError, UnsupportedOperationError
+from ..core._batch import broadcasts_to, jagged, over_events
+from ..errors import BatchSizeError, StructureError, UnsupportedOperationError
 
 NUMBERS: Final = (int, float, bool)
 MOST_CHECKED: Final = 2**16
@@ -211,3 +212,30 @@ def scalar_like(value: Any, leaf: Tensor, path: Path = ()) -> Tensor:
             f"in-place write: {_place(path)} holds {leaf.dtype}, which can't hold {value!r:.80} without loss"
         )
     return number
+
+
+def spread(source: Tensor, size: torch.Size, event: torch.Size, source_dims: int | None, path: Path) -> Tensor:
+    """Expand a source tensor over the batch dims of its destination, never over its event dims."""
+    target = size + event
+    if source.is_nested:
+        source = jagged(join_path(path), source)
+    shape = source.shape
+    if shape == target:
+        return source
+    dims = len(shape) - len(event) if source_dims is None else source_dims
+    if source.ndim and (shape[max(dims, 0) :] != event or dims < 0 or not broadcasts_to(shape[:dims], size)):
+        raise BatchSizeError(
+            f"in-place write: `{join_path(path)}` takes shape {list(target)} (batch {list(size)}, event "
+            f"{list(event)}), got {list(shape)}; a value broadcasts over batch dims, never over event dims"
+        )
+    return source.expand(target)
+
+
+def as_mask(mask: Tensor, size: torch.Size) -> Tensor:
+    """Reshape a mask over leading batch dims, with size one for the other batch dims."""
+    if mask.dtype is not torch.bool or mask.shape != size[: mask.ndim] or -1 in size[: mask.ndim]:
+        raise BatchSizeError(
+            f"a mask is a bool tensor over leading batch dims of {list(size)}, got dtype {mask.dtype} and shape "
+            f"{list(mask.shape)}"
+        )
+    return over_events(mask, len(size) - mask.ndim)

@@ -209,9 +209,15 @@ def remove_duplicates(input: TensorCollection, key: Key, dim: int = 0, *, return
 
 @flags
 def assert_close(
-    actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True,
-    intersection: bool = False, msg: str = "", prefix: Key = (),
-) -> bool:  # fmt: skip
+    actual: Any,
+    expected: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    intersection: bool = False,
+    msg: str = "",
+    prefix: Key = (),
+) -> bool:
     """Assert that two containers have the same keys, close tensors and the same Python objects.
 
     Args:

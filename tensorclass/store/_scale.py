@@ -23,12 +23,23 @@ class ScaleOps(TableOps):
     # ---- workers and shared memory -----------------------------------------------------------------------------------
 
     def map(
-        self, fn: Callable[[Any], Any], dim: int = 0, num_workers: int | None = None, *, out: Any = None,
-        chunksize: int | None = None, num_chunks: int | None = None, pool: Any = None,
-        generator: torch.Generator | None = None, max_tasks_per_child: int | None = None,
-        worker_threads: int = 1, index_with_generator: bool = False, pbar: bool = False,
-        mp_start_method: str | None = None, engine: Any = None,
-    ) -> Any:  # fmt: skip
+        self,
+        fn: Callable[[Any], Any],
+        dim: int = 0,
+        num_workers: int | None = None,
+        *,
+        out: Any = None,
+        chunksize: int | None = None,
+        num_chunks: int | None = None,
+        pool: Any = None,
+        generator: torch.Generator | None = None,
+        max_tasks_per_child: int | None = None,
+        worker_threads: int = 1,
+        index_with_generator: bool = False,
+        pbar: bool = False,
+        mp_start_method: str | None = None,
+        engine: Any = None,
+    ) -> Any:
         """Call a function on chunks along a dim, in workers, and join the results.
 
         Each chunk has its own seed, so random numbers don't depend on the engine and the number of workers, as long as
@@ -67,20 +78,42 @@ class ScaleOps(TableOps):
         tensor([0, 1, 2, 3])
         """
         return scaling().map_chunks(
-            self, fn, dim, num_workers, out=out, chunksize=chunksize, num_chunks=num_chunks, pool=pool,
-            generator=generator, engine=engine, pbar=pbar, of_processes={
-                "max_tasks_per_child": max_tasks_per_child, "worker_threads": worker_threads,
+            self,
+            fn,
+            dim,
+            num_workers,
+            out=out,
+            chunksize=chunksize,
+            num_chunks=num_chunks,
+            pool=pool,
+            generator=generator,
+            engine=engine,
+            pbar=pbar,
+            of_processes={
+                "max_tasks_per_child": max_tasks_per_child,
+                "worker_threads": worker_threads,
                 "mp_start_method": mp_start_method,
             },
-        )  # fmt: skip
+        )
 
     def map_iter(
-        self, fn: Callable[[Any], Any], dim: int = 0, num_workers: int | None = None, *, shuffle: bool = False,
-        chunksize: int | None = None, num_chunks: int | None = None, pool: Any = None,
-        generator: torch.Generator | None = None, max_tasks_per_child: int | None = None,
-        worker_threads: int = 1, index_with_generator: bool = True, pbar: bool = False,
-        mp_start_method: str | None = None, engine: Any = None,
-    ) -> Iterator[Any]:  # fmt: skip
+        self,
+        fn: Callable[[Any], Any],
+        dim: int = 0,
+        num_workers: int | None = None,
+        *,
+        shuffle: bool = False,
+        chunksize: int | None = None,
+        num_chunks: int | None = None,
+        pool: Any = None,
+        generator: torch.Generator | None = None,
+        max_tasks_per_child: int | None = None,
+        worker_threads: int = 1,
+        index_with_generator: bool = True,
+        pbar: bool = False,
+        mp_start_method: str | None = None,
+        engine: Any = None,
+    ) -> Iterator[Any]:
         """As `map`, but iterate over the results of the chunks, in order; a few chunks are computed ahead. Threads may
         share the iterator: each result goes to one of them.
 
@@ -94,12 +127,23 @@ class ScaleOps(TableOps):
         [[0, 1, 2], [3]]
         """
         found: Iterator[Any] = scaling().iterate_chunks(
-            self, fn, dim, num_workers, shuffle=shuffle, chunksize=chunksize, num_chunks=num_chunks, pool=pool,
-            generator=generator, engine=engine, pbar=pbar, of_processes={
-                "max_tasks_per_child": max_tasks_per_child, "worker_threads": worker_threads,
+            self,
+            fn,
+            dim,
+            num_workers,
+            shuffle=shuffle,
+            chunksize=chunksize,
+            num_chunks=num_chunks,
+            pool=pool,
+            generator=generator,
+            engine=engine,
+            pbar=pbar,
+            of_processes={
+                "max_tasks_per_child": max_tasks_per_child,
+                "worker_threads": worker_threads,
                 "mp_start_method": mp_start_method,
             },
-        )  # fmt: skip
+        )
         return found
 
     def share_memory_(self) -> Self:
@@ -133,9 +177,15 @@ class ScaleOps(TableOps):
     # ---- ranks -------------------------------------------------------------------------------------------------------
 
     def send(
-        self, dst: Any = None, *, group: Any = None, group_dst: int | None = None, init_tag: int = 0,
-        pseudo_rand: bool = False, consolidated: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        dst: Any = None,
+        *,
+        group: Any = None,
+        group_dst: int | None = None,
+        init_tag: int = 0,
+        pseudo_rand: bool = False,
+        consolidated: bool = False,
+    ) -> None:
         """Send the values to another rank, which calls `recv` on a container of the same structure.
 
         All leaves are sent as one block, with a digest of the structure: dtypes, shapes, batch sizes and classes under
@@ -157,9 +207,15 @@ class ScaleOps(TableOps):
         return scaling().send(self, dst, group, group_dst, init_tag)  # type: ignore[no-any-return]
 
     def recv(
-        self, src: Any = None, *, group: Any = None, group_src: int | None = None, init_tag: int = 0,
-        pseudo_rand: bool = False, consolidated: bool = False,
-    ) -> Any:  # fmt: skip
+        self,
+        src: Any = None,
+        *,
+        group: Any = None,
+        group_src: int | None = None,
+        init_tag: int = 0,
+        pseudo_rand: bool = False,
+        consolidated: bool = False,
+    ) -> Any:
         """Receive values from another rank into the tensors of this container; see `send`.
 
         Everything is received before the first tensor is written.
@@ -170,16 +226,30 @@ class ScaleOps(TableOps):
         return scaling().recv(self, src, group, group_src, init_tag)
 
     def isend(
-        self, dst: int | None = None, *, group: Any = None, group_dst: int | None = None, init_tag: int = 0,
-        pseudo_rand: bool = False, return_early: bool = False, consolidated: bool = False,
-    ) -> Any:  # fmt: skip
+        self,
+        dst: int | None = None,
+        *,
+        group: Any = None,
+        group_dst: int | None = None,
+        init_tag: int = 0,
+        pseudo_rand: bool = False,
+        return_early: bool = False,
+        consolidated: bool = False,
+    ) -> Any:
         """As `send`, but asynchronous; `return_early` returns a list of handles, whose `wait()` ends the transfer."""
         return scaling().isend(self, dst, group, group_dst, init_tag, return_early)
 
     def irecv(
-        self, src: int | None = None, *, group: Any = None, group_src: int | None = None,
-        return_premature: bool = False, init_tag: int = 0, pseudo_rand: bool = False, consolidated: bool = False,
-    ) -> Any:  # fmt: skip
+        self,
+        src: int | None = None,
+        *,
+        group: Any = None,
+        group_src: int | None = None,
+        return_premature: bool = False,
+        init_tag: int = 0,
+        pseudo_rand: bool = False,
+        consolidated: bool = False,
+    ) -> Any:
         """As `recv`; `return_premature` returns a list of handles, whose `wait()` receives and writes."""
         return scaling().irecv(self, src, group, group_src, init_tag, return_premature)
 
@@ -263,7 +333,7 @@ class ScaleOps(TableOps):
 
     def all_reduce(
         self, op: Any = None, *, group: Any = None, async_op: bool = False, bucket_bytes: int | None = None
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Reduce every tensor over all ranks of the group, in place on every rank.
 
         Leaves are matched by name; the order of keys and the strides may differ. Nothing is written before all leaves
@@ -293,9 +363,15 @@ class ScaleOps(TableOps):
         return scaling().all_reduce(self, op, group, async_op, bucket_bytes)
 
     def reduce(
-        self, dst: int, op: Any = None, async_op: bool = False, return_premature: bool = False, group: Any = None, *,
+        self,
+        dst: int,
+        op: Any = None,
+        async_op: bool = False,
+        return_premature: bool = False,
+        group: Any = None,
+        *,
         bucket_bytes: int | None = None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Reduce every tensor over all ranks of the group, in place on rank `dst`; other ranks keep their values.
 
         >>> import torch
@@ -320,7 +396,7 @@ class ScaleOps(TableOps):
 
     def init_remote(
         self, dst: int | None = None, group: Any = None, device: Device = None, use_broadcast: bool = False
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Send structure and values to a rank that calls `from_remote_init`.
 
         Args:
@@ -332,8 +408,6 @@ class ScaleOps(TableOps):
         scaling().init_remote(self, dst, group, use_broadcast)
 
     @classmethod
-    def from_remote_init(
-        cls, src: int, group: Any = None, device: Device = None, use_broadcast: bool = False
-    ) -> Any:  # fmt: skip
+    def from_remote_init(cls, src: int, group: Any = None, device: Device = None, use_broadcast: bool = False) -> Any:
         """Receive a new container that another rank sends with `init_remote`."""
         return scaling().from_remote_init(src, group, device, use_broadcast)

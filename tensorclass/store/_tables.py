@@ -9,11 +9,12 @@ from typing_extensions import Self
 from .._flags import answers
 from ..core._device import as_device
 from ..errors import ArgumentError
-from ._bridges import BridgeOps, StrPath, tables
+from ._bridges import tables
+from ._saving import SavingOps, StrPath
 
 
 @answers
-class TableOps(BridgeOps):
+class TableOps(SavingOps):
     """Methods that read and write tables, frames, text and live stores."""
 
     __slots__ = ()
