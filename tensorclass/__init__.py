@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from . import errors as errors
     from . import functional as functional
     from . import nn as nn
+    from . import persistent as persistent
     from . import tensordict as tensordict
     from . import testing as testing
     from . import typedtensordict as typedtensordict
@@ -30,7 +31,18 @@ else:
     from importlib import import_module
     from types import ModuleType
 
-    _MODULES = ("base", "errors", "functional", "nn", "tensordict", "testing", "typedtensordict", "typing", "utils")
+    _MODULES = (
+        "base",
+        "errors",
+        "functional",
+        "nn",
+        "persistent",
+        "tensordict",
+        "testing",
+        "typedtensordict",
+        "typing",
+        "utils",
+    )
     _PARTS = ("_api", "_api_files")
     """Where a name is looked for, one after the other: a program that uses no files doesn't load what they need."""
     _FROM_NN = ("TensorClassModuleBase", "TensorClassModuleWrapper", "as_tensordict_module")
@@ -69,6 +81,7 @@ else:
     # `tensorclass.tensorclass` is the decorator. The package itself is registered as the module of that name
     # (tensorclass.pyi), since a real module would replace the decorator.
     sys.modules[f"{__name__}.tensorclass"] = _PACKAGE
+    sys.modules[f"{__name__}.memmap"] = _PACKAGE  # likewise; `tensorclass.memmap` is the function
 
     # Torch is imported with the first public name, so that the mypy plugin and the command line start without it.
     def __getattr__(name: str) -> Any:

@@ -15,3 +15,4 @@ from ._api import merge_tensordicts as merge_tensordicts
 from ._api import pad as pad
 from ._api import pad_sequence as pad_sequence
 from ._api_files import MemoryMappedTensor as MemoryMappedTensor
+from .base import NO_DEFAULT as NO_DEFAULT

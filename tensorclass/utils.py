@@ -34,3 +34,4 @@ from ._api import unravel_key as unravel_key
 from ._api import unravel_key_list as unravel_key_list
 from ._api import unravel_key_to_tuple as unravel_key_to_tuple
 from ._api_files import TensorDictFuture as TensorDictFuture
+from .core import is_seq_of_nested_key as is_seq_of_nested_key

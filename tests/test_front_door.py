@@ -20,8 +20,7 @@ import tensorclass
 from tests._sources import ROOT
 
 LATER = {
-    "tensordict.memmap", "tensordict.persistent", "tensordict.prototype", "tensordict.prototype.fx",
-    "tensordict.store", "tensordict.tabular", "tensordict.testing",
+    "tensordict.prototype", "tensordict.prototype.fx", "tensordict.store", "tensordict.tabular", "tensordict.testing",
 }  # fmt: skip
 """Modules of files, servers and graphs, which are not ported; docs/migrating.md lists them."""
 EMPTY = {"tensordict.nn.distributions.utils"}  # without public names
@@ -62,8 +61,88 @@ def test_modules_that_are_left_out_are_listed():
     """The page lists the modules, and none of them answers with something else."""
     names = {name.removeprefix("tensordict.") for name in LATER}
     others = {"store", "testing"}  # they are something else here
-    assert names - others - {"prototype.fx", "memmap"} <= named_as_absent()  # `memmap` is a function here
+    assert names - others - {"prototype.fx"} <= named_as_absent()
     assert {name for name in names if "." not in name and importlib.util.find_spec(f"tensorclass.{name}")} == others
+
+
+REEXPORTED = {"T", "TYPE_CHECKING", "ABC"}
+"""What modules of the anchor define for their own annotations."""
+
+
+def defined(module: str) -> list[str]:
+    """The public names that a module of the anchor itself defines, also without `__all__`."""
+    found = importlib.import_module(module)
+    return [
+        name
+        for name in dir(found)
+        if not name.startswith("_")
+        and name not in REEXPORTED
+        and getattr(getattr(found, name), "__module__", None) == module
+    ]
+
+
+INNER = {
+    "BEST_ATTEMPT_INPLACE": "the default of an internal argument",
+    "set_tensor": "a step of the swap of parameters",
+    "set_tensor_dict": "a step of the swap of parameters",
+    **dict.fromkeys(
+        ("InputClass", "InputTensorClass", "OutputClass", "OutputTensorClass"), "type variables of a signature"
+    ),
+}
+"""Names without a documented use, with the reason."""
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_defined_name_is_here(module):
+    """A public name stands under the module that defines it there; the exceptions have a reason."""
+    ours = importlib.import_module(module.replace("tensordict", "tensorclass", 1))
+    absent = named_as_absent() | set(INNER)
+    assert [name for name in defined(module) if not hasattr(ours, name) and name not in absent] == []
+
+
+def test_names_of_servers_are_refused_with_the_reason():
+    """What `tensordict.store` has is an ImportError that says what to use; other names are as always."""
+    for name in public("tensordict.store"):
+        with pytest.raises(ImportError, match=rf"`{name}`.*memmap.*migrating"):
+            exec(f"from tensorclass.store import {name}")
+    with pytest.raises(ImportError, match="cannot import name"):
+        exec("from tensorclass.store import TensorDicts")
+
+
+ALIASES = ["NestedKey", "DeviceType", "IndexType"]
+
+
+@pytest.mark.parametrize("alias", ALIASES)
+def test_aliases_work_at_run_time(alias):
+    """Public aliases are types: in unions, in `isinstance`, in annotations of fields."""
+    kind = getattr(tensorclass, alias)
+    assert not isinstance(kind, str)
+    assert isinstance("a", kind | None)
+    assert isinstance(None, kind | None)
+    assert isinstance(("a", "b"), kind) == (alias != "DeviceType")
+    assert not isinstance(1.5, kind)
+
+
+def test_all_aliases_are_tested():
+    """No public name is an annotation in quotes."""
+    modules = ["tensorclass", "tensorclass.nn", "tensorclass.utils", "tensorclass.base", "tensorclass.typing"]
+    found = [importlib.import_module(name) for name in modules]
+    texts = {name for module in found for name in dir(module) if name[0] != "_" and type(getattr(module, name)) is str}
+    assert texts == {"KEY_SEPARATOR"}
+
+
+def test_a_key_as_a_field():
+    """A field may be declared as a key, or as a key or None."""
+
+    @tensorclass.tensorclass
+    class Where:
+        key: tensorclass.NestedKey
+        other: tensorclass.NestedKey | None = None
+
+    assert Where(key=("a", ("b", "c")), other="x").key == ("a", ("b", "c"))
+    with pytest.raises(TypeError, match="NestedKey"):
+        Where(key=1)
+    assert [isinstance(key, tensorclass.NestedKey) for key in ((), ("a", 1), ["a"], "a")] == [False] * 3 + [True]
 
 
 @pytest.mark.slow
@@ -156,7 +235,8 @@ def test_what_a_first_class_loads():
     """The rooms up to the classes. Files, pipelines and pydantic wait for their first use."""
     done = subprocess.run([sys.executable, "-c", FIRST], cwd=ROOT, check=True, capture_output=True, text=True)
     rooms = (
-        "_api _config _content _deferred _dims _flags _places _schema classes core errors ops store tensorclass typing"
+        "_api _budget _config _content _deferred _dims _flags _places _schema classes core errors memmap ops store "
+        "tensorclass typing"
     )
     assert done.stdout.split() == [*rooms.split(), "|", "annotated_types"]
 

@@ -17,6 +17,7 @@ from ._batch import batch_dims as batch_dims
 from ._directory import print_directory_tree as print_directory_tree
 from ._entry import Entry as Entry
 from ._entry import TensorEntry as TensorEntry
+from ._entry import are_objects as are_objects
 from ._entry import batch_shape as batch_shape
 from ._entry import field_value as field_value
 from ._entry import has_lengths as has_lengths
@@ -26,6 +27,7 @@ from ._keys import Key as Key
 from ._keys import NestedKey as NestedKey
 from ._keys import Path as Path
 from ._keys import is_key as is_key
+from ._keys import is_seq_of_nested_key as is_seq_of_nested_key
 from ._keys import join_path as join_path
 from ._keys import unravel_key as unravel_key
 from ._keys import unravel_key_list as unravel_key_list

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -30,6 +31,11 @@ class TensorEntry(Entry):
         @property
         def _batch_shape(self) -> torch.Size | None:
             """The batch dims; None for an entry without batch dims."""
+
+
+def are_objects(values: Iterable[object]) -> bool:
+    """Whether all values are entries of Python objects, which torch's functions join."""
+    return all([isinstance(value, Entry) and value._holds_object for value in values])
 
 
 def is_shared(value: object) -> bool:

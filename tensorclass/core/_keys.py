@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -21,7 +21,32 @@ class FieldPath(Protocol):
 
 
 Path: TypeAlias = tuple[str, ...]
-NestedKey: TypeAlias = "str | tuple[Any, ...]"
+if TYPE_CHECKING:
+    NestedKey: TypeAlias = "str | tuple[Any, ...]"
+else:
+
+    class _AnyKey(type):
+        def __instancecheck__(cls, value: object) -> bool:
+            if type(value) is tuple:
+                return bool(value) and all([isinstance(part, cls) for part in value])
+            return isinstance(value, str)
+
+        def __repr__(cls) -> str:
+            return "tensorclass.NestedKey"
+
+    class NestedKey(metaclass=_AnyKey):
+        """A key: a string, or a tuple of keys. A type of its own at run time, for `isinstance` and annotations.
+
+        >>> from tensorclass import NestedKey
+        >>> isinstance(("a", ("b", "c")), NestedKey), isinstance(["a"], NestedKey)
+        (True, False)
+        """
+
+        @classmethod
+        def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+            return handler(str | tuple[Any, ...])
+
+
 Key: TypeAlias = "str | tuple[Any, ...] | FieldPath | Any"  # Any: checkers see `Digits.image` as the type of the field
 
 Subscript: TypeAlias = "str | tuple[str, Unpack[tuple[Any, ...]]] | FieldPath"
@@ -45,6 +70,16 @@ def is_key(index: object) -> bool:
                 return False
         return bool(index)
     return isinstance(index, (str, property)) or hasattr(kind, "__field_path__")  # dynamo sees references as properties
+
+
+def is_seq_of_nested_key(seq: object) -> bool:
+    """Whether an object is a sequence of keys.
+
+    >>> from tensorclass.utils import is_seq_of_nested_key
+    >>> is_seq_of_nested_key(["a", ("b", "c")]), is_seq_of_nested_key([1])
+    (True, False)
+    """
+    return isinstance(seq, Sequence) and all([isinstance(part, NestedKey) for part in seq])
 
 
 def unravel_key_to_tuple(key: Key) -> Path:

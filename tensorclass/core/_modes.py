@@ -1,9 +1,10 @@
-"""Settings for a block of code: one value per thread or task, readable in compiled code."""
+"""Settings: a value for a block in one thread or task, or for the process; readable in compiled code."""
 
 from __future__ import annotations
 
 import copy
 import threading
+from collections.abc import Callable
 from contextlib import ContextDecorator
 from contextvars import ContextVar, Token
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
@@ -19,10 +20,11 @@ T = TypeVar("T")
 Entered: TypeAlias = "tuple[Token[T], bool] | None"
 """The data to end a block: its token, and whether it counts as open; None in compiled code."""
 _LOCK = forked(threading.Lock())
+_NONE: Any = object()
 
 
 class Setting(Generic[T]):
-    """A value that is set for a block, in one thread or task, and that `torch.compile` can trace.
+    """A value that is set for a block, in one thread or task, or for the process, and that `torch.compile` can trace.
 
     Dynamo can't read a ContextVar. A block inside a compiled function is tracked in `traced`. If a block is open
     outside of it, dynamo sees `open` and falls back to eager code (an error with `fullgraph=True`), since threads share
@@ -31,7 +33,10 @@ class Setting(Generic[T]):
 
     def __init__(self, name: str, default: T) -> None:
         self.default = default
-        self.variable: ContextVar[T] = ContextVar(f"tensorclass.{name}", default=default)
+        """The value outside all blocks; `keep` replaces it."""
+        self.kept = False
+        """Whether `keep` set the value of the process."""
+        self.variable: ContextVar[T] = ContextVar(f"tensorclass.{name}")
         self.open = 0
         """The number of open blocks in all threads with a value other than the default."""
         self.traced: list[T] = []
@@ -40,7 +45,7 @@ class Setting(Generic[T]):
         """The current value."""
         if self.traced:
             return self.traced[-1]
-        return self.variable.get() if self.open or not is_dynamo_compiling() else self.default
+        return self.variable.get(self.default) if self.open or not is_dynamo_compiling() else self.default
 
     def enter(self, value: T) -> Entered[T]:
         """Start a block."""
@@ -51,7 +56,7 @@ class Setting(Generic[T]):
 
     def begin(self, value: T) -> Entered[T]:
         """Set the value until `leave`; in compiled code only `enter` can be traced."""
-        counts = value is not self.default and value != self.default
+        counts = self.kept or (value is not self.default and value != self.default)
         if counts:
             with _LOCK:
                 self.open += 1
@@ -66,6 +71,22 @@ class Setting(Generic[T]):
         if entered[1]:
             with _LOCK:
                 self.open -= 1
+
+    def keep(self, value: T) -> Callable[[], None]:
+        """Set the value from now on: to the end of the open block of this thread, else for the process.
+
+        Returns:
+            A function that restores the value before.
+        """
+        if self.variable.get(_NONE) is not _NONE:
+            entered = self.begin(value)
+            return lambda: self.leave(entered)
+        before = self.default, self.kept
+        self.default, self.kept = value, True
+        return lambda: self._restore(*before)
+
+    def _restore(self, default: T, kept: bool) -> None:
+        self.default, self.kept = default, kept
 
 
 class Block(ContextDecorator, Generic[T]):
@@ -82,6 +103,11 @@ class Block(ContextDecorator, Generic[T]):
         new = copy.copy(self)
         new._entered = []
         return new
+
+    def set(self) -> None:
+        """Apply the setting from now on: inside a block to its end, else in all threads of the process."""
+        if self._setting.get() is not self.mode:
+            self._setting.keep(self.mode)
 
     def __enter__(self) -> Self:
         self._entered.append(self._setting.enter(self.mode))
@@ -103,13 +129,9 @@ class Mode(Block[bool]):
             raise ArgumentError(f"{type(self).__name__} takes True or False, got {mode!r:.200}")
         super().__init__(mode)
 
-    def set(self) -> None:
-        """Apply the mode from now on, in this thread or task; no effect if it is already set."""
-        if self._setting.get() is not self.mode:
-            self._setting.begin(self.mode)
-
     @classmethod
     def current(cls, allow_none: bool = False) -> bool | None:
         """The current mode; with `allow_none`, None if it was not set."""
-        mode: bool | None = cls._setting.variable.get(None) if allow_none else cls._setting.get()
+        unset = allow_none and not cls._setting.kept
+        mode: bool | None = cls._setting.variable.get(None) if unset else cls._setting.get()
         return mode

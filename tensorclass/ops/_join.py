@@ -14,7 +14,18 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flags
-from ..core import Entry, Key, Path, TensorCollection, batch_dim, join_path, store_of, unravel_key_to_tuple, unstacked
+from ..core import (
+    Entry,
+    Key,
+    Path,
+    TensorCollection,
+    are_objects,
+    batch_dim,
+    join_path,
+    store_of,
+    unravel_key_to_tuple,
+    unstacked,
+)
 from ..core._base import Exactly, K, Names
 from ..core._batch import as_int
 from ..core._publish import publish
@@ -541,6 +552,8 @@ def joined(input: Any, dim: Any, out: Any, new_dim: bool) -> Any:
     first: Any = items[0] if items else None
     op = "stack" if new_dim else "cat"
     if not isinstance(first, JoinOps):
+        if items and are_objects(items):
+            return torch.stack(items, dim) if new_dim else torch.cat(items, dim)
         _require_containers(items, op)
     ndim = len((first._store if first.__class__._layered else first)._batch_size)  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
     if not (new_dim or ndim):

@@ -1,4 +1,4 @@
-"""Modes of `tensordict` that migrated programs set; each thread has its own."""
+"""Modes of `tensordict` that migrated programs set."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class set_list_to_stack(Mode):  # lower case: used like a function
 class set_get_defaults_to_none(Mode):  # lower case: used like a function
     """Set whether `get` without a default returns None for an absent key (the default) or raises.
 
-    It applies from the call on, as in `tensordict`; as a context manager, it ends with the block.
+    It applies from the call on, as in `tensordict`, in this thread; as a context manager, it ends with the block.
 
     Args:
         set_to_none: False to raise.
@@ -68,6 +68,12 @@ class set_get_defaults_to_none(Mode):  # lower case: used like a function
         new = super().clone()
         new._applied = []
         return new
+
+    def set(self) -> None:
+        """Apply the mode from now on: inside a block to its end, else in all threads of the process."""
+        if self._applied:
+            self._setting.leave(self._applied.pop())
+        super().set()
 
     def __enter__(self) -> Self:
         if not self._applied:

@@ -20,9 +20,9 @@ from ..ops._objects import where_same
 from ._dict import TensorDict
 
 C = TypeVar("C", bound=TensorCollection)
-DeviceType: TypeAlias = "torch.device | str | int"
+DeviceType: TypeAlias = torch.device | str | int
 """The types that name a device."""
-IndexType: TypeAlias = "int | slice | str | Tensor | list[Any] | tuple[Any, ...] | None"
+IndexType: TypeAlias = int | slice | str | Tensor | list | tuple | None  # type: ignore[type-arg]  # for `isinstance`
 """The types that index a container."""
 
 

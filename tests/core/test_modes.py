@@ -18,7 +18,14 @@ from tensorclass import (
     set_list_to_stack,
 )
 from tensorclass.core._modes import Mode, Setting
-from tensorclass.nn import composite_lp_aggregate, set_composite_lp_aggregate
+from tensorclass.nn import (
+    composite_lp_aggregate,
+    interaction_type,
+    set_composite_lp_aggregate,
+    set_interaction_type,
+    set_skip_existing,
+    skip_existing,
+)
 
 
 class Loud(Mode):
@@ -60,10 +67,50 @@ def test_what_is_in_force_is_not_set_again():
     assert (Loud._setting.open, Loud.current(allow_none=True)) == (0, None)
     for _ in range(3):
         Loud(True).set()
-    assert (Loud._setting.open, Loud.current()) == (1, True)
-    assert _elsewhere(Loud.current) is False
+    assert (Loud._setting.open, Loud.current()) == (0, True)
     Loud(False).set()
     assert (Loud.current(), Loud.current(allow_none=True)) == (False, False)
+
+
+MODES = [
+    lambda: (set_list_to_stack(False), list_to_stack),
+    lambda: (set_capture_non_tensor_stack(True), capture_non_tensor_stack),
+    lambda: (set_composite_lp_aggregate(True), composite_lp_aggregate),
+    lambda: (set_interaction_type("mode"), interaction_type),
+    lambda: (set_skip_existing(True), skip_existing),
+]
+
+
+@pytest.mark.parametrize("make", MODES)
+def test_what_is_set_for_the_process_reaches_threads(make, monkeypatch):
+    """`set` outside a block holds in every thread, `set` inside a block to its end and in this thread alone."""
+    block, read = make()
+    setting = type(block)._setting
+    monkeypatch.setattr(setting, "default", setting.default)  # undone after the test
+    monkeypatch.setattr(setting, "kept", False)
+    mode = block.mode
+    before = read()
+    with type(block)(before):
+        block.set()
+        assert (read(), _elsewhere(read)) == (mode, before)
+    assert read() == before != mode
+    block.set()
+    assert (read(), _elsewhere(read)) == (mode, mode)
+    with type(block)(before):
+        assert (read(), _elsewhere(read)) == (before, mode)
+
+
+def test_defaults_to_none_for_the_process(monkeypatch):
+    """`set_get_defaults_to_none` counts at once in its thread, and after `set` in all of them."""
+    monkeypatch.setattr(set_get_defaults_to_none, "_setting", Setting("defaults", True))
+
+    def work():
+        mode = set_get_defaults_to_none(False)
+        before = _elsewhere(get_defaults_to_none)
+        mode.set()
+        return before, get_defaults_to_none(), _elsewhere(get_defaults_to_none)
+
+    assert _elsewhere(work) == (True, False, False)
 
 
 def test_threads_with_other_values():
@@ -110,6 +157,8 @@ def test_the_aggregate_flag_is_kept_until_it_is_taken_back():
     assert composite_lp_aggregate() is True
     flag.unset()
     assert composite_lp_aggregate() is False
+    with set_composite_lp_aggregate(True), set_composite_lp_aggregate(None):
+        assert composite_lp_aggregate() is True
     with pytest.raises(RuntimeError, match="unset"):
         flag.unset()
 

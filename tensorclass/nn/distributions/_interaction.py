@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
@@ -96,7 +97,7 @@ class set_composite_lp_aggregate(Mode):  # lower case: used like a function
     """Set whether a `CompositeDistribution` sums the log-probabilities and entropies of its components.
 
     Args:
-        mode: True for one tensor, False for one entry per component.
+        mode: True for one tensor, False for one entry per component; None leaves the setting as it is now.
         thread_local: Accepted for compatibility; a block never reaches other threads.
 
     >>> with set_composite_lp_aggregate(True):
@@ -106,19 +107,20 @@ class set_composite_lp_aggregate(Mode):  # lower case: used like a function
 
     _setting = _AGGREGATE
 
-    def __init__(self, mode: bool = True, *, thread_local: bool = False) -> None:
-        super().__init__(mode)
+    def __init__(self, mode: bool | None = True, *, thread_local: bool = False) -> None:
+        super().__init__(_AGGREGATE.get() if mode is None else mode)
         self.thread_local = thread_local
+        self._undone: list[Callable[[], None]] = []
 
     def set(self) -> None:
-        """Apply the setting from now on, in this thread or task, until `unset`."""
-        self._entered.append(self._setting.begin(self.mode))
+        """Apply the setting until `unset`: inside a block to its end, else in all threads of the process."""
+        self._undone.append(self._setting.keep(self.mode))
 
     def unset(self) -> None:
         """Restore the setting that `set` replaced."""
-        if not self._entered:
+        if not self._undone:
             raise ArgumentError("set_composite_lp_aggregate: `unset` goes with a `set` before it, of the same object")
-        self.__exit__()
+        self._undone.pop()()
 
 
 @flags

@@ -86,7 +86,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         self.distribution_kwargs: Any = distribution_kwargs if keeps else dict(distribution_kwargs or {})
         self.return_log_prob = return_log_prob
         self.n_empirical_estimate = n_empirical_estimate
-        self.num_samples = as_shape(num_samples)
+        self.num_samples = None if num_samples is None else as_shape(num_samples)
         self.generator = as_generator(generator)
         self._names, keys = _parameters(in_keys)
         self.in_keys = keys
@@ -250,15 +250,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         if scored:
             self._same_flag()
         generator, seed = self._generator_of(tensordict)
-        value, score = draw(
-            dist,
-            self.default_interaction_type,
-            self.num_samples,
-            scored,
-            self.n_empirical_estimate,
-            generator,
-            self._label(),
-        )
+        value, score = self._drawn(dist, scored, generator)
         if seed is not None and generator is not None:
             tensordict.set(seed, _next_seed(generator, tensordict[seed]))
         if self.num_samples:
@@ -268,6 +260,42 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
             values |= self._scored(dist, value, score, target.batch_size)
         write(target, values)
         return target
+
+    def draw_value(self, dist: Any) -> Any:
+        """Draw a value of a distribution by the interaction type and `num_samples`; subclasses may draw otherwise.
+
+        A call of the module draws with it, and scores what it returns.
+
+        Args:
+            dist: The distribution, such as that of `get_dist`.
+
+        Returns:
+            A tensor, a tuple with one value for each sample key, or a container with the sample keys.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> from tensorclass.nn import ProbabilisticTensorDictModule
+        >>> class Clipped(ProbabilisticTensorDictModule):
+        ...     def draw_value(self, dist):
+        ...         return super().draw_value(dist).clamp(-1, 1)
+        >>> module = Clipped(["loc", "scale"], ["action"], distribution_class=torch.distributions.Normal)
+        >>> module(TensorDict(loc=torch.tensor(3.0), scale=torch.tensor(1.0)))["action"]
+        tensor(1.)
+        """
+        generator = self.generator if isinstance(self.generator, torch.Generator) else None
+        return self._by_type(dist, False, generator)[0]
+
+    def _drawn(self, dist: Any, scored: bool, generator: torch.Generator | None) -> tuple[Any, Any]:
+        """A value and its log-probability, drawn by the method of a subclass if it has one."""
+        if type(self).draw_value is ProbabilisticTensorDictModule.draw_value:
+            return self._by_type(dist, scored, generator)
+        value = self.draw_value(dist)
+        return value, dist.log_prob(value) if scored else None
+
+    def _by_type(self, dist: Any, scored: bool, generator: torch.Generator | None) -> tuple[Any, Any]:
+        shape = torch.Size(()) if self.num_samples is None else self.num_samples
+        kind = self.default_interaction_type
+        return draw(dist, kind, shape, scored, self.n_empirical_estimate, generator, self._label())
 
     def _generator_of(self, data: Any) -> tuple[torch.Generator | None, Any]:
         """The generator of a call, and the key of its seed."""
@@ -306,7 +334,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
             "distribution_class": self.distribution_class,
             "distribution_kwargs": self.distribution_kwargs,
             "default_interaction_type": self.default_interaction_type,
-            "num_samples": tuple(self.num_samples) or None,
+            "num_samples": self.num_samples and tuple(self.num_samples),
         }
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
-
-import torch
 
 from ..._flags import flags
 from ...core import TensorCollection
@@ -17,7 +15,7 @@ from ..parts._dispatch import dispatch
 from ..parts._keyed_base import Keys
 from ._module import Inplace
 from ._probabilistic import ProbabilisticTensorDictModule
-from ._sequential import TensorDictSequential, step
+from ._sequential import TensorDictSequential, called_with, given_options, step
 
 
 @flags
@@ -61,9 +59,8 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         selected_out_keys: Iterable[Any] | None = None,
         inplace: Inplace = None,
     ) -> None:
-        super().__init__(
-            *modules, partial_tolerant=partial_tolerant, selected_out_keys=selected_out_keys, inplace=inplace
-        )
+        kept = given_options(selected_out_keys=selected_out_keys, inplace=inplace)
+        super().__init__(*modules, **given_options(partial_tolerant=partial_tolerant or None), **kept)
         self._given_composite = return_composite
         last = self._children()[-1] if len(self) else None
         probabilistic = isinstance(last, _KINDS)
@@ -85,15 +82,17 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
                 "each its own `log_prob_key`"
             )
 
-    def _like(self, pairs: Any) -> Any:
-        """A sequence of other modules with the same options; without a probabilistic module, a plain sequence."""
-        modules: Any = [module for _, module in pairs]
-        if isinstance(self.module, torch.nn.ModuleDict):
-            modules = dict(pairs)
-        if not any(isinstance(module, _KINDS) for _, module in pairs):
-            return TensorDictSequential(modules, partial_tolerant=self.partial_tolerant, inplace=self.inplace)
-        given = self._given_composite if isinstance(pairs[-1][1], _KINDS) else None
-        return type(self)(modules, partial_tolerant=self.partial_tolerant, inplace=self.inplace, return_composite=given)
+    def with_modules(self, modules: Sequence[Any] | Mapping[str, Any]) -> Any:
+        """Build a sequence of the same class and options from other modules; without a probabilistic one, a plain one.
+
+        Args:
+            modules: The modules, or a dict from their names.
+        """
+        parts = list(modules.values() if isinstance(modules, Mapping) else modules)
+        if not any(isinstance(module, _KINDS) for module in parts):
+            return called_with(TensorDictSequential, modules, self._options())
+        given = self._given_composite if isinstance(parts[-1], _KINDS) else None
+        return called_with(type(self), modules, self._options() | given_options(return_composite=given))
 
     # ---- keys of the probabilistic modules -----------------------------------------------------------------------
 
@@ -144,7 +143,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
     @property
     def num_samples(self) -> tuple[int, ...]:
         """The leading dims that the modules add to the output."""
-        return tuple(n for module in self._backwards() for n in module.num_samples)
+        return tuple(n for module in self._backwards() for n in module.num_samples or ())
 
     @property
     def default_interaction_type(self) -> InteractionType | None:
@@ -180,6 +179,10 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
             for module in self._children()[:-1]:
                 data = data if given and _is_given(module, data) else _run(module, data, kwargs)
         return data
+
+    def draw_value(self, dist: Any) -> Any:
+        """Draw a value as the last probabilistic module does, from a distribution like its own."""
+        return self._last().draw_value(dist)
 
     def build_dist_from_params(self, tensordict: Any) -> Any:
         """The distribution of the last probabilistic module, from a container that holds its parameters.

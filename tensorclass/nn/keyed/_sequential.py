@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
 from torch import nn
@@ -59,6 +59,10 @@ class TensorDictSequential(TensorDictModule):
     >>> h, y = model(torch.zeros(2, 3))
     """
 
+    partial_tolerant = False
+    _initial_inplace: Inplace = True
+    """The `inplace` of a sequence whose constructor got none; True if a subclass calls that of `TensorDictModule`."""
+
     def __init__(
         self,
         *modules: Any,
@@ -68,6 +72,7 @@ class TensorDictSequential(TensorDictModule):
     ) -> None:
         TensorDictModuleBase.__init__(self)
         self.partial_tolerant = partial_tolerant
+        self._initial_inplace = None
         self.inplace = check_inplace(inplace)
         self.module = _held(modules)
         self._refresh()
@@ -167,11 +172,29 @@ class TensorDictSequential(TensorDictModule):
     def _pairs(self) -> Named:
         return list(self.module._modules.items())
 
-    def _like(self, pairs: Named) -> Self:
-        """A sequence of other modules with the same options."""
-        named = isinstance(self.module, nn.ModuleDict)
-        modules: Any = dict(pairs) if named else [module for _, module in pairs]
-        return type(self)(modules, partial_tolerant=self.partial_tolerant, inplace=self.inplace)
+    def _like(self, pairs: Named) -> Any:
+        return self.with_modules(dict(pairs) if isinstance(self.module, nn.ModuleDict) else [part for _, part in pairs])
+
+    def with_modules(self, modules: Sequence[Any] | Mapping[str, Any]) -> Any:
+        """Build a sequence of the same class and options from other modules.
+
+        Slices and `select_subsequence` call it. The class is called with `*modules`, and only with those options that
+        differ from their defaults. A subclass whose constructor takes anything else overrides this method.
+
+        Args:
+            modules: The modules, or a dict from their names.
+
+        >>> from tensorclass.nn import TensorDictModule, TensorDictSequential
+        >>> model = TensorDictSequential(TensorDictModule(abs, ["x"], ["y"]), partial_tolerant=True)
+        >>> other = model.with_modules([TensorDictModule(abs, ["y"], ["z"])])
+        >>> other.in_keys, other.partial_tolerant
+        (['y'], True)
+        """
+        return called_with(type(self), modules, self._options())
+
+    def _options(self) -> dict[str, Any]:
+        inplace = None if self.inplace is self._initial_inplace else self.inplace
+        return given_options(partial_tolerant=self.partial_tolerant or None, inplace=inplace)
 
     def __len__(self) -> int:
         return len(self.module)
@@ -342,6 +365,16 @@ def _related(key: Any, other: Any) -> bool:
 def _present(data: Any, keys: Iterable[Any]) -> dict[Any, Any]:
     there = data.keys(True)
     return {key: data.get(key) for key in keys if key in there}
+
+
+def given_options(**options: Any) -> dict[str, Any]:
+    """The options that are not None; a base class is passed no others, since it need not take them."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def called_with(kind: type, modules: Sequence[Any] | Mapping[str, Any], options: dict[str, Any]) -> Any:
+    """A sequence class called with modules: one dict, or one argument for each module."""
+    return kind(modules, **options) if isinstance(modules, Mapping) else kind(*modules, **options)
 
 
 def _held(modules: tuple[Any, ...]) -> nn.Module:

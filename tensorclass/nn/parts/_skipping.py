@@ -87,9 +87,17 @@ class set_skip_existing(Block[Any]):  # lower case: used like a function
         self.thread_local = thread_local
 
     def __enter__(self) -> Self:
+        self._refuse_none()
+        return super().__enter__()
+
+    def set(self) -> None:
+        """Apply the setting from now on: inside a block to its end, else in all threads of the process."""
+        self._refuse_none()
+        super().set()
+
+    def _refuse_none(self) -> None:
         if self.mode is None:
             raise ModuleError("set_skip_existing(None) only decorates a method; for a block give True, False or keys")
-        return super().__enter__()
 
     def __call__(self, func: Forward) -> Forward:
         """Decorate a `forward(self, tensordict, ...)`."""

@@ -109,7 +109,6 @@ class Follower:
 
     reshape: OneNode = on_batch("reshape", "Another batch shape with the same elements.")
     view: OneNode = on_batch("reshape", "Another batch shape with the same elements.")
-    flatten: OneNode = on_batch("flatten", "Merge a range of batch dims into one.")
     unsqueeze: OneNode = on_batch("unsqueeze", "Insert a batch dim of size one.")
     squeeze: OneNode = on_batch("squeeze", "Drop a batch dim of size one, or all of them.")
     permute: OneNode = on_batch("permute", "Reorder the batch dims.")
@@ -138,6 +137,11 @@ class Follower:
     gather: OneNode = on_batch("gather", "Pick elements along a batch dim by an index of the result's shape.")
     masked_select: OneNode = on_batch("masked_select", "The elements where a mask of the batch shape is true.")
     contiguous: OneNode = on_batch("contiguous", "The same objects.")
+
+    def flatten(self, start_dim: int | None = None, end_dim: int | None = None) -> Self:
+        """Merge a range of batch dims into one; by default all of them."""
+        start, end = 0 if start_dim is None else start_dim, -1 if end_dim is None else end_dim
+        return self._picked(self._stands_for().flatten(start, end))
 
     def clone(self, recurse: bool = True) -> Self:
         """A new node around the same objects."""

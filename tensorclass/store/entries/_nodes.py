@@ -18,7 +18,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from ..._flags import flags
-from ...core import BATCHED, STORAGE, VALUES, VIEWS, Entry, Path, TensorEntry, join_path
+from ...core import BATCHED, STORAGE, VALUES, VIEWS, Entry, Path, TensorEntry, batch_dim, join_path
 from ...core._base import Kind, Names
 from ...core._batch import broadcasts_to, over_events
 from ...core._exported import dumped, restored, single
@@ -26,11 +26,11 @@ from ...core._pytree import trusted
 from ...errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
 from ...ops import Join, LinkedList
 from ...ops._compare import same_object
-from ...ops._index import is_plain, near
+from ...ops._index import is_plain, near, normalise
 from ...ops._steps import Writes, commit
 from ...ops._writable import expanded
 from ._follow import Follower
-from ._slots import Slots, UsedAsObject, compact, is_view, numbered, plain_object, read_object, tabulate
+from ._slots import Slots, UsedAsObject, Wrapped, compact, is_view, numbered, plain_object, read_object, tabulate
 
 T = TypeVar("T")
 _functorch = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]  # missing in torch's stubs
@@ -106,7 +106,9 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
     `TensorDict` returns the objects as a list.
 
     Args:
-        *values: the objects, or nested lists of them for several batch dims.
+        *values: the objects, or nested lists of them for several batch dims. A `NonTensorData` is one object for its
+            batch size, also if it holds a list.
+        stack_dim: the dim along which the values are joined.
 
     Raises:
         BatchSizeError: for nested lists of different lengths.
@@ -132,8 +134,10 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
     _copy: Tensor | None
     """The index that an operation got as a leaf."""
 
-    def __init__(self, *values: Any) -> None:
-        table, index = tabulate([unwrap(value) for value in values])
+    def __init__(self, *values: Any, stack_dim: int = 0) -> None:
+        table, index = tabulate(opened([*values]))
+        if stack_dim:
+            index = index.movedim(0, batch_dim(stack_dim, index.ndim, op="NonTensorStack"))
         self._from, self._seen, self._copy, self._free = (Slots(table, index, index), None), None, None, True
         self._gives_objects, self._reader = False, None
 
@@ -158,7 +162,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         if isinstance(values, NonTensorStack):
             return values
         if isinstance(values, (list, tuple)) and batch_size:
-            table, index = numbered(values, batch_size)
+            table, index = numbered(opened([*values]), batch_size)
             return cls._at(Slots(table, index, index), None)
         return cls.of_one(values, batch_size)
 
@@ -286,10 +290,23 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         return found
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        raise UnsupportedOperationError(
-            "the objects of a batch are written through the batch: `batch.name = [...]` replaces all of them, and "
-            "`batch[1] = row` writes a row; a list from `tolist()` may be changed and written back"
-        )
+        """Replace the objects at an index, by one object, nested lists of its shape, or a stack.
+
+        Raises:
+            UnsupportedOperationError: for a stack read from a typed batch, which is written through the batch.
+
+        >>> from tensorclass import NonTensorStack
+        >>> names = NonTensorStack("a", "b")
+        >>> names[0] = "c"
+        >>> names
+        NonTensorStack(['c', 'b'])
+        """
+        if self._gives_objects:
+            raise UnsupportedOperationError(
+                "the objects of a batch are written through the batch: `batch.name = [...]` replaces all of them, and "
+                "`batch[1] = row` writes a row; a list from `tolist()` may be changed and written back"
+            )
+        commit(self, self._plan_write(value, normalise(index, self.shape), self[index].shape, ()))
 
     # ---- as a list -----------------------------------------------------------------------------------------------
 
@@ -313,7 +330,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
             )
         if not self.shape:
             raise BatchSizeError("a NonTensorStack without dims holds one object; `unsqueeze(0)` makes it a list")
-        row = NonTensorStack.of(unwrap(value), self.shape[1:])
+        row = NonTensorStack.of(opened(value), self.shape[1:])
         if row.shape != self.shape[1:]:
             raise BatchSizeError(f"an element has shape {list(self.shape[1:])}, got {list(row.shape)}")
         table, places = self._held
@@ -480,7 +497,7 @@ class _Link:
             raise ArgumentError(f"a list of entries is written one at a time, got the index {index!r:.200}")
         parts = (*self.at, index)
         depth = torch.Size(self.node.shape[len(parts) :])
-        commit(self.node, (NonTensorStack.of(unwrap(value), depth), parts))
+        commit(self.node, (NonTensorStack.of(opened(value), depth), parts))
 
 
 def _linked(node: NonTensorStack[Any], table: Sequence[Any], index: Tensor, at: tuple[int, ...]) -> LinkedList:
@@ -510,9 +527,14 @@ def _readable(table: Sequence[Any], index: Tensor) -> Tensor:
     return index
 
 
-def unwrap(value: Any) -> Any:
-    """The objects of an entry node, as nested lists of its batch shape; anything else unchanged."""
-    return value.tolist() if isinstance(value, Node) and value._holds_object else value
+def opened(value: Any) -> Any:
+    """Nested lists with every entry node as nested lists of its batch shape, each object wrapped; else unchanged."""
+    if isinstance(value, Node) and value._holds_object:
+        table, index = NonTensorStack.of_one(value, value.shape)._held
+        return _look_up(_readable(table, index).tolist(), [Wrapped(found) for found in table])
+    if isinstance(value, list) and any([isinstance(part, (list, Node)) for part in value]):
+        return [opened(part) for part in value]
+    return value
 
 
 def _look_up(index: Any, table: Sequence[Any]) -> Any:

@@ -88,8 +88,19 @@ def read_object(value: Any) -> Any:
     return ItemText(value) if type(value) is str else value
 
 
+class Wrapped:
+    """One object inside nested lists, so that an object that is itself a list is not taken for a dim."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
 def plain_object(value: Any) -> Any:
     """An object as containers store it."""
+    if type(value) is Wrapped:
+        value = value.value
     return str(value) if type(value) is ItemText else value
 
 

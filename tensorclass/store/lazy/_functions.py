@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..._flags import flags
-from ...core import Path, TensorCollection, is_typed, store_of
+from ...core import Path, TensorCollection, are_objects, is_typed, store_of
 from ...core._device import Device
 from ...errors import ArgumentError, BatchSizeError, StructureError, defined_again
 from ...ops._join import JoinOps
@@ -75,6 +75,8 @@ def lazy_stack(
         raise ArgumentError(
             "lazy_stack: as_list, as_padded_tensor and as_nested_tensor are for tensors; give them to `get`"
         )
+    if are_objects(members):
+        return torch.stack(members, dim)
     members = members if device is None else [member.to(device) for member in members]
     result = _stack_of(members, dim, stack_dim_name, strict_shape)
     return result if out is None else MappingOps.update(out, result, inplace=True)
