@@ -33,6 +33,7 @@ class PrintOptions:
     sort_keys: str | Callable[[str], Any] | bool | None = "insertion"
     compact: bool = True
     html: bool = True
+    show_values: bool = True
     width: int = 100
 
 
@@ -71,9 +72,9 @@ class set_printoptions(ContextDecorator):  # lower case: used like a function
         verbose: False hides devices, dtypes and sharing, unless an option requests one of them.
         **options: `compact` (one line if it fits), `width` (columns of that line), `sort_keys` ("alphabetical",
             "insertion" or a key function), `html` (tables in notebooks), `show_batch_size`, `show_device`,
-            `show_dtype`. The following options select the detailed form: `show_shape`, `show_field_device`,
-            `show_is_shared`, `show_field_is_shared`, `show_grad`, `show_is_contiguous`, `show_is_view`,
-            `show_storage_size`, `plain` (range or mean of the values).
+            `show_dtype`, `show_values` (False hides numbers and Python values). The following options select the
+            detailed form: `show_shape`, `show_field_device`, `show_is_shared`, `show_field_is_shared`, `show_grad`,
+            `show_is_contiguous`, `show_is_view`, `show_storage_size`, `plain` (range or mean of the values).
 
     Raises:
         TypeError: for an unknown option; suggests the nearest one.

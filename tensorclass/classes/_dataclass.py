@@ -65,7 +65,7 @@ def from_dataclass(
     ...     obs: torch.Tensor
     ...     note: str = "none"
     >>> from_dataclass(Data(torch.zeros(3, 4)), batch_size=[3])
-    Data_tc(batch_size=[3], fields={obs: f32[4], note: str})
+    Data_tc(batch_size=[3], fields={obs: f32[4], note: str = 'none'})
     """
     if inplace:
         raise UnsupportedOperationError(

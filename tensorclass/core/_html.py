@@ -11,6 +11,7 @@ from torch import Tensor
 from .._config import PrintOptions, print_options
 from ._base import STORAGE, TensorCollection, is_typed
 from ._entry import Entry, batch_shape
+from ._glance import cut, numbers_of
 from ._repr import describe_value, entries_in_order
 
 # No style sheet and no script, since notebooks share them between outputs. Colours come from the page.
@@ -20,8 +21,7 @@ _WIDE = 'style="text-align:left;padding:0 0 0 1em;border:none"'
 _FAINT = 'style="opacity:0.7"'
 _TABLE = 'style="border-collapse:collapse;margin:0"'
 _SCHEMA = 'style="margin:0;padding:0 0 0 1em;border-left:1px solid;white-space:pre"'
-_COLUMNS = ("field", "dtype", "shape", "device", "memory, value")
-_VALUE_WIDTH = 40  # characters, so that the declaration fits next to the table
+_COLUMNS = ("field", "dtype", "shape", "device", "memory", "value")
 _MOST_OBJECTS = 1000
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -64,25 +64,23 @@ def _row(key: str, value: Any, options: PrintOptions) -> str:
     if isinstance(value, TensorCollection):
         title = f"{key}: {type(value).__name__}"
         return f'<tr><td colspan="{len(_COLUMNS)}" {_WIDE}>{_folded(title, value, options)}</td></tr>'
-    cells = (key, *_cells(value))
+    cells = [key, *_cells(value)]
+    if not options.show_values:
+        cells[-1] = ""
     return "<tr>" + "".join(f"<td {_CELL}>{escape(cell)}</td>" for cell in cells) + "</tr>"
 
 
-def _cells(value: Any) -> tuple[str, str, str, str]:
-    """Dtype, shape, device and memory; the value itself if it is not a tensor."""
+def _cells(value: Any) -> tuple[str, str, str, str, str]:
+    """Dtype, shape, device, memory and value of an entry, where it has them."""
     shown = value._shown() if isinstance(value, Entry) else value
     if isinstance(shown, Tensor):
         dtype = str(shown.dtype).removeprefix("torch.")
         shape = ", ".join(str(n) if isinstance(n, int) else "-1" for n in shown.shape)
-        return dtype, f"[{shape}]", str(shown.device), memory(_nbytes(shown))
+        return dtype, f"[{shape}]", str(shown.device), memory(_nbytes(shown)), numbers_of(shown) or ""
     size = batch_shape(value)
     kind = value._describe(torch.Size([])) if isinstance(value, Entry) else type(shown).__name__
     objects = shown.tolist() if size is not None and size.numel() <= _MOST_OBJECTS else shown
-    return str(kind), "" if size is None else str(list(size)), "", _cut(describe_value(objects))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _VALUE_WIDTH else text[: _VALUE_WIDTH - 3] + "..."
+    return str(kind), "" if size is None else str(list(size)), "", "", cut(describe_value(objects))
 
 
 def _nbytes(tensor: Tensor) -> int:

@@ -12,6 +12,7 @@ from .._config import PrintOptions, print_options
 from ..errors import printable
 from ._base import STORAGE, TensorCollection, is_typed
 from ._entry import Entry
+from ._glance import glance
 
 _SHORT = {
     "float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int8": "i8", "int16": "i16",
@@ -81,43 +82,74 @@ def describe_fields(collection: TensorCollection) -> str:
 
 
 def _compact(collection: TensorCollection, options: PrintOptions) -> str:
+    if is_typed(collection) and not collection._batch_size:
+        return _like_a_call(collection, options)
     head = [f"batch_size=[{','.join(map(str, collection._batch_size))}]"] if options.show_batch_size else []
-    if collection._device is not None and options.show_device:
-        head.append(f"device={collection._device}")
-    if collection._names is not None:
-        head.append(f"names={list(collection._names)}")
-    head += [f"{name}={value}" for name, value in _extras(collection)]
+    head += _properties(collection, options)
     start = f"{type(collection).__name__}({', '.join([*head, 'fields={'])}"
-    line, lines = _compact_forms(collection, options, 1)
+    line, lines = _compact_forms(collection, options, 1, call=False)
     if line is not None and len(start) + len(line) + 2 <= options.width:
         return f"{start}{line}}})"
     return f"{start}\n{lines}}})"
 
 
-def _compact_forms(collection: TensorCollection, options: PrintOptions, depth: int) -> tuple[str | None, str]:
+def _like_a_call(collection: TensorCollection, options: PrintOptions) -> str:
+    """One element of a class, with its values."""
+    line, lines = _compact_forms(collection, options, 1, call=True)
+    start, end = f"{type(collection).__name__}(", ", ".join(_properties(collection, options))
+    if line is not None and len(start) + len(line) + len(end) + 3 <= options.width:
+        return f"{start}{', '.join(filter(None, (line, end)))})"
+    return f"{start}\n" + ",\n".join(filter(None, (lines, end and f"{_INDENT}{end}"))) + ")"
+
+
+def _properties(collection: TensorCollection, options: PrintOptions) -> list[str]:
+    """The device and the dim names, if they are set, and the additions of the class."""
+    found: list[tuple[str, Any]] = []
+    if collection._device is not None and options.show_device:
+        found.append(("device", collection._device))
+    if collection._names:
+        found.append(("names", list(collection._names)))
+    return [f"{name}={value}" for name, value in found + _extras(collection)]
+
+
+def _compact_forms(
+    collection: TensorCollection, options: PrintOptions, depth: int, call: bool
+) -> tuple[str | None, str]:
     """All entries on one line, or None if that is too long; and one entry per line, broken if too long.
 
-    Each level is described once, from the inside out.
+    Each level is described once, from the inside out. With `call`, entries are written like arguments.
     """
     size, pad = collection._batch_size, _INDENT * depth
+    sign = "=" if call else ": "
     texts: list[str] = []
     lines: list[str] = []
     fits = True
     for key, value in entries_in_order(collection, options):
         if isinstance(value, TensorCollection):
-            start = _start_of_nested(value, size)
-            inner, below = _compact_forms(value, options, depth + 1)
-            text = None if inner is None else f"{start}{{{inner}}}"
+            inside = call and is_typed(value) and not value._batch_size
+            start = _start_of_nested(value, size) + ("(" if inside else "{")
+            end = ")" if inside else "}"
+            inner, below = _compact_forms(value, options, depth + 1, inside)
+            text = None if inner is None else f"{start}{inner}{end}"
             if text is None or len(pad) + len(key) + 2 + len(text) > options.width:
-                lines.append(f"{pad}{key}: {start}{{\n{below}}}")
+                lines.append(f"{pad}{key}{sign}{start}\n{below}{end}")
             else:
-                lines.append(f"{pad}{key}: {text}")
+                lines.append(f"{pad}{key}{sign}{text}")
         else:
-            text = describe_entry(value, size)
-            lines.append(f"{pad}{key}: {text}")
+            text = _with_value(value, size, call)
+            lines.append(f"{pad}{key}{sign}{text}")
         fits = fits and text is not None and len(text) <= options.width
-        texts.append(f"{key}: {text}")
+        texts.append(f"{key}{sign}{text}")
     return ", ".join(texts) if fits else None, ",\n".join(lines)
+
+
+def _with_value(value: Any, outer: torch.Size, call: bool) -> str:
+    """One entry: its kind and its value, if it is shown; in a call the value alone."""
+    seen = glance(value, outer) if print_options().show_values else None
+    if seen is None or not call:
+        kind = describe_entry(value, outer)
+        return kind if seen is None else f"{kind} = {seen}"
+    return seen
 
 
 # ---- the detailed form -------------------------------------------------------------------------------------------

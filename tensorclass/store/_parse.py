@@ -20,13 +20,15 @@ _FIELD = re.compile(r"\s*(\w+)=")
 _SIZE = re.compile(r"(?:torch\.Size\()?\[([\d, ]*)\]\)?")
 _NAMES = re.compile(r"\[[^\]]*\]")
 _WORD = re.compile(r"[^,)}\s]+")
+_NUMBER = re.compile(r"(?=\[|-?(?:\d|nan|inf)|True|False)")
 _SPACE = re.compile(r"[\s,]*")
 
 
 def parse_tensor_dict_string(s: str) -> TensorDict:
     """Make a TensorDict of zeros with the keys, shapes, dtypes, devices and batch sizes of a printed container.
 
-    Use it to reproduce a case from a log. It reads the compact and the detailed form with default options.
+    Use it to reproduce a case from a log. It reads the compact and the detailed form with default options. One element
+    of a class prints numbers without a dtype: they become float32, int64, bool or complex64.
 
     Args:
         s: the printed form.
@@ -91,8 +93,11 @@ class Reader:
                 if not self.take("{"):
                     self.fail("`{` is expected")
                 facts[name] = self.entries(facts.get("batch_size", ()))
-            elif self.text.startswith("Tensor(", self.at) or name not in _ATTRIBUTES:
+            elif self.text.startswith("Tensor(", self.at):
                 typed[name] = self.entry(())
+            elif name not in _ATTRIBUTES:
+                typed[name] = self.entry((), name)
+                facts.setdefault("batch_size", ())  # one element, whose batch size is not printed
             else:
                 facts[name] = self.attribute(name)
         if "batch_size" not in facts:
@@ -127,15 +132,27 @@ class Reader:
             kind = _dtype(dtype[1])
             if kind is None or "-" in dtype[2]:
                 self.fail(f"`{key}` has no dtype and shape that a tensor can have")
+            if self.take(" = "):
+                self.value()
             return torch.zeros((*outer, *_sizes(dtype[2])), dtype=kind)
         self.at = start
         nested = self.match(_START)
         if nested is not None:
             size = (*outer, *_sizes(nested[2] or ""))
             return TensorDict(self.entries(size), size)
+        if self.match(_NUMBER):
+            return _zeros_like(self.value())
         if not _CALL.match(self.text, self.at):
             self.fail(f"`{key}` is neither a tensor nor a container")
         return self.container()
+
+    def value(self) -> str:
+        """The printed numbers of a tensor."""
+        start, depth = self.at, 0
+        while self.at < len(self.text) and (depth or self.text[self.at] not in ",})"):
+            depth += {"[": 1, "]": -1}.get(self.text[self.at], 0)
+            self.at += 1
+        return self.text[start : self.at]
 
     def tensor(self) -> torch.Tensor:
         """`Tensor(shape=..., device=..., dtype=..., is_shared=...)`."""
@@ -160,6 +177,11 @@ _ATTRIBUTES = {"batch_size", "device", "names", "is_shared", "stack_dim"}
 
 def _sizes(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(",") if part.strip())
+
+
+def _zeros_like(numbers: str) -> torch.Tensor:
+    """Zeros for printed numbers."""
+    return torch.zeros_like(torch.tensor(literal_eval(re.sub("nan|inf", "0.0", numbers))))
 
 
 def _dtype(name: str) -> torch.dtype | None:

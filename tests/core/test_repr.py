@@ -70,7 +70,7 @@ def one_line(text: str) -> str:
 def test_compact_form_tells_dtype_and_event_shape() -> None:
     """One line: batch size, device and names once, then what each element holds."""
     data = TensorDict(a=torch.zeros(3, 4), b={"c": torch.ones(3, dtype=torch.int64), "s": "x"}, batch_size=[3])
-    assert repr(data) == "TensorDict(batch_size=[3], fields={a: f32[4], b: {c: i64[], s: str}})"
+    assert repr(data) == "TensorDict(batch_size=[3], fields={a: f32[4], b: {c: i64[], s: str = 'x'}})"
     named = TensorDict(a=torch.zeros(3), batch_size=[3], device="cpu", names=["t"])
     assert repr(named) == "TensorDict(batch_size=[3], device=cpu, names=['t'], fields={a: f32[]})"
 
@@ -96,9 +96,9 @@ def test_long_lines_break_and_nested_ones_with_them() -> None:
 
 @given(trees())
 def test_compact_form_is_the_anchors_where_it_fits_one_line(tree: Tree) -> None:
-    """Same text as the anchor prints, but for its order of keys."""
+    """Same text as the anchor prints, but for its order of keys and the values of one element."""
     ours, theirs = tree.both()
-    with set_printoptions(sort_keys="alphabetical", width=10_000):
+    with set_printoptions(sort_keys="alphabetical", width=10_000, show_values=False):
         mine = repr(ours)
     assert mine == one_line(repr(theirs))
 
@@ -144,7 +144,7 @@ def test_detailed_form_of_a_typed_class_reads_like_a_call() -> None:
 
 def test_keys_print_in_the_order_asked_for() -> None:
     """Declared order by default; alphabetical or by any key function on request."""
-    data = TensorDict(b=torch.zeros(1), a=torch.zeros(2), cc=torch.zeros(3))
+    data = TensorDict(b=torch.zeros(4, 1), a=torch.zeros(4, 2), cc=torch.zeros(4, 3), batch_size=[4])
     assert "{b: f32[1], a: f32[2], cc: f32[3]}" in repr(data)
     with set_printoptions(sort_keys="alphabetical"):
         assert "{a: f32[2], b: f32[1], cc: f32[3]}" in repr(data)
@@ -285,8 +285,8 @@ def parsed(container: Any) -> Strict:
 def test_html_shows_fields_in_a_table_that_folds() -> None:
     """Name, dtype, shape, device and memory of each field; nested containers in tables of their own."""
     parser = parsed(TensorDict({"a": torch.zeros(3, 4), "b": {"c": torch.zeros(3)}}, batch_size=[3]))
-    cells = ["field", "dtype", "shape", "device", "memory, value", "a", "float32", "[3, 4]", "cpu", "48 B"]
-    assert [text for text in parser.text if text in cells][:10] == cells
+    cells = ["field", "dtype", "shape", "device", "memory", "value", "a", "float32", "[3, 4]", "cpu", "48 B"]
+    assert [text for text in parser.text if text in cells][:11] == cells
     assert parser.seen.count("details") == parser.seen.count("table") == 2
     assert "b: TensorDict" in parser.text
     assert "batch_size=[3], 60 B" in parser.text
@@ -331,11 +331,11 @@ def test_html_gives_way_to_text(options: dict[str, bool]) -> None:
 def test_a_printed_container_is_read_back(compact: bool, tree: Tree) -> None:
     """Keys, shapes, dtypes and batch sizes come back, also from lines that were broken."""
     data = tree.make(tensorclass)
+    zeros = data.apply(torch.zeros_like)
     for width in (20, 100):
         with set_printoptions(compact=compact, width=width):
-            text = repr(data)
-            back = parse_tensor_dict_string(text)
-            assert repr(back) == text
+            back = parse_tensor_dict_string(repr(data))
+            assert repr(back) == repr(zeros)
         assert not any(leaf.count_nonzero() for leaf in back._leaves())
 
 
@@ -346,7 +346,7 @@ def test_what_the_anchor_printed_is_read_back(tree: Tree) -> None:
     for compact in (True, False):
         with tensordict.set_printoptions(compact=compact):
             back = parse_tensor_dict_string(repr(theirs))
-        with set_printoptions(sort_keys="alphabetical"):
+        with set_printoptions(sort_keys="alphabetical", show_values=False):
             assert repr(back) == repr(ours)
 
 

@@ -40,7 +40,7 @@ class TensorDictModuleBase(Hooked):
     ...         return tensordict.update({"b": tensordict["a"] * 2, "c": tensordict["a"]})
     >>> module = Double().select_out_keys("b")
     >>> module(TensorDict(a=1))
-    TensorDict(batch_size=[], fields={a: i64[], b: i64[]})
+    TensorDict(batch_size=[], fields={a: i64[] = 1, b: i64[] = 2})
     """
 
     _all_keys: Keys | None = None

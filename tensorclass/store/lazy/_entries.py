@@ -91,6 +91,8 @@ class Uneven(Entry):
     def _shown(self) -> Uneven:
         return self
 
+    _field_value = _shown
+
     def _describe(self, outer: torch.Size) -> str:
         return f"{short_dtype(self.dtype)}[{','.join(map(str, self.shape[len(outer) :]))}]"
 
