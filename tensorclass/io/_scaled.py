@@ -29,6 +29,8 @@ class Scaled:
         resume: bool = False,
         pbar: bool = False,
         checksums: bool = False,
+        retries: int | None = None,
+        timeout: float | None = None,
     ) -> Any:
         """Apply a function to each batch of rows, and write the results as another dataset.
 
@@ -47,10 +49,13 @@ class Scaled:
             rows_per_shard: rows of a new shard. One task writes one shard.
             seed: the random numbers of a batch depend on it and on the first row of the batch.
             errors: "raise", or "skip": rows for which the function raises are left out, and written to `out/failed`
-                with their numbers and errors. A batch that raises is halved until these rows are found.
+                with their numbers and errors. A batch that raises is halved until these rows are found; so is a batch
+                whose workers die or take too long.
             resume: continue the same map where it was interrupted, or begin it; do nothing if it is complete.
             pbar: show the progress.
             checksums: write checksums, for `verify`.
+            retries: how often a task runs again after its worker has died; by default 2.
+            timeout: seconds that a task may take; its worker is then stopped, as if it had died. Not for threads.
 
         Raises:
             FileExistsError: if `out` holds a dataset and `resume` is False.
@@ -87,6 +92,8 @@ class Scaled:
             resume=resume,
             pbar=pbar,
             checksums=checksums,
+            retries=retries,
+            timeout=timeout,
         )
 
     def filter(self, fn: Callable[[Any], Any], *, out: StrPath, errors: str = "raise", **options: Any) -> Any:
@@ -96,7 +103,8 @@ class Scaled:
             fn: gets a batch, and returns True or False for each row: bool `[n]`.
             out: a folder without a dataset.
             errors: as for `map`: "skip" writes the rows for which the function raises to `out/failed`.
-            options: `engine`, `num_workers`, `batch_size`, `rows_per_shard`, `resume`, `pbar`, `checksums` of `map`.
+            options: `engine`, `num_workers`, `batch_size`, `rows_per_shard`, `resume`, `pbar`, `checksums`,
+                `retries`, `timeout` of `map`.
         """
         return scaling().filter_rows(self, fn, errors, out=out, **options)
 

@@ -1,7 +1,7 @@
 """Work in many processes: maps over workers, and transfers between ranks.
 
 - `_engines`, `_processes`, `_clusters`, `_choose`: engines that run tasks: threads, processes, Ray, Dask, or an
-  instance.
+  instance; `_stream`, how tasks become results in order.
 - `_seeds`: random numbers of a task. `_wire`: objects as bytes for another process.
 - `_chunks`: `map` and `map_iter` of containers.
 - `_datasets`: from dataset to dataset; `_rows`, the work for one part; `_order`, the rows of a part; `_commit`, how

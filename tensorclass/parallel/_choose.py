@@ -7,19 +7,28 @@ from typing import Any
 
 from ..errors import ArgumentError, did_you_mean
 from ._clusters import DaskEngine, RayEngine
-from ._engines import Engine, Inline, PoolEngine, ThreadEngine, at_least
+from ._engines import Engine, Inline, PoolEngine, ThreadEngine, at_least, checked_limit, checked_retries
 from ._processes import ProcessEngine
 
-NAMES = {"processes": ProcessEngine, "threads": ThreadEngine, "ray": RayEngine, "dask": DaskEngine}
+NAMES: dict[str, Any] = {"processes": ProcessEngine, "threads": ThreadEngine, "ray": RayEngine, "dask": DaskEngine}
 
 
-def choose(engine: Any, workers: Any, pool: Any = None, **of_processes: Any) -> tuple[Engine, int | None]:
+def choose(
+    engine: Any,
+    workers: Any,
+    pool: Any = None,
+    retries: int | None = None,
+    timeout: float | None = None,
+    **of_processes: Any,
+) -> tuple[Engine, int | None]:
     """The engine of a map, and the number of its workers.
 
     Args:
         engine: a name, an instance, or None for processes.
         workers: `num_workers`; 0 runs the tasks in this thread.
         pool: a running pool of processes.
+        retries: how often a task runs again after its worker has died; None for what the engine does.
+        timeout: seconds that a task may take, or None.
         of_processes: the options of the process engine: `mp_start_method`, `worker_threads`, `max_tasks_per_child`;
             None if not given.
 
@@ -28,6 +37,13 @@ def choose(engine: Any, workers: Any, pool: Any = None, **of_processes: Any) -> 
     """
     at_least(0, num_workers=workers)
     count: int | None = workers
+    policy = _policy(retries, timeout)
+    if policy and (pool is not None or (engine is not None and not isinstance(engine, str))):
+        raise ArgumentError(
+            f"{', '.join(policy)}: an option of engines that the map starts; pass it to the engine that is given"
+        )
+    if timeout is not None and (engine == "threads" or count == 0):
+        raise ArgumentError("timeout= needs workers that can be stopped: processes, Ray or Dask; a thread can't be")
     if pool is not None:
         if engine is not None:
             raise ArgumentError("map takes a pool or an engine, got both")
@@ -52,10 +68,21 @@ def choose(engine: Any, workers: Any, pool: Any = None, **of_processes: Any) -> 
         )
     if engine in (None, "processes"):  # made also for no workers: its options are checked
         threads, most = given.get("worker_threads", 1), given.get("max_tasks_per_child")
-        made: Engine = ProcessEngine(given.get("mp_start_method"), threads, most)
+        made: Engine = ProcessEngine(given.get("mp_start_method"), threads, most, **policy)
     else:
-        made = NAMES[engine]()
+        made = ThreadEngine() if engine == "threads" else NAMES[engine](**policy)
     return (made, count) if count != 0 else (Inline(), 1)
+
+
+def _policy(retries: Any, timeout: Any) -> dict[str, Any]:
+    """What to do if a task fails for its worker, as options of an engine."""
+    given = {} if retries is None else {"retries": checked_retries(retries)}
+    return given if timeout is None else {**given, "task_timeout": checked_limit(timeout)}
+
+
+def stays_here(engine: Engine) -> bool:
+    """Whether tasks run in this process, so that a function gets views of the data itself."""
+    return not isinstance(engine, (ProcessEngine, PoolEngine, RayEngine, DaskEngine))
 
 
 def runs_alone(engine: Engine) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
@@ -11,17 +12,18 @@ import torch
 from torch import Tensor
 
 from .._flags import count
-from ..core import TensorCollection
+from ..core import Path, TensorCollection
 from ..core._forks import InTurn, Turn
 from ..errors import ArgumentError, BatchDimError, BatchSizeError
-from ..io._memmap import is_memmap
+from ..io._memmap import is_memmap, tensors_in
 from ..io._progress import progress
 from ..ops import cat, stack
-from ._choose import choose, runs_alone
-from ._engines import Engine, Failed, at_least, cores, ordered, placed
+from ._choose import choose, runs_alone, stays_here
+from ._engines import Engine, Failed, at_least, cores, placed
 from ._processes import ProcessEngine
 from ._seeds import base_seed, seed_of, seeded
 from ._share import is_shared
+from ._stream import HELD, ordered
 
 
 @dataclass(eq=False)
@@ -37,6 +39,7 @@ class ChunkJob:
         alone_there: whether each task has a process to itself.
         order: the order of the elements, if they are shuffled.
         out: a container that workers write their results to.
+        watched: whether the function gets views of the source in this process, which it must not write to.
     """
 
     fn: Callable[[Any], Any]
@@ -47,6 +50,7 @@ class ChunkJob:
     alone_there: bool
     order: Tensor | None = None
     out: Any = None
+    watched: bool = False
 
     def about(self, task: int) -> str:
         """A description of the chunk, for messages."""
@@ -65,11 +69,28 @@ class ChunkJob:
         """The result of the function for a chunk."""
         seed = None if self.seed is None else seed_of(self.seed, task)
         out = None if self.out is None else self.part(self.out, task)
-        return _called(self.fn, self.part(self.source, task), seed, self.alone_there, self.about(task), out)
+        chunk = self.part(self.source, task)
+        before = _versions(chunk) if self.watched else []
+        found = _called(self.fn, chunk, seed, self.alone_there, self.about(task), out)
+        written = next((path for path, leaf, version in before if leaf._version != version), None)
+        if written is None or isinstance(found, Failed):
+            return found
+        return Failed(
+            ArgumentError(
+                f"map: the function wrote to `{'.'.join(written)}` of its chunk, {self.about(task)}; in a thread that "
+                "changes the data itself, in a process a copy: write to `chunk.clone()`"
+            )
+        )
 
     def alone(self, task: int) -> Any:
         """A job for one chunk, for a pool."""
         return partial(_called, self.fn, self.part(self.source, task), None, True, self.about(task), None)
+
+
+def _versions(chunk: Any) -> list[tuple[Path, Tensor, int]]:
+    """The tensors of a chunk, and how often each was written to so far."""
+    leaves = [*tensors_in(chunk)] if isinstance(chunk, TensorCollection) else []
+    return [(path, leaf, leaf._version) for path, leaf in leaves if not leaf.is_inference()]
 
 
 def _called(fn: Callable[[Any], Any], chunk: Any, seed: int | None, alone: bool, about: str, out: Any) -> Any:
@@ -146,12 +167,14 @@ class _Plan(NamedTuple):
     workers: int | None
     job: ChunkJob
     pbar: bool
+    held: float = HELD
+    """Bytes of results that may wait for an earlier chunk."""
 
     def results(self, least: int = 0) -> Generator[Any, None, None]:
         """The results, in the order of the chunks; an empty container has at least this many empty chunks."""
         total = max(least, self.job.cuts.number)
         with progress(self.pbar, total, "map", "chunks") as step:
-            for _, found in ordered(self.engine, self.job, range(total), self.workers):
+            for _, found in ordered(self.engine, self.job, range(total), self.workers, self.held):
                 step(1)
                 yield found
 
@@ -168,11 +191,11 @@ def _planned(
     engine: Any,
     pbar: bool,
     shuffle: bool,
-    of_processes: dict[str, Any],
+    options: dict[str, Any],
 ) -> _Plan:
     if not callable(fn):
         raise ArgumentError(f"map takes a function of a container, got {fn!r:.80}")
-    made, workers = choose(engine, num_workers, pool, **of_processes)
+    made, workers = choose(engine, num_workers, pool, **options)
     known = workers or getattr(pool, "_processes", None)
     dim, cuts = cut_up(batch, dim, chunksize, num_chunks, known)
     base = None if pool is not None and generator is None else base_seed(generator)
@@ -180,7 +203,8 @@ def _planned(
     if shuffle:
         drawn = torch.Generator().manual_seed(seed_of(base or 0, -1))
         order = torch.randperm(cuts.size, generator=drawn, device="cpu")
-    return _Plan(made, workers, ChunkJob(fn, batch, dim, cuts, base, runs_alone(made), order), pbar)
+    watched = stays_here(made) and order is None and not is_shared(batch) and not is_memmap(batch)
+    return _Plan(made, workers, ChunkJob(fn, batch, dim, cuts, base, runs_alone(made), order, None, watched), pbar)
 
 
 def map_chunks(batch: Any, fn: Any, dim: int, num_workers: Any, *, out: Any, pbar: bool, **how: Any) -> Any:
@@ -188,13 +212,15 @@ def map_chunks(batch: Any, fn: Any, dim: int, num_workers: Any, *, out: Any, pba
     plan = _planned(batch, fn, dim, num_workers, pbar=pbar, shuffle=False, **how)
     job = plan.job
     if out is None:
-        return _joined(list(plan.results(int(not job.cuts.single))), job)
+        all_kept = plan._replace(held=math.inf)
+        return _joined(list(all_kept.results(int(not job.cuts.single))), job)
     if not isinstance(out, TensorCollection):
         raise ArgumentError(f"out is a container, got a {type(out).__name__}")
     if out.batch_size[job.dim : job.dim + 1] != (job.cuts.size,):
         raise BatchSizeError(f"map: out has batch size {list(out.batch_size)}, dim {job.dim} has {job.cuts.size}")
     if isinstance(plan.engine, ProcessEngine) and (is_shared(out) or is_memmap(out)):
         job.out = out  # workers write to shared memory
+    job.watched = False  # results are written while other chunks are read, perhaps to the same tensors
     for task, found in enumerate(plan.results()):
         if found is not None and job.out is None:
             _write(job.part(out, task), found, job.about(task))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import os
 import pickle
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -16,13 +20,17 @@ import torch
 
 from .._flags import flags
 from .._schema import schema_of
+from ..core._forks import forked
 from ..errors import ArgumentError, WorkerError
 from ..io._optional import optional
-from ._engines import Failed, Job, cores
+from ._engines import GRAIN, Failed, Job, checked_limit, checked_retries, cores
 from ._wire import Parcel, take_apart
 
 _JOBS: dict[Any, Job] = {}
 """The current job of this Ray or Dask worker; the next job replaces it."""
+_UNTIL: dict[object, float] = {}
+"""When each of the running tasks with a limit must have ended."""
+_WATCHED = forked(Lock())
 Sent = tuple[bytes, list[Any], Any]
 _PATIENCE, _LOOK = 60.0, 5.0
 """Seconds that Dask may be without workers, and seconds between two checks."""
@@ -64,18 +72,19 @@ def _replied(job: Job, task: Any) -> Sent:
         return _sent(Failed(ArgumentError(f"the result of the function: {error}")))
 
 
-def _given_up(cluster: str, job: Job, task: Any, error: Exception) -> Failed:
+def _given_up(cluster: str, job: Job, task: Any, error: Exception, limit: float | None) -> Failed:
     """The result of a task for which a cluster raised an error of its own."""
     about = getattr(job, "about", str)(task)
-    failed = Failed(WorkerError(f"{cluster} gave up {about}: {type(error).__name__}: {error!s:.600}"))
+    late = "" if limit is None else f" (a task may take {limit:g} s)"
+    failed = Failed(WorkerError(f"{cluster} gave up{late} {about}: {type(error).__name__}: {error!s:.600}"))
     failed.error.__cause__ = error
     return failed
 
 
-def _in_ray(key: str, box: list[Any], task: Any) -> Sent:
+def _in_ray(key: str, box: list[Any], task: Any, limit: float | None) -> Sent:
     """Run a task in a Ray worker, which fetches the job once."""
     ray = None if key in _JOBS else optional("ray", 'engine="ray"', "ray")
-    return _in_dask(key, None if ray is None else ray.get(box[0]), task)
+    return _in_dask(key, None if ray is None else ray.get(box[0]), task, limit)
 
 
 def _held(sent: Sent) -> Sent:
@@ -83,12 +92,40 @@ def _held(sent: Sent) -> Sent:
     return sent
 
 
-def _in_dask(key: str, sent: Any, task: Any) -> Sent:
+def _in_dask(key: str, sent: Any, task: Any, limit: float | None) -> Sent:
     """Run a task in a worker, which unpickles the job once."""
     if key not in _JOBS:
         _JOBS.clear()
         _JOBS[key] = _arrived(sent)
-    return _replied(_JOBS[key], task)
+    with _limited(limit):
+        return _replied(_JOBS[key], task)
+
+
+@contextmanager
+def _limited(seconds: float | None) -> Iterator[None]:
+    """A block after whose time this process ends, whatever it does; the traceback goes to its log."""
+    if seconds is None:
+        yield
+        return
+    mine = object()
+    try:
+        _watch(mine, time.monotonic() + seconds)
+        yield
+    finally:
+        _watch(mine, None)
+
+
+def _watch(mine: object, until: float | None) -> None:
+    """Arm the timer for the first of the blocks that run in the threads of this process."""
+    with _WATCHED:
+        if until is None:
+            _UNTIL.pop(mine, None)
+        else:
+            _UNTIL[mine] = until
+        faulthandler.cancel_dump_traceback_later()
+        if _UNTIL:
+            left = max(1e-3, min(_UNTIL.values()) - time.monotonic())
+            faulthandler.dump_traceback_later(left, exit=True, file=2)
 
 
 def _reachable(address: str, seconds: float, what: str) -> None:
@@ -128,7 +165,8 @@ class RayEngine:
         num_cpus: cores of each task.
         num_gpus: GPUs of each task; may be a fraction.
         timeout: seconds to wait for an answer of the address.
-        retries: how often a task is rerun after its worker has died.
+        retries: how often a task runs again after its worker has died.
+        task_timeout: seconds that a task may take; its worker then ends. None for no limit.
         options: further options for `ray.init`.
     """
 
@@ -139,13 +177,16 @@ class RayEngine:
         num_cpus: float = 1,
         num_gpus: float = 0,
         timeout: float = 10.0,
-        retries: int = 3,
+        retries: int = 2,
+        task_timeout: float | None = None,
         **options: Any,
     ) -> None:
         self._address = address
         self._resources = {"num_cpus": num_cpus, "num_gpus": num_gpus}
         self._timeout = timeout
-        self._retries = retries
+        self._retries = checked_retries(retries)
+        self._limit = checked_limit(task_timeout)
+        self.grain = 0.0 if self._limit else GRAIN
         self._options = options
 
     def start(self, job: Job, workers: int | None) -> int:
@@ -156,7 +197,7 @@ class RayEngine:
             WorkerError: if the address doesn't answer.
         """
         self._ray = optional("ray", 'engine="ray"', "ray")
-        self._job = job
+        self._job: Any = job
         sent = _sent(job, cloud=True)
         self._owner = not self._ray.is_initialized()
         if self._owner:
@@ -187,7 +228,15 @@ class RayEngine:
 
     def submit(self, task: Any) -> Any:
         """Submit a task; returns the reference to its result."""
-        return task, self._call.remote(self._key, self._box, task)
+        tries = self._job.tries(task)
+        call = self._call if tries is None else self._call.options(max_retries=min(self._retries, tries - 1))
+        return task, call.remote(self._key, self._box, task, self._limit)
+
+    def ready(self, handles: list[Any]) -> list[int]:
+        """Wait until at least one task is done."""
+        places = {reference: place for place, (_, reference) in enumerate(handles)}
+        done, _ = self._ray.wait(list(places), num_returns=1, fetch_local=False)
+        return [places[reference] for reference in done]
 
     def result(self, handle: Any) -> Any:
         """Wait for the result of a task."""
@@ -195,7 +244,7 @@ class RayEngine:
         try:
             sent = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
-            return _given_up("Ray", self._job, task, error)
+            return _given_up("Ray", self._job, task, error, self._limit)
         return _arrived(sent)
 
     def close(self) -> None:
@@ -216,14 +265,29 @@ class DaskEngine:
         client: a `distributed.Client`.
         address: the address of a scheduler, `host:port` or `tcp://host:port`.
         timeout: seconds to wait for an answer of the address.
+        retries: how often a task runs again after its worker has died, on a cluster that this engine starts; at least
+            3 times, because Dask also counts tasks that only waited at a worker. Other clusters have a limit of their
+            own, the option `allowed-failures` of the scheduler.
+        task_timeout: seconds that a task may take; its worker then ends. None for no limit.
     """
 
-    def __init__(self, client: Any = None, *, address: str | None = None, timeout: float = 10.0) -> None:
+    def __init__(
+        self,
+        client: Any = None,
+        *,
+        address: str | None = None,
+        timeout: float = 10.0,
+        retries: int = 2,
+        task_timeout: float | None = None,
+    ) -> None:
         if client is not None and not callable(getattr(client, "submit", None)):
             raise ArgumentError(f"DaskEngine takes a distributed.Client, got {client!r:.80}")
         self._given = client
         self._address = address
         self._timeout = timeout
+        self._retries = checked_retries(retries)
+        self._limit = checked_limit(task_timeout)
+        self.grain = 0.0 if self._limit else GRAIN
         self._cluster: Any = None
 
     def start(self, job: Job, workers: int | None) -> int:
@@ -233,7 +297,7 @@ class DaskEngine:
             MissingExtraError: if `distributed` is not installed.
             WorkerError: if the address doesn't answer.
         """
-        dask = optional("distributed", 'engine="dask"', "dask")
+        dask = self._dask = optional("distributed", 'engine="dask"', "dask")
         self._job = job
         payload = _sent(job, cloud=True)
         self._client = self._given or self._connect(dask, workers)
@@ -252,37 +316,45 @@ class DaskEngine:
         self._cluster = dask.LocalCluster(
             n_workers=self._count, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL"
         )
+        self._cluster.scheduler.allowed_failures = max(3, self._retries)
         return dask.Client(self._cluster)
 
     def submit(self, task: Any) -> Any:
         """Submit a task; returns its future."""
-        return task, self._client.submit(_in_dask, self._key, self._sent, task, pure=False)
+        return task, self._client.submit(_in_dask, self._key, self._sent, task, self._limit, pure=False)
+
+    def ready(self, handles: list[Any]) -> list[int]:
+        """Wait until at least one task is done."""
+        self._awaited([future for _, future in handles])
+        return [place for place, (_, future) in enumerate(handles) if future.done()] or [0]
 
     def result(self, handle: Any) -> Any:
         """Wait for the result of a task."""
         task, future = handle
         try:
-            sent = self._awaited(future)
+            if not self._awaited([future]):
+                raise WorkerError(f"it has no worker, for {_PATIENCE:g} seconds")
+            sent = future.result()
         except Exception as error:  # errors of the scheduler have many classes; errors of the job are results
-            return _given_up("Dask", self._job, task, error)
+            return _given_up("Dask", self._job, task, error, self._limit)
         finally:
             future.release()
         return _arrived(sent)
 
-    def _awaited(self, future: Any) -> Any:
-        """The result of a future. A cluster that has lost its last worker gets some time to start another one."""
+    def _awaited(self, futures: list[Any]) -> bool:
+        """Wait until a future is done. A cluster that has lost its last worker gets some time to start another one."""
         seen = time.monotonic()
-        while not future.done():
-            try:
-                return future.result(_LOOK)
-            except (TimeoutError, asyncio.TimeoutError):  # one class since Python 3.11
-                if future.done() or self._client.nthreads():
-                    seen = time.monotonic()
-                elif time.monotonic() - seen > _PATIENCE:
-                    raise WorkerError(f"it has no worker, for {_PATIENCE:g} seconds") from None
-                if self._cluster is not None:
-                    self._cluster.scale(self._count)  # Dask gives up workers that do not return within 15 seconds
-        return future.result()
+        while not any([future.done() for future in futures]):
+            with suppress(TimeoutError, asyncio.TimeoutError):  # one class since Python 3.11
+                self._dask.wait(futures, timeout=_LOOK, return_when="FIRST_COMPLETED")
+                continue
+            if self._client.nthreads():
+                seen = time.monotonic()
+            elif time.monotonic() - seen > _PATIENCE:
+                return False
+            if self._cluster is not None:
+                self._cluster.scale(self._count)  # Dask gives up workers that do not return within 15 seconds
+        return True
 
     def close(self) -> None:
         """Stop the cluster if this engine has started it."""

@@ -21,8 +21,15 @@ from ._transfer import FRAME, Incoming, Transfer, ended, message_in, moved, outg
 _REMOTE = 2**29
 """The tag of `init_remote`; `send` can't use it."""
 _GLOO = {
-    torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int8, torch.uint8, torch.int32, torch.int64,
-}  # fmt: skip
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+    torch.int8,
+    torch.uint8,
+    torch.int32,
+    torch.int64,
+}
 
 
 # ---- operations that send the structure -----------------------------------------------------------------------------

@@ -24,9 +24,10 @@ from ..ops import cat
 from ..ops._by_row import places_in_order, ranks
 from ._choose import choose, runs_alone
 from ._commit import Commits, MapRequest
-from ._engines import at_least, ordered
+from ._engines import at_least
 from ._order import Listed, Order, Shuffled
-from ._rows import Jobs, RowJob, class_of_rows, identity, needed_class
+from ._rows import Jobs, PartTask, RowJob, class_of_rows, identity, needed_class
+from ._stream import ordered
 
 _PARTS = 16
 """A small dataset is cut into this many parts, so that every worker has work."""
@@ -44,6 +45,8 @@ class WriteHow(NamedTuple):
     resume: bool = False
     pbar: bool = False
     checksums: bool = False
+    retries: int | None = None
+    timeout: float | None = None
 
     def per(self, data: Data, rows: int) -> int:
         """Rows of a part, in whole batches: as many as a shard of the source, or fewer for a small dataset."""
@@ -84,7 +87,7 @@ def _run_all(
     """Write datasets, one after the other, in the workers of one engine."""
     for piece in pieces:
         piece.order.per = how.per(data, piece.order.count)
-    engine, workers = choose(how.engine, how.num_workers)
+    engine, workers = choose(how.engine, how.num_workers, retries=how.retries, timeout=how.timeout)
     alone, source = runs_alone(engine), identity(data, len(data.shards))
     outs = [_folder(data, piece.out) for piece in pieces]
     jobs = [
@@ -104,7 +107,7 @@ def _run_all(
             for commits in begun.values():
                 stack.enter_context(commits)
 
-    def tasks(step: Any) -> Iterator[tuple[int, int]]:
+    def tasks(step: Any) -> Iterator[PartTask]:
         for number, (out, piece) in enumerate(zip(outs, pieces, strict=True)):
             count, per = piece.order.count, piece.order.per
             asked = MapRequest(
@@ -120,7 +123,7 @@ def _run_all(
             commits = begun[number] = Commits(out, asked, cls, how.resume)
             parts = range(0) if commits.done else range(commits.next, -(-count // per))
             step(min(count, commits.next * per))
-            yield from [(number, part) for part in parts]
+            yield from [PartTask(number, part) for part in parts]
             if not parts:
                 finish(number)
 
@@ -129,7 +132,7 @@ def _run_all(
         step = stack.enter_context(progress(how.pbar, sum([piece.order.count for piece in pieces]), verb))
         left = tasks(step)
         first = next(left, None)  # checks run before an engine starts
-        for (number, part), done in ordered(engine, Jobs(jobs), chain([first], left), workers) if first else ():
+        for (number, part, *_), done in ordered(engine, Jobs(jobs), chain([first], left), workers) if first else ():
             begun[number].add(part, done)
             begin, end = jobs[number].span(part)
             step(end - begin)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import pickle
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
-from itertools import islice
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Executor, ThreadPoolExecutor, wait
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -22,10 +20,10 @@ Job = Callable[[Any], Any]
 """The function that is called for each task. It is sent to each worker once; tasks are small."""
 GRAIN, MOST = 0.02, 32
 """Short tasks are sent in groups: at most `GRAIN` seconds of work, and at most `MOST` tasks."""
+_POLL = 0.01
+"""Seconds between two looks at a pool, which can't wait for several tasks."""
 _COPY = 1e-9
 """The estimated seconds to copy a byte."""
-_RUNNING: dict[int, object] = {}
-"""The engines that run a map, by their ids. A second map would replace the job of the first."""
 _IMPORTED = os.getpid()
 """The id of the process that imported this module; any other process is a fork of it."""
 
@@ -35,7 +33,9 @@ class Engine(Protocol):
     """Runs tasks. If a worker dies, its task may be rerun by another worker.
 
     `map` calls `start`, then `submit` and `result` in turn, and `close` at the end, even after an error. An instance
-    runs one map at a time; a second one, also of another thread, is an error.
+    runs one map at a time; a second one, also of another thread, is an error. An engine may also have a method `ready`:
+    it gets the handles of the running tasks, waits until one of them is done, and returns the positions of those that
+    are. Without it, `map` waits for the first task, and slow ones delay those behind.
 
     >>> from tensorclass.parallel import Engine
     >>> class Inline:
@@ -135,6 +135,11 @@ class ThreadEngine:
         """A future."""
         return self._executor.submit(self._job, task)
 
+    def ready(self, handles: list[Any]) -> list[int]:
+        """Wait until at least one task is done."""
+        wait(handles, return_when=FIRST_COMPLETED)
+        return [place for place, handle in enumerate(handles) if handle.done()]
+
     def result(self, handle: Any) -> Any:
         """Wait for the result of a task."""
         return handle.result()
@@ -168,60 +173,18 @@ class PoolEngine:
         """Submit a task; returns its asynchronous result."""
         return self._pool.apply_async(self._job.job.alone(task[0]))
 
+    def ready(self, handles: list[Any]) -> list[int]:
+        """Wait until at least one task is done."""
+        while not (done := [place for place, handle in enumerate(handles) if handle.ready()]):
+            handles[0].wait(_POLL)
+        return done
+
     def result(self, handle: Any) -> Any:
         """Wait for it."""
         return 0.0, [handle.get()]
 
     def close(self) -> None:
         """Do nothing: the caller owns the pool."""
-
-
-def ordered(
-    engine: Engine, job: Job, tasks: Iterable[Any], workers: int | None, ahead: int = 4
-) -> Iterator[tuple[Any, Any]]:
-    """Each task with its result, in the order of the tasks. At most `ahead` groups per worker are in flight.
-
-    Raises:
-        Exception: the exception of a task.
-    """
-    grain, left, size = getattr(engine, "grain", GRAIN), iter(tasks), 1
-    waiting: deque[tuple[list[Any], Any]] = deque()
-    if _RUNNING.setdefault(id(engine), waiting) is not waiting:  # one step: other threads may start a map as well
-        raise ArgumentError("this engine runs another map; make one for each")
-    whole = Group(job)
-    try:
-        room = max(1, _of_engine(engine, "start", engine.start(whole, workers))) * ahead
-        while True:
-            while len(waiting) < room and (group := list(islice(left, size))):
-                waiting.append((group, engine.submit(group)))
-            if not waiting:
-                return
-            group, handle = waiting.popleft()
-            found = engine.result(handle)
-            if isinstance(found, Failed):  # the whole group failed: rerun it task by task, up to the first failure
-                size = 1
-                for task in group:
-                    again = found if len(group) == 1 else engine.result(engine.submit([task]))
-                    yield task, unwrapped(unwrapped(again)[1][0])
-                continue
-            seconds, results = _of_engine(engine, "result", found, len(group))
-            size = max(1, min(MOST, int(grain * len(group) / seconds))) if seconds else 1
-            yield from zip(group, map(unwrapped, results), strict=True)
-    finally:
-        del _RUNNING[id(engine)]
-        engine.close()
-        whole.end()
-
-
-def _of_engine(engine: Engine, method: str, found: Any, tasks: int | None = None) -> Any:
-    """What a method of an engine returned, checked: anybody can write one."""
-    if tasks is None and type(found) is not int:
-        wanted = "the number of its workers"
-    elif tasks is not None and not (isinstance(found, tuple) and len(found) == 2 and len(found[1]) == tasks):
-        wanted = "what the job returned for the task"
-    else:
-        return found
-    raise ArgumentError(f"map: `{type(engine).__name__}.{method}` returns {wanted}, got {found!r:.80}")
 
 
 class Group:
@@ -243,6 +206,11 @@ class Group:
         """A description of the first task, for messages; failed groups are rerun task by task."""
         return str(getattr(self.job, "about", str)(tasks[0]))
 
+    def tries(self, tasks: list[Any]) -> int | None:
+        """How often a group may start before it counts as lost; None for what the engine does."""
+        of_job = getattr(self.job, "tries", None)
+        return None if of_job is None else of_job(tasks[0])
+
     def __call__(self, tasks: list[Any]) -> tuple[float, list[Any]]:
         """The seconds that the tasks and the copies of their results take, and the results."""
         begin = time.perf_counter()
@@ -250,7 +218,7 @@ class Group:
         for result in results:
             if isinstance(result, Failed):
                 self._release_later(result)
-        return time.perf_counter() - begin + sum(map(_bytes, results)) * _COPY, results
+        return time.perf_counter() - begin + sum(map(bytes_of, results)) * _COPY, results
 
     def _release_later(self, failed: Failed) -> None:
         if self._failed is None:
@@ -267,12 +235,16 @@ class Group:
     def _done(self, task: Any) -> Any:
         try:
             return self.job(task)
-        except SystemExit as error:  # it would end a thread silently, and a process as if it had been killed
+        except BaseException as error:  # it would end a thread silently, and a process as if it had been killed
             about = getattr(self.job, "about", str)(task)
-            return Failed(WorkerError(f"the function ended the program, with sys.exit({error.code!r:.60}), {about}"))
+            if isinstance(error, SystemExit):
+                text = f"the function ended the program, with sys.exit({error.code!r:.60}), {about}"
+                return Failed(WorkerError(text))
+            return Failed(placed(error, about))
 
 
-def _bytes(result: Any) -> int:
+def bytes_of(result: Any) -> int:
+    """The bytes of the tensors of a result."""
     leaves = result._leaves(STORAGE) if isinstance(result, TensorCollection) else [result]
     return sum([leaf.nbytes for leaf in leaves if isinstance(leaf, Tensor)])
 
@@ -285,7 +257,8 @@ class Failed(HeldError):
         super().__init__(RuntimeError(f"the function raised StopIteration: {error}") if ends else error)
 
     def __reduce__(self) -> Any:
-        text = f"{type(self.error).__name__}: {self.error}"
+        notes = getattr(self.error, "__notes__", ())
+        text = "\n".join([f"{type(self.error).__name__}: {self.error}", *notes])
         try:
             raw = pickle.dumps(self.error)
             pickle.loads(raw)
@@ -305,7 +278,10 @@ def unwrapped(result: Any) -> Any:
     return result
 
 
-def placed(error: Exception, where: str) -> Exception:
+Raised = TypeVar("Raised", bound=BaseException)
+
+
+def placed(error: Raised, where: str) -> Raised:
     """An error of the same class that also says where it happened."""
     if not extend_message(error, where):
         add_note(error, where)
@@ -319,3 +295,16 @@ def at_least(least: int, **numbers: Any) -> None:
             count(**{name: value})
             if value < least:
                 raise ArgumentError(f"{name} is a number from {least}, got {value!r:.40}")
+
+
+def checked_retries(retries: Any) -> int:
+    """A number of retries, from 0."""
+    at_least(0, retries=retries)
+    return int(retries)
+
+
+def checked_limit(seconds: Any) -> float | None:
+    """The seconds that a task may take; None for no limit."""
+    if seconds is not None and (not isinstance(seconds, (int, float)) or not 0 < seconds < float("inf")):
+        raise ArgumentError(f"timeout is a number of seconds above 0, or None, got {seconds!r:.40}")
+    return None if seconds is None else float(seconds)

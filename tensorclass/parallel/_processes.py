@@ -11,8 +11,10 @@ import os
 import pickle
 import signal
 import threading
+import time
 from collections import deque
 from contextlib import suppress
+from math import inf, isfinite
 from multiprocessing import connection, reduction
 from tempfile import TemporaryFile
 from typing import Any
@@ -24,12 +26,15 @@ from torch import Tensor
 from .._flags import flags
 from ..core._forks import forked
 from ..errors import ArgumentError, WorkerError
-from ._engines import GRAIN, Failed, Job, at_least, cores
+from ._engines import GRAIN, Failed, Job, at_least, checked_limit, checked_retries, cores
 from ._wire import Parcel, take_apart, unpicklable
 
 _INLINE = 1 << 16
 """Smaller blocks are sent through the pipe directly."""
-_TRIES = 3
+_UNGUARDED = (
+    "a worker process imports the program again, which starts a map before it has begun: put what the program does "
+    'under `if __name__ == "__main__":`'
+)
 _STARTING = forked(threading.Lock())
 
 
@@ -50,6 +55,8 @@ class _Worker:
         self.pipe = pipe
         self.handle: _Handle | None = None
         self.done = 0
+        self.until = inf
+        """When its task must have ended, by `time.monotonic`."""
 
     def dismiss(self) -> None:
         """Tell the process to end. Closing the pipe is not enough: processes that were forked later hold it too."""
@@ -63,13 +70,15 @@ class ProcessEngine:
     """Runs tasks in processes of this machine, which start for each map.
 
     The job, with the functions and data that it holds, is sent to each process once: it is inherited with "fork" and
-    pickled otherwise. If its process is killed, a task is tried up to three times. It runs one map at a time; a second
-    one, also of another thread, is an error.
+    pickled otherwise. If its process dies or takes too long, a task runs again in another one. It runs one map at a
+    time; a second one, also of another thread, is an error.
 
     Args:
         start_method: "fork", "forkserver" or "spawn"; by default that of `torch.multiprocessing`.
         threads: torch threads of each process.
         tasks_per_worker: replace a process after this many tasks.
+        retries: how often a task runs again after its process has died.
+        task_timeout: seconds that a task may take; its process is then killed. None for no limit.
 
     >>> import torch
     >>> from tensorclass import TensorDict
@@ -79,7 +88,15 @@ class ProcessEngine:
     tensor([0, 1, 2, 3])
     """
 
-    def __init__(self, start_method: str | None = None, threads: int = 1, tasks_per_worker: int | None = None) -> None:
+    def __init__(
+        self,
+        start_method: str | None = None,
+        threads: int = 1,
+        tasks_per_worker: int | None = None,
+        *,
+        retries: int = 2,
+        task_timeout: float | None = None,
+    ) -> None:
         if start_method is not None and start_method not in mp.get_all_start_methods():
             known = ", ".join(mp.get_all_start_methods())
             raise ArgumentError(f"the start method of processes is one of {known}, got {start_method!r:.60}")
@@ -87,7 +104,9 @@ class ProcessEngine:
         self._context: Any = mp.get_context(start_method)
         self._threads = threads
         self._most = tasks_per_worker
-        self.grain = 0.0 if tasks_per_worker else GRAIN
+        self._tries = 1 + checked_retries(retries)
+        self._limit = checked_limit(task_timeout)
+        self.grain = 0.0 if tasks_per_worker or self._limit else GRAIN
         self._workers: list[_Worker] = []
         self._waiting: deque[_Handle] = deque()
 
@@ -95,7 +114,7 @@ class ProcessEngine:
         """Store the job; processes start with the first tasks."""
         if mp.current_process().daemon:
             raise ArgumentError('a worker process can\'t start others: inside of a map pass engine="threads"')
-        self._job = job
+        self._job: Any = job
         self._count = workers or cores()
         return self._count
 
@@ -105,6 +124,12 @@ class ProcessEngine:
         self._waiting.append(handle)
         self._feed()
         return handle
+
+    def ready(self, handles: list[_Handle]) -> list[int]:
+        """Wait until at least one task is done."""
+        while not (done := [place for place, handle in enumerate(handles) if handle.result is not handle]):
+            self._collect()
+        return done
 
     def result(self, handle: _Handle) -> Any:
         """Wait for the result of a task."""
@@ -135,6 +160,7 @@ class ProcessEngine:
                     return
                 idle = self._spawn()
             handle = idle.handle = self._waiting.popleft()
+            idle.until = time.monotonic() + (self._limit or inf)
             try:
                 idle.pipe.send_bytes(pickle.dumps(handle.task))
             except OSError:  # it was killed
@@ -150,6 +176,8 @@ class ProcessEngine:
                 here.close()
                 if isinstance(error, OSError):
                     raise
+                if isinstance(error, RuntimeError) and "bootstrapping" in str(error):
+                    raise ArgumentError(_UNGUARDED) from error
                 raise ArgumentError(unpicklable(self._job, error)) from error
             finally:
                 there.close()
@@ -160,7 +188,9 @@ class ProcessEngine:
     def _collect(self) -> None:
         """Wait until at least one worker has sent something, and read from all that have."""
         busy = {worker.pipe: worker for worker in self._workers if worker.handle is not None}
-        for pipe in connection.wait(list(busy)):
+        until = min([worker.until for worker in busy.values()], default=inf)
+        wait = max(0.0, until - time.monotonic()) if isfinite(until) else None
+        for pipe in connection.wait(list(busy), wait) or self._late(busy):
             worker = busy[pipe]
             assert worker.handle is not None  # it is busy
             try:
@@ -172,6 +202,14 @@ class ProcessEngine:
             if worker.done == self._most:
                 self._end(worker)
         self._feed()
+
+    def _late(self, busy: dict[Any, _Worker]) -> list[Any]:
+        """Kill the processes whose time is over; their pipes end."""
+        late = [pipe for pipe, worker in busy.items() if worker.until <= time.monotonic()]
+        for pipe in late:
+            busy[pipe].process.kill()
+            busy[pipe].until = -inf
+        return late
 
     def _end(self, worker: _Worker) -> None:
         self._workers.remove(worker)
@@ -188,13 +226,15 @@ class ProcessEngine:
         self._end(worker)
         assert handle is not None  # only busy workers send
         handle.tries += 1
-        if handle.tries < _TRIES:
+        if handle.tries < min(self._tries, self._job.tries(handle.task) or self._tries):
             self._waiting.appendleft(handle)
             return
-        about = getattr(self._job, "about", str)(handle.task)
         how = f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"
-        hint = "; out of memory?" if code == -signal.SIGKILL else ""
-        handle.result = Failed(WorkerError(f"{_TRIES} worker processes died one after the other ({how}) {about}{hint}"))
+        if worker.until == -inf:
+            how = f"stopped after {self._limit:g} s, the limit of a task"
+        hint = "; out of memory?" if how == f"signal {signal.SIGKILL:d}" else ""
+        died = "a worker process died" if handle.tries == 1 else f"{handle.tries} worker processes died in turn"
+        handle.result = Failed(WorkerError(f"{died} ({how}) {self._job.about(handle.task)}{hint}"))
 
 
 def _received(pipe: Any) -> Any:

@@ -13,7 +13,7 @@ from torch import Tensor
 from .._schema import PerElement, schema_of
 from ..classes import TensorClass
 from ..core import TensorCollection
-from ..errors import ArgumentError, BatchSizeError, FileFormatError, UnsupportedOperationError
+from ..errors import ArgumentError, BatchSizeError, FileFormatError, UnsupportedOperationError, WorkerError
 from ..io import TensorClassDataset
 from ..io._advice import IntArray
 from ..io._manifest import ShardEntry
@@ -27,6 +27,19 @@ from ._order import Order
 from ._seeds import seed_of, seeded
 
 T = TypeVar("T")
+Span = tuple[int, int]
+"""Where rows begin and end in an order."""
+
+
+class PartTask(NamedTuple):
+    """The part of a dataset that a worker writes."""
+
+    job: int
+    part: int
+    span: Span | None = None
+    """Only try these rows, and write nothing."""
+    fatal: dict[Span, str] | None = None
+    """The rows whose workers died, with the causes: they are halved, and single rows have failed."""
 
 
 class FailedRow(TensorClass, Generic[T]):
@@ -94,9 +107,9 @@ class RowJob:
         """Where a part begins and ends in the order."""
         return part * self.order.per, min(self.order.count, (part + 1) * self.order.per)
 
-    def about(self, part: int) -> str:
-        """A description of the part, for messages."""
-        begin, end = self.span(part)
+    def about(self, part: int, span: Span | None = None) -> str:
+        """A description of the rows of a part, for messages."""
+        begin, end = span or self.span(part)
         return self._where(self.order.rows(begin, end))
 
     def _where(self, rows: IntArray) -> str:
@@ -106,22 +119,28 @@ class RowJob:
         shown = ", ".join(map(str, rows[:8].tolist()))
         return f"in rows {shown}{', ...' if len(rows) > 8 else ''} of {path}"
 
-    def __call__(self, part: int) -> Any:
-        """Write the shard of a part."""
-        begin, end = self.span(part)
+    def __call__(self, part: int, span: Span | None = None, fatal: dict[Span, str] | None = None) -> Any:
+        """Write the shard of a part; with a span only try these rows."""
         try:
             if identity(self.data, self._shards) != self._identity:
                 raise FileFormatError("the dataset was changed while it is mapped; map it again", self.data.paths[0])
-            return self._made(part, begin, end)
+            if span is not None:
+                return sum([failed for _, failed in self._results(*span, {})])
+            return self._made(part, fatal or {})
         except Exception as error:  # raised again in the process that called the map
             where = "" if getattr(error, "_placed", False) else self.about(part)
             return Failed(placed(error, where) if where else error)
 
-    def _made(self, part: int, begin: int, end: int) -> Done:
+    def batches(self, part: int) -> list[Span]:
+        """Where the batches of a part begin and end."""
+        begin, end = self.span(part)
+        return [(at, min(at + self.size, end)) for at in range(begin, end, self.size)]
+
+    def _made(self, part: int, fatal: dict[Span, str]) -> Done:
         kept: list[Any] = []
         wrong: list[Any] = []
-        for at in range(begin, end, self.size):
-            for result, failed in self._results(at, min(at + self.size, end)):
+        for span in self.batches(part):
+            for result, failed in self._results(*span, fatal):
                 if failed:
                     wrong.append(result)
                 elif len(result):
@@ -130,30 +149,34 @@ class RowJob:
         lost = self._written(f"{self.out}/failed", part, wrong)
         return Done(self._written(self.out, part, kept), cls, lost, len(wrong))
 
-    def _results(self, begin: int, end: int) -> Iterator[tuple[Any, bool]]:
+    def _results(self, begin: int, end: int, fatal: dict[Span, str]) -> Iterator[tuple[Any, bool]]:
         """The results of the function for rows, and whether they are rows that failed.
 
-        With `skip`, a batch that raises is halved until single rows are left. The source and the number of results are
-        outside of this: a wrong number could be right for single rows.
+        With `skip`, a batch that raises or kills its worker is halved until single rows are left. The source and the
+        number of results are outside of this: a wrong number could be right for single rows.
         """
         rows = self.order.rows(begin, end)
-        batch = self.data[torch.from_numpy(rows)]
-        try:
-            found = self._called(batch, begin)
-        except Exception as error:  # the function may raise anything
-            if not self.skip:
-                self._at(error, rows)
-                raise
-            failure = self._failure(int(rows[0]), error) if end - begin == 1 else None
-        else:
-            yield self._counted(found, batch, rows), False
-            return
+        cause = fatal.get((begin, end))
+        if cause is None:
+            batch = self.data[torch.from_numpy(rows)]
+            try:
+                found = self._called(batch, begin)
+            except (Exception, SystemExit) as error:  # the function may raise anything
+                if not self.skip:
+                    if isinstance(error, Exception):
+                        self._at(error, rows)
+                    raise
+                cause = f"{type(error).__name__}: {error}"
+            else:
+                yield self._counted(found, batch, rows), False
+                return
+        failure = self._failure(int(rows[0]), cause) if end - begin == 1 else None
         if failure is not None:
             yield failure, True
         else:
             middle = (begin + end) // 2
-            yield from self._results(begin, middle)
-            yield from self._results(middle, end)
+            yield from self._results(begin, middle, fatal)
+            yield from self._results(middle, end, fatal)
 
     def _called(self, batch: Any, begin: int) -> Any:
         if self.verb == "copy":
@@ -183,11 +206,10 @@ class RowJob:
         error._placed = True  # type: ignore[attr-defined]  # `__call__` reads it
         return error
 
-    def _failure(self, row: int, error: Exception) -> Any:
+    def _failure(self, row: int, text: str) -> Any:
         generic: Any = FailedRow
         held = generic[self.data.cls]
         number = torch.tensor([row], dtype=torch.int64)
-        text = f"{type(error).__name__}: {error}"
         return held(number=number, row=self.data[number], error=[text], batch_size=[1])
 
     def _written(self, folder: str, part: int, rows: list[Any]) -> ShardEntry | None:
@@ -202,19 +224,49 @@ class RowJob:
 
 
 class Jobs:
-    """Several jobs in one. A task is the number of a job, and a part of its dataset."""
+    """Several jobs in one; a task names one of them."""
 
     def __init__(self, jobs: list[RowJob]) -> None:
         self.jobs = jobs
         self.fn = jobs[0].fn if jobs else None
 
-    def about(self, task: tuple[int, int]) -> str:
-        """A description of the part, for messages."""
-        return self.jobs[task[0]].about(task[1])
+    def about(self, task: PartTask) -> str:
+        """A description of the rows, for messages."""
+        return self.jobs[task.job].about(task.part, task.span)
 
-    def __call__(self, task: tuple[int, int]) -> Any:
+    def tries(self, task: PartTask) -> int | None:
+        """Several rows are tried once, as their halves follow; None for what the engine does."""
+        return None if task.span is None or task.span[1] - task.span[0] == 1 else 1
+
+    def __call__(self, task: PartTask) -> Any:
         """Write the shard of a part."""
-        return self.jobs[task[0]](task[1])
+        return self.jobs[task.job](*task[1:])
+
+    def rescued(self, task: PartTask, lost: Failed, run: Callable[[list[PartTask]], list[Any]]) -> Any:
+        """The result of a part whose workers died, without the rows that kill them.
+
+        Its batches are tried one by one, and halved as long as their workers die. Then the part runs again.
+
+        Args:
+            task: the part.
+            lost: its error, which is the result unless failed rows are left out.
+            run: runs tasks, each alone.
+        """
+        job = self.jobs[task.job]
+        if not job.skip:
+            return lost
+        fatal: dict[Span, str] = {}
+        spans = job.batches(task.part)
+        while spans:
+            found = run([task._replace(span=span) for span in spans])
+            dead = [(span, one.error) for span, one in zip(spans, found, strict=True) if isinstance(one, Failed)]
+            other = next((error for _, error in dead if not isinstance(error, WorkerError)), None)
+            if other is not None:
+                return Failed(other)
+            fatal.update({span: f"{type(error).__name__}: {error}" for span, error in dead})
+            halves = [(begin, (begin + end) // 2, end) for (begin, end), _ in dead if end - begin > 1]
+            spans = [span for begin, middle, end in halves for span in ((begin, middle), (middle, end))]
+        return run([task._replace(fatal=fatal)])[0]
 
 
 def fitting(found: Any, cls: Any) -> Any:

@@ -39,6 +39,8 @@ class ScaleOps(TableOps):
         pbar: bool = False,
         mp_start_method: str | None = None,
         engine: Any = None,
+        retries: int | None = None,
+        timeout: float | None = None,
     ) -> Any:
         """Call a function on chunks along a dim, in workers, and join the results.
 
@@ -61,14 +63,17 @@ class ScaleOps(TableOps):
             pbar: show the progress.
             mp_start_method: "fork", "forkserver" or "spawn".
             engine: "processes" (the default), "threads", "ray", "dask", or an instance of `Engine`.
+            retries: how often a chunk runs again after its worker has died; by default 2.
+            timeout: seconds that a chunk may take; its worker is then stopped, as if it had died. Not for threads.
 
         Returns:
             The results, joined along `dim`, or `out`; None if the function returned None for every chunk.
 
         Raises:
-            ArgumentError: for numbers that define no chunks, an unknown engine, and a function that can't be pickled.
+            ArgumentError: for numbers that define no chunks, an unknown engine, and a function that can't be pickled
+                or that, in this process, writes to its chunk.
             BatchDimError: for anything but a batch dim.
-            WorkerError: for a chunk whose workers died three times.
+            WorkerError: for a chunk whose workers died, the retries included.
             Exception: the exception of the function, with the elements of its chunk added.
 
         >>> import torch
@@ -89,10 +94,12 @@ class ScaleOps(TableOps):
             generator=generator,
             engine=engine,
             pbar=pbar,
-            of_processes={
+            options={
                 "max_tasks_per_child": max_tasks_per_child,
                 "worker_threads": worker_threads,
                 "mp_start_method": mp_start_method,
+                "retries": retries,
+                "timeout": timeout,
             },
         )
 
@@ -113,6 +120,8 @@ class ScaleOps(TableOps):
         pbar: bool = False,
         mp_start_method: str | None = None,
         engine: Any = None,
+        retries: int | None = None,
+        timeout: float | None = None,
     ) -> Iterator[Any]:
         """As `map`, but iterate over the results of the chunks, in order; a few chunks are computed ahead. Threads may
         share the iterator: each result goes to one of them.
@@ -138,10 +147,12 @@ class ScaleOps(TableOps):
             generator=generator,
             engine=engine,
             pbar=pbar,
-            of_processes={
+            options={
                 "max_tasks_per_child": max_tasks_per_child,
                 "worker_threads": worker_threads,
                 "mp_start_method": mp_start_method,
+                "retries": retries,
+                "timeout": timeout,
             },
         )
         return found

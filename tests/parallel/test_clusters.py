@@ -194,6 +194,7 @@ def test_dask_without_workers(workers: int, own: bool, monkeypatch: pytest.Monke
     monkeypatch.setattr(_clusters, "_PATIENCE", -1.0 if not own else 60.0)
     engine = DaskEngine(SimpleNamespace(submit=lambda *_: None, nthreads=lambda: dict.fromkeys(range(workers), 1)))
     engine._client, engine._job = engine._given, str
+    engine._dask = SimpleNamespace(wait=lambda futures, timeout, return_when: futures[0].result(timeout))
     scaled: list[int] = []
     if own:
         engine._cluster, engine._count = SimpleNamespace(scale=scaled.append), 2
