@@ -22,7 +22,7 @@ from torch.distributions import Distribution
 
 from tensorclass import Ragged, Shared, TensorClass, TensorDict, produced
 from tensorclass.errors import BuildError, SchemaError
-from tensorclass.nn import PipelineWarning, TensorClassModule, TensorClassSequential
+from tensorclass.nn import PipelineWarning, TensorClassModule, TensorClassSequential, stage
 from tensorclass.nn.probe import _fake as fake_tensors
 from tensorclass.nn.probe._copy import Isolator
 from tensorclass.typing import Float, Float32, Int64
@@ -561,6 +561,39 @@ def test_a_batch_of_one_is_not_blamed_for_sizes():
     places = nn.Embedding(128, 8)
     built = pipeline(lambda x: x + places.weight[: x.shape[1]].expand(len(x), x.shape[1], 8), ("f t 8",), ("f t 8",))
     assert built.diagnostics == ()
+
+
+class Mels(TensorClass):
+    x: Float32[Tensor, "t mels"]
+
+
+class Picture(TensorClass):
+    x: Float32[Tensor, "h w 3"]
+
+
+class Sized(TensorClass):
+    x: Float32[Tensor, "t 20"]
+
+
+@pytest.mark.parametrize(
+    ("taken", "layer", "moved"),
+    [(Mels, nn.Conv1d(20, 8, 3), "x.movedim(-1, -2)"), (Picture, nn.Conv2d(3, 8, 3), "x.movedim(-1, -3)")],
+    ids=["1d", "2d"],
+)
+def test_the_hint_of_w205_mends_the_program(taken, layer, moved):
+    """A layout that must move is told with the dims of the layer; one that the module moves itself is left alone."""
+
+    def hints(taken, read):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            network = stage(lambda x: layer(read(x)).flatten(-layer.weight.ndim + 2).mean(-1), taken.x)
+            return [d.hint for d in TensorClassSequential(network=network, input=taken).diagnostics]
+
+    (hint,) = hints(taken, lambda x: x)
+    assert hint == f"where channels come last, move them: `{moved}`; else declare the size in the input class"
+    mended = eval(f"lambda x: {moved}")
+    assert hints(taken, mended) == ["declare the size in the input class"] * (taken is Mels)
+    assert hints({Mels: Sized, Picture: Picture}[taken], mended) == []
 
 
 def test_hints_that_lead_to_the_next_error_are_dropped():

@@ -14,9 +14,9 @@ from typing_extensions import Self, TypeVar, Unpack
 
 from ..._dims import why_no_name
 from ..._flags import flags
-from ...core import Path, TensorCollection
+from ...core import Path
 from ...core._base import Has, Named
-from ...errors import ArgumentError, BuildError
+from ...errors import ArgumentError, BuildError, how_to_make
 from ._diagnostics import Diagnostic, Location, location_of_caller
 from ._hooks import Hooked
 from ._how import How, as_device, by_keyword
@@ -272,10 +272,9 @@ class TensorClassModule(Hooked, Generic[Batch]):
         """
         if not is_tensorclass_type(type(batch)):
             owner = self._reads[0].owner.__name__ if self._reads else "Batch"
-            call = f"{owner}.from_tensordict" if isinstance(batch, (Mapping, TensorCollection)) else owner
             raise ArgumentError(
                 f"{self._label()} takes a batch that declares {', '.join(s.label for s in self._reads)}; got "
-                f"{type(batch).__name__}; make one with `{call}(...)`"
+                f"{type(batch).__name__}; make one with `{how_to_make(owner, batch)}`"
             )
         values = [read_slot(batch, slot, self._label()) for slot in self._reads]
         try:

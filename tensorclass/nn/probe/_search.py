@@ -333,7 +333,8 @@ class Searcher:
                     self._narrow(index, name, same[0], *self.words.one_size(index, same[0], name))
                 for name in fixed:
                     if found[name] in sizes and not alike:
-                        text = self.words.only_size(index, plain_name(name), found[name], error)
+                        given = sweep.given[index]
+                        text = self.words.only_size(index, plain_name(name), found[name], error, given)
                         self._narrow(index, name, found[name], *text)
                 return True
         return False

@@ -88,10 +88,14 @@ class Words:
         place = inner_module(error)
         return f"it needs values ({useful_line(error)}{f' in `{place[0]}`, {place[1]}' if place else ''})"
 
-    def only_size(self, index: int, dim: str, size: int, error: Exception | None) -> tuple[str, str]:
+    def only_size(
+        self, index: int, dim: str, size: int, error: Exception | None, given: Sequence[Any]
+    ) -> tuple[str, str]:
         """W205: the message and a hint. The error of a convolution already mentions channels."""
-        takes = re.search(r"to have (\d+) channels", str(error)) if error is not None else None
-        if error is None or takes is None or int(takes[1]) != size:
+        takes = re.search(r"input\[([\d, ]+)\] to have (\d+) channels", str(error)) if error is not None else None
+        entered = [int(number) for number in takes[1].split(",")][1:] if takes is not None else []
+        as_given = any(isinstance(x, Tensor) and list(x.shape[-len(entered) :]) == entered for x in given)
+        if error is None or takes is None or int(takes[2]) != size or not as_given:
             return (
                 f"dim `{dim}` is {size}: the only size {self.who(index)} accepts",
                 "declare the size in the input class",
@@ -99,7 +103,8 @@ class Words:
         place = inner_module(error)
         where = f" (`{place[0]}`)" if place else ""
         message = f"dim `{dim}` is {size}: {self.who(index)}{where} takes {size} channels from `{dim}`; "
-        hint = "where channels come last, move them: `x.movedim(-1, -3)`; else declare the size in the input class"
+        move = f"`x.movedim(-1, {-len(entered)})`"
+        hint = f"where channels come last, move them: {move}; else declare the size in the input class"
         return message + "the layout is channels first", hint
 
     def one_size(self, index: int, one: str, other: str) -> tuple[str, str]:

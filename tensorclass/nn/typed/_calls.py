@@ -11,7 +11,7 @@ from typing import Any, Literal
 from torch import nn
 
 from ..._schema import TensorSpec
-from ...errors import BuildError, defined_again
+from ...errors import BuildError, defined_again, how_to_make
 from ..check._declared import DeclaredCheck, Report
 from ..check._identity import Identified
 from ..check._known import Mismatch, agree
@@ -54,8 +54,7 @@ def refusal(title: str, input: Any, batch: object, error: BuildError | None) -> 
     if again:
         return f"{text}; {again}, and build the pipeline again"
     if error is None:
-        hint = f"{name}.from_tensordict(...)" if hasattr(batch, "keys") else f"{name}(...)"
-        return f"{text}, got {given.__name__}; make one with `{hint}`"
+        return f"{text}, got {given.__name__}; make one with `{how_to_make(name, batch)}`"
     first = next(d for d in error.diagnostics if d.severity == "error")
     text += f", or a batch with the fields that it reads. A {given.__name__} does not fit: {first.message}"
     if first.code not in ("E101", "E107"):

@@ -14,7 +14,7 @@ from torch import nn
 
 from ..._flags import flags
 from ...core import TensorCollection
-from ...errors import BuildError, Problem, SchemaError
+from ...errors import BuildError, Problem, SchemaError, how_to_make
 from ..parts._diagnostics import location_of_caller
 from ..parts._dispatch import dispatch
 from ..parts._hooks import Hooked
@@ -114,9 +114,9 @@ class TensorClassModuleBase(Hooked, ABC, Generic[In, Out]):
         taken = role == "takes"
         hint = f"return a {declared.__name__}, or declare the class that it returns"
         if taken:
-            hint = f"build one from it, `{declared.__name__}(...)`"
+            hint = f"build one from it, `{how_to_make(declared.__name__, value)}`"
             if isinstance(value, TensorCollection):
-                hint = f"`{declared.__name__}.from_tensordict(...)`, or call `module.as_td_module()` on keys"
+                hint += ", or call `module.as_td_module()` on keys"
         problem = Problem("the input" if taken else "the output", declared.__name__, describe(value), hint)
         said = "takes" if taken else "declares"
         what = f"{type(self).__name__} {said} {declared.__name__}, but {'got' if taken else 'returned'} {problem.given}"
