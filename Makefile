@@ -13,7 +13,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .NOTPARALLEL:
-.PHONY: help demo test lint types generated unit slow bench typing-report matrix size docs format clean
+.PHONY: help demo test lint types generated unit slow bench typing-report matrix size docs dist released format clean
 
 help:
 	@echo "demo    run examples/digits.py"
@@ -24,6 +24,7 @@ help:
 	@echo "matrix  the tests with the oldest and newest versions of what the package needs"
 	@echo "size    lines of code of each room, as the formatter writes them"
 	@echo "docs    build the site in build/docs"
+	@echo "dist    build the wheel and the source archive in dist, and check both"
 	@echo "format  rewrite sources as ruff wants them"
 	@echo "clean   remove caches and build products (not $(VENV))"
 
@@ -45,6 +46,10 @@ $(VENV)/.stamp-mypy-%: $(VENV)/.stamp-test
 
 $(VENV)/.stamp-docs: $(VENV)/.stamp
 	$(PIP) install -qq -c constraints.txt -e ".[docs]"
+	touch $@
+
+$(VENV)/.stamp-release: $(VENV)/.stamp
+	$(PIP) install -qq -c constraints.txt -e ".[release]"
 	touch $@
 
 demo: $(VENV)/.stamp
@@ -86,6 +91,18 @@ size: $(VENV)/.stamp-test
 
 docs: $(VENV)/.stamp-docs
 	$(MKDOCS) build --strict --config-file docs/site/mkdocs.yml
+
+# Whether the tag `v0.1.0` names the version of the sources, whose changelog has the date.
+released: $(VENV)/.stamp
+	test "$(TAG)" = "v$$($(BIN)/python -c 'import tensorclass; print(tensorclass.__version__)')"
+	grep -Eq "^## $(TAG:v%=%) \([0-9]{4}-[0-9]{2}-[0-9]{2}\)$$" CHANGELOG.md
+
+# The time of the last commit makes the archives the same wherever they are built.
+dist: $(VENV)/.stamp-release
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist
 
 format: $(VENV)/.stamp-test
 	$(BIN)/ruff format .

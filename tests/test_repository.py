@@ -26,6 +26,7 @@ FILES = {
     ".gitignore",
     ".pre-commit-config.yaml",
     ".pre-commit-hooks.yaml",
+    "CITATION.cff",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "LICENSE",
@@ -35,7 +36,22 @@ FILES = {
     "constraints.txt",
     "pyproject.toml",
 }
-TARGETS = ["demo", "test", "lint", "types", "generated", "unit", "slow", "bench", "size", "docs", "format", "clean"]
+TARGETS = [
+    "demo",
+    "test",
+    "lint",
+    "types",
+    "generated",
+    "unit",
+    "slow",
+    "bench",
+    "size",
+    "docs",
+    "dist",
+    "released",
+    "format",
+    "clean",
+]
 # Written in pieces, or this file would name them.
 REGISTRIES = ["pypi" + ".org", "python" + "hosted", "npmjs" + ".org", "download.pytorch" + ".org"]
 FOREIGN_TOOLS = {"uv.lock", "poetry.lock", "setup.py", "setup.cfg", "requirements.txt"}
