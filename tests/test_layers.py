@@ -97,7 +97,10 @@ FACES = {
 BRIDGES = "store/_bridges.py"  # thin container methods whose work lives to the right
 OPTIONAL = "io/_optional.py"  # the one door to packages that may be missing
 PUBLIC_MODULES = {"nn/functional_modules.py"}  # a public module name that migrating programs import
-FRONT = {"__init__", "__main__", "_api", "_api_files", "base", "functional", "tensordict", "typedtensordict", "utils"}
+FRONT = {
+    "__init__", "__main__", "_api", "_api_files", "base", "functional", "persistent", "tensordict", "typedtensordict",
+    "utils",
+}  # fmt: skip
 """Files beside the rooms: the package itself, and modules that only give its names to migrating programs."""
 WHOLE = "(the whole package)"  # `import tensorclass` from inside it
 

@@ -145,8 +145,8 @@ class ApplyOps(KeyOps):
             is_leaf: a function of a class that decides whether containers of this class are leaves.
             out: a container whose entries are set to the results, and which is returned. The tensors that it held are
                 not written.
-            **constructor_kwargs: `num_threads` is accepted for compatibility; leaves are processed one after the other.
-                No other option is accepted.
+            **constructor_kwargs: `named=True` calls the function with key and leaf, as `named_apply` does, which has
+                `nested_keys`. `num_threads` is accepted for compatibility; leaves are processed one after the other.
 
         Raises:
             SchemaError: if a result has another dtype or shape than a typed class declares.
@@ -159,6 +159,11 @@ class ApplyOps(KeyOps):
         """
         if not (inplace is propagate_lock is call_on_nested is False):
             flag(inplace=inplace, propagate_lock=propagate_lock, call_on_nested=call_on_nested)
+        if constructor_kwargs.pop("named", False):
+            same: Any = {"batch_size": batch_size, "device": device, "names": names, "inplace": inplace, "out": out}
+            same |= {"default": default, "filter_empty": filter_empty, "propagate_lock": propagate_lock}
+            same |= {"call_on_nested": call_on_nested, "is_leaf": is_leaf}
+            return ApplyOps.named_apply(self, fn, *others, **same, **constructor_kwargs)
         own = self
         unset = device is names is default is UNSET
         if unset and batch_size is None and out is None and is_leaf is None and filter_empty is None:

@@ -185,7 +185,8 @@ class ConversionOps(ExportOps):
     ) -> Any:
         """Convert nested data to a container, at every depth: a mapping, dataclass, tuple or structured array.
 
-        A list becomes a tensor or a stack of objects; tensors, containers and anything else are returned unchanged.
+        A list becomes a tensor or a stack of objects, a pandas frame a container with an entry for each column;
+        tensors, containers and anything else are returned unchanged.
 
         Args:
             obj: the data to convert.

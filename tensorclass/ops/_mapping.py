@@ -293,7 +293,7 @@ class MappingOps(ReadingOps):
     def _del_steps(self, path: Path) -> list[Step]:
         """The steps that remove an entry."""
         holder = self._holder(path, create=None)
-        if holder is None or path[-1] not in holder._outline():
+        if holder is None or not (path[-1] in holder._outline() or _in_some_member(holder, path[-1])):
             self._read(path)  # raises, and names the nearest key
         holder._require_unlocked("delete", join_path(path))  # pyright: ignore[reportOptionalMemberAccess]  # the holder exists
         return holder._drop_steps(path[-1])  # type: ignore[no-any-return]  # of a container
@@ -581,3 +581,8 @@ def _clone_leaves(leaves: list[Tensor], kwargs: dict[str, Any]) -> Sequence[Tens
 def foreach_is_safe() -> bool:
     """Whether foreach kernels may be used: they have no batching rule, so not under functorch."""
     return torch._C._functorch.peek_interpreter_stack() is None  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs leave it out
+
+
+def _in_some_member(holder: Any, key: str) -> bool:
+    """Whether any member of a lazy stack has an entry, which can then be removed there."""
+    return holder._stacked and any([key in member._outline() for member in holder._parts()])

@@ -236,6 +236,8 @@ def _require_aligned(
     mine, theirs = self._batch_size, other._batch_size
     if not broadcasts_to(theirs, mine):
         raise unaligned(mine, theirs, op)
+    if not (mine or theirs or self._layered or other._layered):
+        return  # without batch dims, events broadcast as torch does
     for path, a, b in zip(layout, left, right, strict=True):
         if a.ndim - len(mine) != b.ndim - len(theirs):
             raise StructureError(

@@ -1,7 +1,6 @@
 """The containers: the dense `TensorDict`, lazy stacks, parameters, and entry nodes."""
 
-from typing import TYPE_CHECKING as _CHECKING
-
+from ._absent import __getattr__ as __getattr__
 from ._bridges import from_module as from_module
 from ._bridges import from_modules as from_modules
 from ._collate import collate as collate
@@ -53,6 +52,3 @@ from .lazy._functions import maybe_dense_stack as maybe_dense_stack
 from .lazy._legacy import lazy_legacy as lazy_legacy
 from .lazy._legacy import set_lazy_legacy as set_lazy_legacy
 from .lazy._stack import LazyStackedTensorDict as LazyStackedTensorDict
-
-if not _CHECKING:
-    from ._absent import __getattr__ as __getattr__

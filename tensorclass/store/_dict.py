@@ -40,6 +40,7 @@ from ..ops._operands import Layout
 from ..ops._pairs import items_of, require_once
 from ..ops._reading import ReadingOps
 from ..ops._steps import KnownWrite
+from ._bridges import tables
 from ._combine import combine
 from ._consolidate import block_of, has_own_storage, hollow, restore
 from ._dict_steps import DictSteps
@@ -82,7 +83,9 @@ class TensorDictBase(Relaid):
 
     @classmethod
     def _from_leaf(cls, obj: Any, device: torch.device | None) -> Any:
-        """A list becomes a tensor, or one object per element; anything else is unchanged."""
+        """A list becomes a tensor, or one object per element, a frame a container; anything else is unchanged."""
+        if type(obj).__name__ == "DataFrame" and type(obj).__module__.partition(".")[0] == "pandas":
+            return tables().read("pandas", TensorDict, obj)._on(device)
         if not isinstance(obj, list):
             return obj
         tensor = torch.tensor([], device=device) if not obj else as_tensor(obj, device)

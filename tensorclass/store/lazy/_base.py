@@ -294,9 +294,11 @@ class LazyBase(TensorDictBase):
         publish(self._drop_steps(key))
 
     def _drop_steps(self, key: str) -> list[Step]:
-        if not all([key in table for table in entries.outlines(self._members)]):
+        tables = entries.outlines(self._members)
+        holders = [member for member, table in zip(self._members, tables, strict=True) if key in table]
+        if not holders:
             raise entries.lacking(self, key)
-        return [step for member in self._members for step in member._drop_steps(key)]
+        return [step for member in holders for step in member._drop_steps(key)]
 
     @classmethod
     def _from_entries(
