@@ -14,7 +14,7 @@ from tensorclass.errors import BuildError
 from tensorclass.nn import PipelineWarning
 from tests.nn._zoo import ZOO, pipeline, random_states, state_of
 
-pytestmark = pytest.mark.filterwarnings("ignore:warning.W20[57]")
+pytestmark = pytest.mark.filterwarnings("ignore:warning.W2(05|07|10)")
 """Dims that are narrowed and elements that meet are in the records."""
 
 

@@ -10,7 +10,7 @@ from torch.distributions import Distribution
 
 from tests.nn._zoo import ZOO, pipeline, random_states, state_of
 
-pytestmark = pytest.mark.filterwarnings("ignore:warning.W20[57]")
+pytestmark = pytest.mark.filterwarnings("ignore:warning.W2(05|07|10)")
 """Dims that are narrowed and elements that meet are in the records."""
 
 

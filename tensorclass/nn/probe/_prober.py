@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -16,9 +17,9 @@ import torch
 from torch import Tensor
 
 from ..._schema import Polynomial
-from ...core import Path
+from ...core import Path, TensorCollection
 from ..check._declared import Probed, Report, SeenOutput, Use
-from ..check._known import INPUT, Place, overlap
+from ..check._known import Place, overlap
 from ..check._unify import Clash, Rest, Term, plain_name
 from ..parts._diagnostics import Diagnostic
 from ..parts._results import TENSORS
@@ -29,7 +30,7 @@ from ._effects import OPT_OUT
 from ._examples import Unknown, is_structural
 from ._fake import Unavailable
 from ._quiet import quiet
-from ._run import Outcome, RealTensors, Tensors, as_real
+from ._run import Outcome, RealTensors, Symptom, Tensors, as_real
 from ._search import Again, Searcher, Sweep, parameter_count
 from ._settings import restored
 from ._sizes import BATCHES, SweepSizes
@@ -403,8 +404,6 @@ class Prober(Searcher):
                 return
         self._follows(index, sweeps)
         self._promoted(index, sweeps[0])
-        if index in sweeps[0].given:
-            self._halved(index, sweeps[0])
         before = len(self.found)
         self._alone(index, sweeps)
         if index not in self.once and before == len(self.found):
@@ -429,8 +428,22 @@ class Prober(Searcher):
             message = f"rejects a batch of one: {useful_line(outcome.error)}"
             self.found.append(self.words.diagnostic(index, "N304", message, (given,)))
         for finding in outcome.findings[:1]:
+            if finding.code in ("E113", "E114") and self._also_for_two(sweeps[2], index, finding):
+                self.found.append(self.words.sometimes(index, finding, given))
+                continue
             normal = self._shapes(index, finding.position, sweeps)
             self.found.append(self.words.single(index, finding, normal, given))
+
+    def _also_for_two(self, sweep: Sweep, index: int, finding: Symptom) -> bool:
+        """Whether two equal elements show what one of them shows: then the batch of one is not the cause."""
+        two = copy(sweep)
+        two.batch = 2
+        values = []
+        for use, value in zip((u for u in self.report.reads[index] if u is not None), sweep.given[index], strict=True):
+            batched = use.batched and isinstance(value, (Tensor, TensorCollection))
+            values.append(torch.cat([value, value]) if batched else value)
+        codes = [found.code for found in self.run_one(index, two, values).findings]
+        return finding.code in codes
 
     def _follows(self, index: int, sweeps: Sequence[Sweep]) -> None:
         """Check that dims that only outputs have are constants, since nothing else determines them."""
@@ -490,16 +503,6 @@ class Prober(Searcher):
         odd = {name: size + 5 for name, size in sweep.sizes.known.items() if name in sweep.sizes.guessed}
         return self.run_at(sweep, index, self.plan.with_(odd))
 
-    def _halved(self, index: int, sweep: Sweep) -> None:
-        """Run with odd sizes, since `h//2` and `(h+1)//2` are equal for the even sizes of the sweeps."""
-        if not any(use is not None and "//" in str(use.slot.spec.dims) for use in self.report.writes[index]):
-            return
-        values, outcome = self._at_odd_sizes(sweep, index)
-        for finding in outcome.findings:
-            if finding.code in ("E113", "E114"):
-                given = self.words.given(self.report.reads[index], values)
-                self.found.append(self.words.sometimes(index, finding, given))
-
     def _seen(self, sweeps: Sequence[Sweep], index: int) -> tuple[SeenOutput | None, ...]:
         values = sweeps[0].outcomes[index].values or (None,) * len(self.report.writes[index])
         found = []
@@ -514,30 +517,18 @@ class Prober(Searcher):
         known = [sweep.sizes.known for sweep in sweeps[: len(shapes)]]
         names = [name for name in sweeps[0].sizes.guessed if all(name in sizes for sizes in known)]
         dims = {plain_name(name): tuple(sizes[name] for sizes in known) for name in names if "#" not in name}
-        made = self._odd_shape(sweeps[0], index, position) if dims else None
-        if made is not None:
-            shapes.append(made)
-            dims = {name: (*rows, rows[0] + 5) for name, rows in dims.items()}
         if any(len(shape) != len(shapes[0]) for shape in shapes):
             return ("?",)
-        return tuple(self._fitted(dims, sizes, made is not None) for sizes in zip(*shapes, strict=True))
+        return tuple(self._fitted(dims, sizes) for sizes in zip(*shapes, strict=True))
 
-    def _odd_shape(self, sweep: Sweep, index: int, position: int) -> tuple[int, ...] | None:
-        """The event shape for odd sizes, which distinguish roundings; None unless the module reads the input only."""
-        if index not in sweep.given or any(
-            use is None or use.place.writer != INPUT for use in self.report.reads[index]
-        ):
-            return None
-        made = self._at_odd_sizes(sweep, index)[1].values
-        return None if made is None else _event(self.report.writes[index][position], made[position])
-
-    def _fitted(self, dims: Mapping[str, tuple[int, ...]], sizes: tuple[int, ...], odd: bool) -> str:
+    def _fitted(self, dims: Mapping[str, tuple[int, ...]], sizes: tuple[int, ...]) -> str:
         """The expression of a size; sizes that were equal in every sweep have the same one."""
-        seen = sizes[: len(BATCHES)]
-        text = self.sizes_seen.get(seen) or expression_of(dims, sizes) or "?"
-        if "//" in text and not odd and seen not in self.sizes_seen:
-            return "?"
-        return self.sizes_seen.setdefault(seen, text)
+        if sizes not in self.sizes_seen:
+            text = expression_of(dims, sizes) or "?"
+            # Only odd sizes distinguish roundings.
+            odd = all(any(size % 2 for size in rows) for rows in dims.values())
+            self.sizes_seen[sizes] = text if odd or "//" not in text else "?"
+        return self.sizes_seen[sizes]
 
 
 def _names(term: Term) -> tuple[str, ...]:

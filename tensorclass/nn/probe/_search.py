@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from inspect import isabstract
@@ -29,7 +29,18 @@ from ._effects import Reach
 from ._examples import NoExample, Unknown, example_of, follows_shapes, no_example
 from ._fake import FakeTensors
 from ._run import Outcome, RealTensors, Run, Tensors, empty
-from ._sizes import BATCHES, Learned, SweepSizes, accepted, alternatives, divisors, dtype_for, dtypes_of, interesting
+from ._sizes import (
+    BATCHES,
+    Learned,
+    SweepSizes,
+    accepted,
+    alternatives,
+    divisors,
+    dtype_for,
+    dtypes_of,
+    interesting,
+    near_multiples,
+)
 from ._words import Words
 
 _STEPS = 8_000
@@ -256,7 +267,7 @@ class Searcher:
         uses, terms = [use for use in self.report.reads[index] if use is not None], self.terms(index)
         names = [n for t in terms if isinstance(t, Polynomial) for n in t.names if n in sweep.sizes.guessed]
         if sweep.batch == 1:
-            if outcome.error is not None and self._alone_at_known_sizes(sweep, index, names):
+            if outcome.error is not None and self._alone_at_known_sizes(sweep, index, names, outcome.error):
                 raise Again
             return
         if outcome.error is not None and self._search_dtypes(sweep, index):
@@ -397,14 +408,32 @@ class Searcher:
         """The value of a nested class with other sizes."""
         return self.example(sweep, place, lambda inner: self._again(sweep, inner, sizes, tensors), sizes, tensors)
 
-    def _alone_at_known_sizes(self, sweep: Sweep, index: int, names: Sequence[str]) -> bool:
+    def _alone_at_known_sizes(self, sweep: Sweep, index: int, names: Sequence[str], error: Exception) -> bool:
         """Whether a batch of one is accepted with the sizes of the first sweep: then the other sizes were wrong."""
         first = {name: self.first.known[name] for name in names if name in self.first.known}
         first = {name: size for name, size in first.items() if size != sweep.sizes.known.get(name)}
-        if not first or self.run_at(sweep, index, self.plan.with_(first))[1].error is not None:
+        if not first or not self._accepts(sweep, index, first):
             return False
-        self.plan.sizes.update({name: (size,) for name, size in first.items()})
+        near = self._tell_multiples(sweep, index, {name: sweep.sizes.known[name] for name in first}, error)
+        for name, size in first.items():
+            self.plan.sizes[name] = (size, 3 * size, near[name]) if near else (size,)
         return True
+
+    def _accepts(self, sweep: Sweep, index: int, sizes: Mapping[str, int]) -> bool:
+        return self.run_at(sweep, index, self.plan.with_(sizes))[1].error is None
+
+    def _tell_multiples(
+        self, sweep: Sweep, index: int, refused: Mapping[str, int], error: Exception
+    ) -> Mapping[str, int]:
+        """W210 if a module rejects odd sizes, but accepts multiples of a power of two near them, which are returned."""
+        for step, sizes in near_multiples(refused):
+            if self._accepts(sweep, index, sizes):
+                wrong = [n for n, size in refused.items() if not self._accepts(sweep, index, {**sizes, n: size})]
+                divided = [name for name in wrong if self.plan.steps.get(name, 1) % step == 0]  # declared as `h//2`
+                told = {plain_name(name): refused[name] for name in wrong if "#" not in name and name not in divided}
+                self.found += [self.words.multiples(index, told, step, error)] if told else []
+                return sizes
+        return {}
 
     def _fix(self, sweep: Sweep, index: int, uses: Sequence[Use], error: Exception) -> str:
         """Find by trials what the module would accept instead."""

@@ -8,7 +8,7 @@ import itertools
 import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import lcm
+from math import isqrt, lcm
 from typing import Any
 
 import torch
@@ -21,10 +21,10 @@ from ..check._unify import Rest, Terms, Unifier
 from ._effects import cells_of
 
 BATCHES = (2, 3, 1)
-# Different sizes in every sweep and for every dim, so that exchanged dims are found. Multiples of 16, since modules
-# halve sizes; odd multiples, since declared sizes are powers of two. The last step differs, so that the sizes of one
-# dim do not follow from those of another.
-_FIRST, _STEPS = (48, 112, 176), (32, 32, 48)
+# Different sizes in every sweep and for every dim, so that exchanged dims are found. First multiples of 16 that are odd
+# ones, since modules halve sizes and declared sizes are powers of two. Last primes: a module that halves its input
+# rejects them, they distinguish roundings, and no layer has such a width.
+_FIRST, _STEP, _PRIMES = (48, 112), 32, 173
 _OTHERS = (8, 48, 64, 96, 128, 224)
 _PREFERRED = (torch.float32, torch.int64, torch.bool, torch.uint8, torch.complex64)
 _MOST = 32
@@ -73,7 +73,7 @@ class SweepSizes:
         self.bound: dict[str, tuple[int, int, int]] = {}
         """Variables of outputs: the stage, out field and event dim that determined the number."""
         self.small = small
-        self._ladder = itertools.count(_FIRST[sweep] // (1 + small), _STEPS[sweep] // (1 + small))
+        self._ladder = _ladder(sweep, 1 + small)
         self._solve_waiting()
 
     def copy(self, plan: Learned) -> SweepSizes:
@@ -110,6 +110,7 @@ class SweepSizes:
         if name not in self.known:
             choices, step = self.plan.sizes.get(name), self.plan.steps.get(name, 1)
             size = choices[self.sweep % len(choices)] if choices else -(-next(self._ladder) // step) * step
+            size += step > 1 and not choices and self.sweep == len(_FIRST)  # what a division leaves over
             while step > 1 and not choices and size in self.known.values():
                 size += step
             self.known[name] = size
@@ -168,6 +169,20 @@ class SweepSizes:
                 raise Wrong(position + offset, want)
         if len(actual) != len(known):
             raise Wrong(None, position + len(known))
+
+
+def _ladder(sweep: int, divisor: int) -> Iterator[int]:
+    """The sizes of one sweep, in order."""
+    if sweep < len(_FIRST):
+        return itertools.count(_FIRST[sweep] // divisor, _STEP // divisor)
+    odd = itertools.count(_PRIMES // divisor | 1, 2)
+    return (size for size in odd if all(size % factor for factor in range(3, isqrt(size) + 1, 2)))
+
+
+def near_multiples(sizes: Mapping[str, int]) -> Iterator[tuple[int, dict[str, int]]]:
+    """Powers of two, each with sizes near the given ones that are odd multiples of it."""
+    for step in (2, 4, 8, 16, 32):
+        yield step, {name: step * (size // step | 1) for name, size in sizes.items()}
 
 
 def _root(zero: Polynomial, name: str, value: int) -> dict[str, int] | None:

@@ -14,8 +14,9 @@ from ...core import TensorCollection
 from ...store import RaggedTensor
 from ..check._known import INPUT
 from ..check._unify import Rest
+from ..parts._arity import signature_of
 from ..parts._diagnostics import Diagnostic
-from ..parts._stage import module_of
+from ..parts._stage import WHOLE, module_of
 from ._copy import Isolator
 from ._examples import is_structural, over_entries
 from ._run import Outcome, RealTensors, as_real
@@ -74,6 +75,7 @@ class RealRuns:
             return
         if self._ran_apart(given):
             self.passed = True
+            yield from self._unused(given, self.sweep.outcomes[self.index])
             return
         runs = [self._made(given, 0)]
         if runs[0][1].error is not None or runs[0][1].findings:
@@ -87,6 +89,7 @@ class RealRuns:
             change, self.passed = self._mixed(values, False, ran), True
             if change:
                 yield self._mixing("W207", change)
+            yield from self._unused(values, ran)
             return
         text, words = self.searcher.words.given(self.searcher.report.reads[self.index], values), self.searcher.words
         errors = [out.error for _, out in runs if out.error is not None and self._believed(out.error)]
@@ -184,24 +187,61 @@ class RealRuns:
                     return f"changing element {element} of `{use.slot.name}` changes {found[0]} of `{found[1]}`"
         return ""
 
-    def _run(self, values: Sequence[Any], norms: bool, isolator: Isolator | None = None) -> Outcome:
+    def _unused(self, values: Sequence[Any], ran: Outcome) -> Iterator[Diagnostic]:
+        """W211 for each of several in fields whose values change no result."""
+        stage, reads = self.searcher.stages[self.index], self.searcher.report.reads[self.index]
+        told = any(d.code == "W208" and d.module == self.index for d in self.searcher.report.diagnostics)
+        if told or stage.method == WHOLE or stage.how.over is not None:
+            return  # a callable from class to class reads all fields
+        signature = signature_of(self.target)
+        names = [] if signature is None else list(signature.parameters)
+        unused = {position for position, name in enumerate(names) if name.startswith("_")}  # and said so
+        # Of ragged elements a module may use the lengths only.
+        tensors = [p for p in self._batched(values) if p not in unused and isinstance(values[p], Tensor)]
+        if len(tensors) < 2 or not any(tensor.is_floating_point() for tensor in _tensors(ran.values or ())):
+            return  # most changes leave a result such as `argmax` alike
+        for position in tensors:
+            use = reads[position]
+            if use is not None and not self._matters(values, tensors, position):
+                yield self.searcher.words.without_influence(self.index, use.slot.name)
+
+    def _matters(self, values: Sequence[Any], tensors: Sequence[int], position: int) -> bool:
+        """Whether other values of an in field change a result; asked again without parameters of 0, which hide them."""
+        for filled in (False, True):
+            for _ in range(3):
+                drawn = self._changed(values, tensors, None)
+                base = self._run(drawn, False, filled=filled).values
+                made = self._run(self._changed(drawn, [position], None), False, filled=filled).values
+                if base is None or made is None or not _alike(base, made):
+                    return True
+        return False
+
+    def _run(
+        self, values: Sequence[Any], norms: bool, isolator: Isolator | None = None, filled: bool = False
+    ) -> Outcome:
         tensors = RealTensors(self.searcher.device)
         isolator = isolator or self.searcher.isolator(tensors)
         copied = isolator.copy(self.target)
-        for _, module in _modules(copied) if not norms else ():
-            if isinstance(module, _BatchNorm):
+        for _, module in _modules(copied) if filled or not norms else ():
+            if isinstance(module, _BatchNorm) and not norms:
                 module.eval()
+            for parameter in module.parameters(recurse=False) if filled else ():
+                if parameter.is_floating_point() and not parameter.any():
+                    parameter.data.normal_(generator=self.generator)
         fresh = [over_entries(v, lambda e: e.detach().clone() if isinstance(e, Tensor) else e) for v in values]
         return self.searcher.run_one(self.index, self.sweep, fresh, tensors=tensors, isolator=isolator)
 
-    def _changed(self, values: Sequence[Any], positions: Sequence[int], element: int) -> list[Any]:
-        """The same values with one element of some in fields changed."""
+    def _changed(self, values: Sequence[Any], positions: Sequence[int], element: int | None) -> list[Any]:
+        """The same values with one element of some in fields changed; None for all elements, which then differ more."""
 
         def changed(entry: Any) -> Any:
             if isinstance(entry, RaggedTensor):
                 rows = entry.tolist()
-                rows[element] = self._other(rows[element])
+                for place in range(len(rows)) if element is None else (element,):
+                    rows[place] = self._other(rows[place])
                 return RaggedTensor.of(rows, entry.shape)
+            if isinstance(entry, Tensor) and element is None:
+                return self._far(entry)
             if isinstance(entry, Tensor):
                 entry = entry.detach().clone()
                 entry[element] = self._other(entry[element])
@@ -215,6 +255,11 @@ class RealRuns:
         if one.is_floating_point():
             return one + torch.rand(one.shape, device=one.device, generator=self.generator).to(one.dtype)
         return 1 - one.clamp(0, 1)  # small indices stay in range
+
+    def _far(self, one: Tensor) -> Tensor:
+        """Random values of both signs; 0 and 1 for integers, which may be indices."""
+        drawn = torch.randn(one.shape, device=one.device, generator=self.generator)
+        return (10 * drawn if one.is_floating_point() or one.is_complex() else drawn > 0).to(one.dtype)
 
     def _compared(self, base: Sequence[Any], made: Sequence[Any], element: int) -> tuple[str, str] | None:
         """The other elements whose results differ, and where, after a change of one element."""

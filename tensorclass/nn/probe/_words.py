@@ -114,6 +114,21 @@ class Words:
         )
         return message, "declare both with one name in the input class"
 
+    def multiples(self, index: int, refused: Mapping[str, int], step: int, error: Exception) -> Diagnostic:
+        """W210."""
+        dims = " and ".join(f"`{name}`" for name in refused)
+        message = f"rejects sizes of {dims} that are not multiples of {step}, and the input leaves them open"
+        tried = ", ".join(f"{name}={size}" for name, size in refused.items())
+        declared = " and ".join(f"`{step}*{name}`" for name in refused)
+        hint = f"declare {declared} in the input class, or pad in the module"
+        return self.diagnostic(index, "W210", message, (f"with {tried}: {useful_line(error)}",), hint)
+
+    def without_influence(self, index: int, name: str) -> Diagnostic:
+        """W211."""
+        message = f"reads `{name}`, which has no influence on its outputs"
+        hint = "use it in the module, or leave it out of the in fields"
+        return self.diagnostic(index, "W211", message, ("other values of it gave the same results",), hint)
+
     def left_out(self, index: int, error: Exception) -> str:
         """The parameters that no in field gives, if an error speaks of what is missing."""
         signature, how = signature_of(self.targets[index]), self.stages[index].how
