@@ -153,6 +153,8 @@ PLAIN = {
     ("classes/_base.py", "AttributeError"): "Python's protocol: a private name that an instance does not have",
     ("store/entries/_slots.py", "AttributeError"): "Python's protocol: an attribute that an entry does not have",
     ("classes/_pydantic.py", "AttributeError"): "pydantic asks whether there is a serializer",
+    ("store/_absent.py", "AttributeError"): "Python's protocol of modules",
+    ("store/_absent.py", "ImportError"): "a name that an import asks for, and that there is no container for",
     ("__init__.py", "AttributeError"): "Python's protocol of modules that load names late",
 }
 """Builtin errors that the package raises on purpose: protocols of Python, and what is caught within the package."""
