@@ -81,7 +81,7 @@ else:
     # `tensorclass.tensorclass` is the decorator. The package itself is registered as the module of that name
     # (tensorclass.pyi), since a real module would replace the decorator.
     sys.modules[f"{__name__}.tensorclass"] = _PACKAGE
-    sys.modules[f"{__name__}.memmap"] = _PACKAGE  # likewise; `tensorclass.memmap` is the function
+    sys.modules[f"{__name__}.memmap"] = _PACKAGE  # the same for the function `tensorclass.memmap`
 
     # Torch is imported with the first public name, so that the mypy plugin and the command line start without it.
     def __getattr__(name: str) -> Any:

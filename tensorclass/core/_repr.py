@@ -144,7 +144,7 @@ def _compact_forms(
 
 
 def _with_value(value: Any, outer: torch.Size, call: bool) -> str:
-    """One entry: its kind and its value, if it is shown; in a call the value alone."""
+    """One entry: its kind and its value, if it is shown; in a call only the value."""
     seen = glance(value, outer) if print_options().show_values else None
     if seen is None or not call:
         kind = describe_entry(value, outer)

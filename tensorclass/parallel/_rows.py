@@ -250,7 +250,7 @@ class Jobs:
         Args:
             task: the part.
             lost: its error, which is the result unless failed rows are left out.
-            run: runs tasks, each alone.
+            run: runs tasks, each in a group of its own.
         """
         job = self.jobs[task.job]
         if not job.skip:

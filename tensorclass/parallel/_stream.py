@@ -98,7 +98,7 @@ class _Run:
         self._flying[number] = _Flight(tasks, self._engine.submit(tasks))
 
     def _collect(self) -> None:
-        """Take the results that are there; an engine without `ready` is asked for the first task."""
+        """Take the results that are there; an engine without `ready` waits for the first task."""
         numbers = sorted(self._flying)
         ready = getattr(self._engine, "ready", None)
         places = [0] if ready is None else ready([self._flying[number].handle for number in numbers])
@@ -132,7 +132,7 @@ class _Run:
         return lost if rescue is None or not isinstance(lost.error, WorkerError) else rescue(task, lost, self._alone)
 
     def _alone(self, tasks: list[Any]) -> list[Any]:
-        """The results of tasks, each alone in its group; `Failed` for those whose workers died."""
+        """The results of tasks, each in a group of its own; `Failed` for those whose workers died."""
         handles = [self._engine.submit([task]) for task in tasks]
         found = map(self._engine.result, handles)
         return [one if isinstance(one, Failed) else _of_engine(self._engine, "result", one, 1)[1][0] for one in found]
