@@ -88,7 +88,12 @@ def write_content(
     with suppress(FileNotFoundError):
         mode = os.lstat(name).st_mode
     if mode is not None and not stat.S_ISREG(mode):
-        kind = "a folder" if stat.S_ISDIR(mode) else "a link" if stat.S_ISLNK(mode) else "a pipe, device or socket"
+        if stat.S_ISDIR(mode):
+            kind = "a folder"
+        elif stat.S_ISLNK(mode):
+            kind = "a link"
+        else:
+            kind = "a pipe, device or socket"
         raise OSError(errno.EEXIST, f"{kind} has that name; only a file is written over", name)
     temporary = os.path.join(folder, f".{base[:100]}.{secrets.token_hex(6)}.tmp")
     try:

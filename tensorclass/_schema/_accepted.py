@@ -132,7 +132,11 @@ def _level_effect(old: Schema, new: Schema, before: str, after: str) -> Effect:
 def _step(order: tuple[str, ...], before: str, after: str) -> Effect:
     """The effect of a change along `order`, strictest first; every level accepts values of the declared type."""
     change = order.index(after) - order.index(before)
-    return "widening" if change > 0 else "may break" if change else "compatible"
+    if change > 0:
+        return "widening"
+    if change:
+        return "may break"
+    return "compatible"
 
 
 def _is_checked(spec: FieldSpec, schema: Schema) -> bool:

@@ -35,6 +35,13 @@ class Options:
     validate: Literal["schema", "values", "off"] = "schema"
     removed: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def conversion(self) -> str:
+        """What happens to values of another type: "cast", "strict" or "exact"."""
+        if self.autocast:
+            return "cast"
+        return "strict" if self.nocast else "exact"
+
 
 DEFAULT_OPTIONS = Options()
 
@@ -58,9 +65,7 @@ class Checker:
 
     def coercion(self, spec: FieldSpec) -> str:
         """The conversion policy of a field: its own, or that of the class."""
-        if spec.coerce is not None:
-            return spec.coerce
-        return "cast" if self.options.autocast else "strict" if self.options.nocast else "exact"
+        return self.options.conversion if spec.coerce is None else spec.coerce
 
     def convert(self, spec: FieldSpec, value: object) -> object:
         """Convert a number or numpy array to the declared tensor, if that is exact; return anything else unchanged."""

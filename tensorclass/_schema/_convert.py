@@ -95,7 +95,12 @@ def torch_dtype_for(family: DTypeFamily, value: complex) -> torch.dtype | None:
     """The dtype of a family for a Python number of this type; None if any dtype is declared."""
     if family.exact is not None or family.dtypes is None:
         return family.exact
-    order = (Bool,) if isinstance(value, bool) else (Integer, Float) if isinstance(value, int) else (Float, Complex)
+    if isinstance(value, bool):
+        order: tuple[DTypeFamily, ...] = (Bool,)
+    elif isinstance(value, int):
+        order = (Integer, Float)
+    else:
+        order = (Float, Complex)
     natural = {Bool: torch.bool, Integer: torch.int64, Float: torch.get_default_dtype(), Complex: torch.complex64}
     return next((natural[kind] for kind in order if natural[kind] in family.dtypes), preferred_dtype(family))
 

@@ -92,7 +92,11 @@ def apply_parsed(spec: FieldSpec, declared: Any, parsed: Parsed, **more: Any) ->
 
 def default_join(kind: Kind) -> str:
     """The join policy of a field that doesn't set one."""
-    return "ragged" if kind == "ragged" else "same" if kind in ("value", "shared") else "stack"
+    if kind == "ragged":
+        return "ragged"
+    if kind in ("value", "shared"):
+        return "same"
+    return "stack"
 
 
 def join_policy(parsed: Parsed, join: str | None) -> str:

@@ -96,8 +96,9 @@ def _bound(mark: Any, dtype: torch.dtype) -> tuple[bool, float]:
     above, strict, given = isinstance(mark, Ge | Gt), isinstance(mark, Gt | Lt), bound_of(mark)
     least, greatest = limits(dtype)
     if given in (math.inf, -math.inf) or not least <= given <= greatest:
-        outside = given > greatest if above else given < least
-        return above, (greatest + 1 if above else least - 1) if outside else (least if above else greatest)
+        if above:
+            return True, greatest + 1 if given > greatest else least
+        return False, least - 1 if given < least else greatest
     if not dtype.is_floating_point:
         number = math.ceil(given) if above else math.floor(given)
         return above, number + (1 if above else -1) * (strict and number == given)

@@ -12,7 +12,7 @@ import math
 import sys
 from base64 import b64decode
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache, partial
 from itertools import chain
 from typing import Any
@@ -121,7 +121,11 @@ def _implied(family: DTypeFamily, kind: str) -> torch.dtype:
 
 def natural(kind: str) -> torch.dtype:
     """The dtype of numbers in lists if any dtype is declared."""
-    return torch.bool if kind == "b" else torch.get_default_dtype() if kind == "f" else torch.int64
+    if kind == "b":
+        return torch.bool
+    if kind == "f":
+        return torch.get_default_dtype()
+    return torch.int64
 
 
 def spell(data: Any) -> Any:
@@ -130,7 +134,11 @@ def spell(data: Any) -> Any:
         return [spell(part) for part in data]
     if not isinstance(data, float) or math.isfinite(data):
         return data
-    return "NaN" if math.isnan(data) else "Infinity" if data > 0 else "-Infinity"
+    if math.isnan(data):
+        return "NaN"
+    if data > 0:
+        return "Infinity"
+    return "-Infinity"
 
 
 # ---- in ----------------------------------------------------------------------------------------------------------
@@ -331,7 +339,12 @@ def refuse_literals(value: Any, path: tuple[int, ...] = ()) -> None:
             f"{value!r}{_place(path)} is not a JSON number: it was too large for a float, or was not quoted; write nan "
             f"and infinities as the strings {', '.join(WORDS)}"
         )
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    if isinstance(value, dict):
+        parts: Iterable[Any] = value.values()
+    elif isinstance(value, list | tuple):
+        parts = value
+    else:
+        parts = ()
     for position, part in enumerate(parts):
         refuse_literals(part, (*path, position))
 

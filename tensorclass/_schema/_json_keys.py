@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, TypeAlias
 
 from .._deferred import pydantic_core
@@ -66,7 +66,12 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _twice(value: Any, at: _At) -> Iterator[_At]:
     if isinstance(value, _Twice):
         yield at, value.key
-    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    if isinstance(value, dict):
+        parts: Iterable[Any] = value.items()
+    elif isinstance(value, list):
+        parts = enumerate(value)
+    else:
+        parts = ()
     for key, part in parts:
         if isinstance(part, (dict, list)):
             yield from _twice(part, (at, key))

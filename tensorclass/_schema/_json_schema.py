@@ -113,7 +113,12 @@ class JsonObject:
 
 def _tensor(spec: TensorSpec, ragged: bool) -> dict[str, Any]:
     """Lists or an object. The dtype family, dims and event shape are annotations, which validators ignore."""
-    number = "boolean" if spec.dtype.is_within(Bool) else "integer" if spec.dtype.is_within(Integer) else "number"
+    if spec.dtype.is_within(Bool):
+        number = "boolean"
+    elif spec.dtype.is_within(Integer):
+        number = "integer"
+    else:
+        number = "number"
     lists = ["array", "string"] if spec.dtype.is_within(Complex) else ["array", number, "string"]
     keys: dict[str, Any] = (
         {"lengths": {"type": ["array", "integer"]}, "values": {"type": "object"}} if ragged else _parts(spec)

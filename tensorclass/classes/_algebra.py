@@ -266,7 +266,7 @@ def _merged(sources: tuple[Any, ...], tree: Tree) -> Iterator[FieldSpec]:
     policies = len({(one.nocast, one.autocast) for one in options}) > 1
     found: dict[str, tuple[Any, FieldSpec]] = {}
     for cls, own in zip(sources, options, strict=True):
-        policy = ("cast" if own.autocast else "strict" if own.nocast else "exact") if policies else None
+        policy = own.conversion if policies else None
         for name, spec in _fields(cls).items():
             spec = spec.replace(coerce=spec.coerce or policy)
             if name in found:

@@ -179,7 +179,11 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
             if self.__tensorclass__.nested and self._live() is not own._live():
                 return None
         store = own._beside(there, mine, theirs, write, whole)
-        return None if store is None else self if write else self._wrap(store)
+        if store is None:
+            return None
+        if write:
+            return self
+        return self._wrap(store)
 
     def _each(self, fn: Handler, size: torch.Size, names: Names = None, kind: Kind = BATCHED, at: Any = None) -> Self:
         return self._wrap(self._store._each(fn, size, names, kind, at))

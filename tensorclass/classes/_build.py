@@ -120,7 +120,7 @@ def _policy(options: Options, checks: tuple[str, ...]) -> dict[str, Any]:
     """The ways in which a class differs from the default policy."""
     found = {
         "validate": None if options.validate == "schema" else options.validate,
-        "coerce": "cast" if options.autocast else "strict" if options.nocast else None,
+        "coerce": None if options.conversion == "exact" else options.conversion,
         "checks": list(checks),
     }
     return {key: value for key, value in found.items() if value}

@@ -47,7 +47,7 @@ def from_nesting(
     for name in silent:
         values[name] = _nested(fields[name], values[name], told, problems)
     for name, spec in schema.fields.items():
-        cast = spec.coerce == "cast" or (spec.coerce is None and cls.__tensorclass_options__.autocast)
+        cast = (spec.coerce or cls.__tensorclass_options__.conversion) == "cast"
         inside = as_entries(values.get(name)) if spec.kind == "collection" and not cast else None
         if inside is not None:  # anything else is checked
             others = {key: value for key, value in values.items() if key in schema.fields and key != name}

@@ -55,7 +55,12 @@ def of_ragged(ragged: RaggedTensor) -> str:
 def first_fields(value: Any) -> list[str]:
     """The attributes of a container, a class or a reference, fields first."""
     reference = isinstance(value, FieldRef)
-    owner = value._spec.nested if reference else value if isinstance(value, type) else type(value)
+    if reference:
+        owner = value._spec.nested
+    elif isinstance(value, type):
+        owner = value
+    else:
+        owner = type(value)
     found = getattr(owner, "__tensorclass_schema__", None)
     fields = list(found.fields) if isinstance(found, Schema) else []
     return fields if reference else [*fields, *(name for name in dir(value) if name not in fields)]

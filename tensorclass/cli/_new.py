@@ -204,7 +204,9 @@ class ClassWriter:
             return self._tensor(value.dtype, "Tensor", value.shape[len(size) :])
         shape = batch_shape(value)
         if shape is None or len(shape) > len(size):  # a list in a container without batch dims
-            return _union([value if not isinstance(value, Node) else value._shown() if shape is None else [value]])
+            if isinstance(value, Node):
+                return _union([value._shown() if shape is None else [value]])
+            return _union([value])
         self.names.add("PerElement")
         objects: Any = value
         return f"PerElement[{_union(objects._table)}]"

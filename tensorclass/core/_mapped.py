@@ -221,7 +221,12 @@ def _fitting(names: Names, size: torch.Size) -> Names:
 def _leaf(value: Any) -> Tensor | None:
     """A tensor of an entry that has the batch dims."""
     if isinstance(value, TensorCollection):
-        leaves: Any = () if value._stacked else list(value._live().values()) if value._plain else value._leaves(BATCHED)
+        if value._stacked:
+            leaves: Any = ()
+        elif value._plain:
+            leaves = list(value._live().values())
+        else:
+            leaves = value._leaves(BATCHED)
     else:
         leaves = value._leaves(BATCHED) if isinstance(value, Entry) else (value,)
     leaf = next(iter(leaves), None)
@@ -347,13 +352,12 @@ def refuse_event_dims(cls: type, children: Mapping[str, Any], sizer: Any, event_
 
 
 def tensors_of(value: Any) -> list[Tensor]:
-    leaves = (
-        [value]
-        if isinstance(value, Tensor)
-        else value._leaves(VALUES)
-        if isinstance(value, (TensorCollection, Entry))
-        else []
-    )
+    if isinstance(value, Tensor):
+        leaves = [value]
+    elif isinstance(value, (TensorCollection, Entry)):
+        leaves = value._leaves(VALUES)
+    else:
+        leaves = []
     return [leaf for leaf in leaves if isinstance(leaf, Tensor)]  # vmap puts ints into nodes
 
 

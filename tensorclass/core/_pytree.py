@@ -114,7 +114,12 @@ def unflatten(children: Iterable[Any], context: Context) -> Any:
     batched = _batched(values)
     if not batched and type(before) is not Seen and 0 <= sizer < len(keys):
         refuse_compiled(dict(zip(keys, values, strict=False)))
-    sizing = values.pop() if sizer == len(keys) else values[sizer] if sizer >= 0 else None
+    if sizer == len(keys):
+        sizing = values.pop()
+    elif sizer >= 0:
+        sizing = values[sizer]
+    else:
+        sizing = None
     found: dict[str, Any] = dict(zip(keys, values, strict=True))
     if type(before) is Outside:
         refuse_event_dims(cls, found, sizing, event_ndim)

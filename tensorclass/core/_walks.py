@@ -15,7 +15,12 @@ def tensors_alone(collection: TensorCollection) -> list[Tensor] | None:
     found: list[Tensor] | None = None if collection._stacked else []
     for value in () if found is None else collection._entries().values():
         alone = isinstance(value, Tensor) and not value.is_nested
-        inner = tensors_alone(value) if isinstance(value, TensorCollection) else [value] if alone else None
+        if isinstance(value, TensorCollection):
+            inner = tensors_alone(value)
+        elif alone:
+            inner = [value]
+        else:
+            inner = None
         if inner is None or found is None:
             return None
         found += inner

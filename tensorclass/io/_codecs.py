@@ -50,7 +50,12 @@ def codec_of(compression: Any, level: Any = None) -> str:
         ArgumentError: for an unknown name, and for a level that the codec does not have.
     """
     known = compression is None or (isinstance(compression, (str, int)) and not isinstance(compression, bool))
-    codec = "" if compression is None else _NAMES.get(compression, compression) if known else None
+    if compression is None:
+        codec = ""
+    elif known:
+        codec = _NAMES.get(compression, compression)
+    else:
+        codec = None
     if codec not in ("", *_CODECS):
         given = ", ".join(map(repr, ("stored", *_CODECS)))
         raise ArgumentError(f"compression is one of {given}, or a constant of zipfile, got {compression!r:.40}")

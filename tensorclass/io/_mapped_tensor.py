@@ -420,7 +420,12 @@ def _new(
     if bool(size) == (shape is not None):
         raise ArgumentError(f"{name} takes a shape: `{name}(2, 3)`, `{name}((2, 3))` or `{name}(shape=(2, 3))`")
     _require_cpu(device)
-    given = shape if shape is not None else size[0] if len(size) == 1 else size
+    if shape is not None:
+        given = shape
+    elif len(size) == 1:
+        given = size[0]
+    else:
+        given = size
     like = torch.zeros((), dtype=dtype, device="cpu").expand(shape_from(given))
     return MemoryMappedTensor.from_tensor(like, filename=filename, existsok=existsok, copy_data=False)
 

@@ -201,7 +201,12 @@ class _Packer:
         code = CODES.get(tensor.dtype)
         if tensor.layout is not torch.strided or code is None or code == "F4" or tensor.is_meta:
             if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_meta:
-                what = "quantized" if tensor.is_quantized else "meta" if tensor.is_meta else tensor.layout
+                if tensor.is_quantized:
+                    what: object = "quantized"
+                elif tensor.is_meta:
+                    what = "meta"
+                else:
+                    what = tensor.layout
                 raise refuse(path, f"it is a {what} tensor; make it a dense one with values first")
             form = form_of(tensor.dtype, shape)
             if form is None:
@@ -229,7 +234,12 @@ class _Packer:
     # ---- Python objects ------------------------------------------------------------------------------------------
 
     def _value(self, value: Any, path: Path, spec: FieldSpec | None) -> dict[str, Any]:
-        wrap = "meta" if isinstance(value, MetaData) else "data" if isinstance(value, NonTensorData) else "plain"
+        if isinstance(value, MetaData):
+            wrap = "meta"
+        elif isinstance(value, NonTensorData):
+            wrap = "data"
+        else:
+            wrap = "plain"
         held = value if wrap == "plain" else value.data
         found: dict[str, Any] = {"kind": "value"}
         if wrap != "plain":

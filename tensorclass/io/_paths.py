@@ -120,7 +120,12 @@ def stored_bytes(path: StrPath) -> int:
     file, _ = to_read(path)
     if is_url(file):
         return 0 if file.endswith("/") else remote(file).size
-    folder = file if os.path.isdir(file) else os.path.dirname(file) if file.endswith(".json") else ""
+    if os.path.isdir(file):
+        folder = file
+    elif file.endswith(".json"):
+        folder = os.path.dirname(file)
+    else:
+        folder = ""
     if not folder:
         return os.stat(file).st_size
     return sum([os.lstat(os.path.join(here, name)).st_size for here, _, names in os.walk(folder) for name in names])

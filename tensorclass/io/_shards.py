@@ -259,7 +259,12 @@ class Shelf:
         firsts = self.ends - [shard.rows for shard in shards]
         self._remotes: dict[int, Remote] | None = {} if shards and is_url(shards[0].folder) else None
         """The remote files of the open shards; each holds a descriptor."""
-        self._limit = LOADED if not how.mmap else MAPPED if self._remotes is None else REMOTE
+        if not how.mmap:
+            self._limit = LOADED
+        elif self._remotes is None:
+            self._limit = MAPPED
+        else:
+            self._limit = REMOTE
         self._table = Table(firsts.astype(np.int64), how.mmap)
         self._used = np.zeros(len(shards), np.int64)
         """The number of the call that used each shard last."""

@@ -396,7 +396,12 @@ class DatasetWriter(Generic[T]):
 
     @in_turn
     def __repr__(self) -> str:
-        state = "failed" if self._failure is not None else "open" if self._locks else "closed"
+        if self._failure is not None:
+            state = "failed"
+        elif self._locks:
+            state = "open"
+        else:
+            state = "closed"
         counts = f"rows={self.rows}, committed={self.committed}"
         return f"DatasetWriter({self.path!r}, {self.cls.__name__}, {counts}, {state})"
 

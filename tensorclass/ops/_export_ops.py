@@ -65,7 +65,12 @@ class ExportOps(ApplyOps):
         """
         if not convert_tensors and not tolist_first:
             return self._plain_dict(retain_none)
-        solid = self if self._plain else unstacked(self) if tolist_first else self._solid()
+        if self._plain:
+            solid = self
+        elif tolist_first:
+            solid = unstacked(self)
+        else:
+            solid = self._solid()
         if convert_tensors not in (True, False, "numpy"):
             raise ArgumentError(f"convert_tensors is True, False or 'numpy', got {convert_tensors!r:.200}")
 

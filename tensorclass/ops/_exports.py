@@ -96,7 +96,11 @@ class LinkedList(list[Any]):
 def plain(key: str, value: Any, convert: Any, nested: Callable[[Any], Any]) -> Any:
     """Export one entry: entry nodes are unwrapped, tensors are converted by `convert`, containers by `nested`."""
     if isinstance(value, Tensor):
-        return value if not convert else to_numpy(key, value) if convert == "numpy" else value.tolist()
+        if not convert:
+            return value
+        if convert == "numpy":
+            return to_numpy(key, value)
+        return value.tolist()
     if isinstance(value, TensorCollection):
         return nested(value)
     if isinstance(value, Entry):

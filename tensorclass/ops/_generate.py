@@ -6,6 +6,7 @@ removed, first delete its lines from `_pointwise.py`: the package must import fo
 
 from __future__ import annotations
 
+import ast
 import difflib
 import sys
 from collections.abc import Iterator
@@ -106,11 +107,7 @@ def example(row: Row, in_place: bool) -> str:
 
 
 def _literal(text: str) -> list[float] | float:
-    values = [{"True": True, "False": False}.get(part) for part in text.strip("[]").split(", ")]
-    numbers = [
-        value if value is not None else (float(part) if "." in part else int(part))
-        for value, part in zip(values, text.strip("[]").split(", "), strict=True)
-    ]
+    numbers = [ast.literal_eval(part) for part in text.strip("[]").split(", ")]
     return numbers if text.startswith("[") else numbers[0]
 
 

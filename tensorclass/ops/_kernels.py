@@ -252,7 +252,12 @@ def clamp(self: C, low: Any, high: Any, out: Any, in_place: bool = False) -> C:
     """Limit every leaf to a range with one or two ends."""
     if low is None and high is None:
         raise ArgumentError("clamp: give `min`, `max` or both, got neither")
-    name = "clamp_max" if low is None else "clamp_min" if high is None else "clamp"
+    if low is None:
+        name = "clamp_max"
+    elif high is None:
+        name = "clamp_min"
+    else:
+        name = "clamp"
     given = [end for end in (low, high) if end is not None]
     if in_place:
         return write(self, KERNELS[name], *given)

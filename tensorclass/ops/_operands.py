@@ -209,13 +209,12 @@ def different_entries(
     """The error for entries that only one of two containers has; `nearby` are candidates for the nearest name."""
     names = [show(path) for path in nearby]
     hints = "".join(did_you_mean(show(path), names) for path in right[:3])
-    ways = (
-        "add the missing ones, or `select` the keys that both have"
-        if op in ("eq", "ne", "lt", "le", "gt", "ge")
-        else "`where(..., pad=0)` fills in absent ones"
-        if op == "where"
-        else f'`{op.strip("_")}(..., default=0)` fills in absent ones, `default="intersection"` drops them'
-    )
+    if op in ("eq", "ne", "lt", "le", "gt", "ge"):
+        ways = "add the missing ones, or `select` the keys that both have"
+    elif op == "where":
+        ways = "`where(..., pad=0)` fills in absent ones"
+    else:
+        ways = f'`{op.strip("_")}(..., default=0)` fills in absent ones, `default="intersection"` drops them'
     return KeySetError(
         f"{op}: both containers have the same entries; only the left {type(self).__name__} has {listed(left)}, only "
         f"the right {type(other).__name__} has {listed(right)}{hints}; {ways}"

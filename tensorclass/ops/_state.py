@@ -223,7 +223,12 @@ def read_state(table: Mapping[Path, Any], state: Mapping[str, Any], flat: bool |
     own.update({KEY_SEPARATOR.join((*path, part)): (*path, part) for path in ragged if flat for part in PARTS})
     metadata = getattr(state, "_metadata", None) or {}
     for name, level in metadata.items():
-        path = own[name] if name in own else tuple(name.split(KEY_SEPARATOR)) if name else ()
+        if name in own:
+            path = own[name]
+        elif name:
+            path = tuple(name.split(KEY_SEPARATOR))
+        else:
+            path = ()
         _read_level(found, path, level)
     if flat:
         for key, value in state.items():

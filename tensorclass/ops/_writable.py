@@ -56,8 +56,16 @@ def rank(value: object) -> int:
     """
     dtype = value.dtype if isinstance(value, Tensor) else value
     if isinstance(dtype, torch.dtype):
-        return 3 if dtype.is_complex else 2 if dtype.is_floating_point else int(dtype is not torch.bool)
-    return 3 if isinstance(value, complex) else 2 if isinstance(value, float) else int(not isinstance(value, bool))
+        if dtype.is_complex:
+            return 3
+        if dtype.is_floating_point:
+            return 2
+        return int(dtype is not torch.bool)
+    if isinstance(value, complex):
+        return 3
+    if isinstance(value, float):
+        return 2
+    return int(not isinstance(value, bool))
 
 
 def overflows(value: Any, dtype: torch.dtype) -> bool:

@@ -244,7 +244,12 @@ class TensorDict(DictSteps, TensorDictBase):
         self, other: Any, mine: list[Tensor], theirs: list[Tensor], write: Write = "", whole: bool = True
     ) -> Self | None:
         data, given = self._data.copy(), type(other) is dict
-        found = data if other is self else other if given else other._data.copy()
+        if other is self:
+            found = data
+        elif given:
+            found = other
+        else:
+            found = other._data.copy()
         plain = self._plain  # after the copies, as in `_open`
         if plain and not given and other._plain and (found is data or list(found) == list(data)):
             mine += data.values()

@@ -75,7 +75,11 @@ def _held(dtype: torch.dtype) -> type[np.generic]:
         return np.complex128
     if dtype is torch.bool:
         return np.bool_
-    return np.float64 if dtype.is_floating_point else np.uint64 if dtype is torch.uint64 else np.int64
+    if dtype.is_floating_point:
+        return np.float64
+    if dtype is torch.uint64:
+        return np.uint64
+    return np.int64
 
 
 def _elements(dtype: torch.dtype, found: Numbers, options: Limits) -> st.SearchStrategy[Any]:

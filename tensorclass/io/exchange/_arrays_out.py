@@ -41,12 +41,22 @@ def encoded_entry(key: str, value: Any, coded: bool = False) -> tuple[Tensor, di
         name = stored(value[:0] if value.ndim else value, key)[1]
         return value, about if name is None else {**about, "dtype": name}
     many = isinstance(value, NonTensorStack)
-    plain = value.tolist() if many else value.data if isinstance(value, NonTensorData) else value
+    if many:
+        plain = value.tolist()
+    elif isinstance(value, NonTensorData):
+        plain = value.data
+    else:
+        plain = value
     try:
         text = json.dumps(plain if coded else encode(plain))
     except (Unstorable, TypeError, ValueError, RecursionError) as error:
         raise UnsupportedOperationError(f"field `{key}` can't be stored: {error!s:.200}") from None
-    kind = "objects" if many else "data" if plain is not value else "value"
+    if many:
+        kind = "objects"
+    elif plain is not value:
+        kind = "data"
+    else:
+        kind = "value"
     about = {"kind": kind, "json": True} if coded else {"kind": kind}
     return torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8), about
 

@@ -124,7 +124,9 @@ def _filled(value: Any, valid: Tensor, fill: Any) -> Any:
     if not isinstance(value, Tensor):
         return value
     value = value.clone()
-    value[~valid] = (float("nan") if value.is_floating_point() else 0) if fill is None else fill
+    if fill is None:
+        fill = float("nan") if value.is_floating_point() else 0
+    value[~valid] = fill
     return value
 
 

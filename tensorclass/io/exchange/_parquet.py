@@ -101,7 +101,8 @@ def _whole(file: Any, columns: list[str] | None) -> Any:
     for part in file.iter_batches(_PART, columns=columns):
         reserve(part.nbytes, "all rows")
         parts.append(part)
-    return pa.Table.from_batches(parts, parts[0].schema if parts else schema if columns is None else pa.schema(fields))
+    read = schema if columns is None else pa.schema(fields)
+    return pa.Table.from_batches(parts, parts[0].schema if parts else read)
 
 
 def _rows_of(group: Any, rows: int) -> int:

@@ -151,7 +151,9 @@ class PersistentTensorDict(StoreOps):
     def _settle(self, mode: str, given: torch.Size | None, validate: bool) -> None:
         about = self._about(self._group)
         size = torch.Size(about["batch_size"]) if given is None and "batch_size" in about else given
-        self._batch_size = (torch.Size() if mode in ("w", "w-", "x") else self._shared()) if size is None else size
+        if size is None:
+            size = torch.Size() if mode in ("w", "w-", "x") else self._shared()
+        self._batch_size = size
         names = about.get("names") or ()
         self._names = check_names(names, len(names)) if len(names) == len(self._batch_size) else None
         if validate:
@@ -329,7 +331,11 @@ class PersistentTensorDict(StoreOps):
             inside, index = (slice(first, first + int(lengths.sum())),), ()
         found = RaggedTensor._of(parts._load("values", parts._node("values"), inside), spans_of(lengths), True)
         found = found if index == () else found[index]
-        return found if kind == "ragged" else found.to_nested() if len(found.shape) else found.item()
+        if kind == "ragged":
+            return found
+        if len(found.shape):
+            return found.to_nested()
+        return found.item()
 
     def _foreign(self, node: Any, index: Any) -> Any:
         """Text that another library stored."""

@@ -109,7 +109,10 @@ def _write_rows(
         for row in (row for batch in cols.some(batches) for row in records_of(batch, separator)):
             file.write(mark + json_text(row))
             mark = between
-        file.write(end if mark is between else marks[0] + end if marks[0] else b"")
+        if mark is between:
+            file.write(end)
+        elif mark:
+            file.write(mark + end)
 
 
 def records_of(batch: Any, separator: str | None) -> list[Any]:

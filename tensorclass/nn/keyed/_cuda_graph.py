@@ -103,7 +103,12 @@ class CudaGraphModule:
         keys = self.in_keys if skip_existing() is False else None
         given = tensordict.select(*keys) if keys else tensordict.copy()
         result, same = self._run((given, *args), kwargs)
-        target = tensordict_out if tensordict_out is not None else tensordict if same else None
+        if tensordict_out is not None:
+            target = tensordict_out
+        elif same:
+            target = tensordict
+        else:
+            target = None
         return result if target is None else target.update(result)
 
     # ---- a graph -------------------------------------------------------------------------------------------------

@@ -147,7 +147,12 @@ class TensorDictSequential(TensorDictModule):
     def _apart(self, data: Any, out: Any, options: dict[str, Any]) -> Any:
         """Run on a shallow copy, then write the out keys, and updated entries of the input if that is the target."""
         result = self._chain(data.copy(), options)
-        target = out if out is not None else data if self.inplace is None else self._target(data)
+        if out is not None:
+            target = out
+        elif self.inplace is None:
+            target = data
+        else:
+            target = self._target(data)
         keys = list(self.out_keys)
         if out is None and self.inplace is None:  # entries of the input follow the modules
             there = data.keys(True)

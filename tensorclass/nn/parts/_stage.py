@@ -290,7 +290,12 @@ class TensorClassModule(Hooked, Generic[Batch]):
         owner = getattr(self.module, "__self__", None)
         name = self.name or f"{default_name(self.module)}_{index}"
         method = method_name(owner, self.module) if isinstance(owner, nn.Module) else None
-        registered = self.module if isinstance(self.module, nn.Module) else owner if method is not None else None
+        if isinstance(self.module, nn.Module):
+            registered: nn.Module | None = self.module
+        elif method is not None:
+            registered = owner
+        else:
+            registered = None
         function = self.module if registered is None else None
         stage = Stage(name, self._reads, self._writes, self.update, self.location, function, method, self._how)
         return stage, registered

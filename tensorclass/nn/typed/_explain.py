@@ -192,7 +192,10 @@ def _unnamed(name: str, seen: SeenOutput, batch: Sequence[int], sizes: Mapping[s
     for text in seen.dims or ():
         tokens = () if text == "?" else parse_dims(text).tokens
         size = tokens[0].size.substitute(dict(sizes)) if tokens and isinstance(tokens[0], Dim) else None
-        dims.append(text if size is None else size.constant if size.constant is not None else str(size))
+        if size is None:
+            dims.append(text)
+        else:
+            dims.append(str(size) if size.constant is None else size.constant)
     shape = (*batch, *dims)
     known = [size for size in shape if isinstance(size, int)]
     nbytes = prod(known) * seen.dtype.itemsize if len(known) == len(shape) else None

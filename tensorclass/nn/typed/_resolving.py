@@ -286,7 +286,12 @@ class TypedCallable:
         """The stage for a position in a pipeline, and the module to register there."""
         owner = getattr(self.target, "__self__", None)
         method = method_name(owner, self.target) if isinstance(owner, nn.Module) else None
-        registered = self.target if isinstance(self.target, nn.Module) else owner if method is not None else None
+        if isinstance(self.target, nn.Module):
+            registered: nn.Module | None = self.target
+        elif method is not None:
+            registered = owner
+        else:
+            registered = None
         function = self.target if registered is None else None
         name = f"{default_name(self.target)}_{index}"
         update, how = related(self.over.taken, self.over.returned), How(over=self.over)

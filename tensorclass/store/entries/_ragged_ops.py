@@ -161,7 +161,12 @@ class RaggedOps(Follower, Pointing):
         """
         values = self.values
         exact = values.is_floating_point() or values.is_complex()
-        wide = values.float() if exact and values.dtype.itemsize < 4 else values if exact else values.long()
+        if exact and values.dtype.itemsize < 4:
+            wide = values.float()
+        elif exact:
+            wide = values
+        else:
+            wide = values.long()
         found = _sum(wide, self.segment_ids, self.shape.numel()).to(values.dtype if exact else torch.int64)
         return found.reshape((*self.shape, *values.shape[1:]))
 

@@ -194,7 +194,11 @@ class LazyBase(TensorDictBase):
             twins.append(member._beside(there, mine, theirs, write, whole) if type(there) is type(member) else None)
             if twins[-1] is None:
                 return None
-        return None if len(members) != len(others) else self if write else self._with(twins)
+        if len(members) != len(others):
+            return None
+        if write:
+            return self
+        return self._with(twins)
 
     def _refill(self, leaves: Iterable[Any], size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Any:
         if kind == BATCHED:

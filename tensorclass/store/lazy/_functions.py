@@ -160,7 +160,11 @@ def dense_stack_tds(td_list: Any, dim: int | None = None) -> Any:
             return td_list
         store: Any = store_of(td_list)
         dense = maybe_dense_stack(store._members, store.stack_dim)
-        return td_list if dense._stacked else td_list._wrap(dense) if td_list._layered else dense  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
+        if dense._stacked:
+            return td_list
+        if td_list._layered:
+            return td_list._wrap(dense)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
+        return dense
     if dim is None:
         raise ArgumentError("dense_stack_tds: give `dim` with a list of containers, got None")
     return maybe_dense_stack(td_list, dim)

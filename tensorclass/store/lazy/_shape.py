@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, product
 from typing import Any
 
@@ -141,7 +141,12 @@ class LazyShapes(LazyIndex):
     def squeeze(self, dim: int | str | tuple[int, ...] | None = None) -> Any:
         """Remove a batch dim of size one, or all of them; stays lazy unless the stack dim is removed."""
         size = self._batch_size
-        given = range(len(size)) if dim is None else dim if isinstance(dim, tuple) else (dim,)
+        if dim is None:
+            given: Iterable[int | str] = range(len(size))
+        elif isinstance(dim, tuple):
+            given = dim
+        else:
+            given = (dim,)
         dims = [self._dim(d, "squeeze") for d in given]
         drop = [d for d in dims if size[d] == 1]
         if not drop:
@@ -363,8 +368,10 @@ def elements(stack: Any) -> list[Any]:
     """Every element as a container without batch dims, in order; views of the members."""
     found: list[Any] = []
     for part in stack.unbind(0):
-        size = part._batch_size
-        found += [part._twin()] if not size else elements(part) if part._stacked else _elements_of(part)
+        if not part._batch_size:
+            found.append(part._twin())
+        else:
+            found += elements(part) if part._stacked else _elements_of(part)
     return found
 
 

@@ -264,7 +264,12 @@ class LazyWrites(LazyBase):
             return [(AtMember(self, None), self._plan_at(parts, source, prefix, wanted), prefix)]  # type: ignore[list-item]  # commits as a node does
         plan: list[Copy] = []
         dense = type(source) is TensorDict and source._plain and source._batch_size == self._batch_size
-        rows = source if type(source) is dict else source._data.copy() if dense else {}
+        if type(source) is dict:
+            rows = source
+        elif dense:
+            rows = source._data.copy()
+        else:
+            rows = {}
         if rows and wanted is None and self._plan_rows(rows, prefix, plan):
             return plan
         shares = self._spread_source(source, self._batch_size, self.stack_dim, ())
