@@ -48,8 +48,9 @@ The file:
 Datasets:
 
 - `_manifest`: the list of shards, which is always replaced completely. `_lock`: a lock between processes.
-- `_writer`: `DatasetWriter`, rows to shards. `_shards`: `Shelf(shards, how)[i]` opens a shard, `gather(rows)` returns
-  rows of several through `_columns`, which copies them by address. `_dataset`: `TensorClassDataset`.
+- `_writer`: `DatasetWriter`, rows to shards. `_shards`: files of rows. `_shelf`: `Shelf(shards, how)[i]` opens a shard,
+  `gather(rows)` returns rows of several through `_columns`, which copies them by address. `_dataset`:
+  `TensorClassDataset`.
 - `_sampling`: `Order`, the rows of each batch; `Batches`. `_loader`: `BatchLoader`, a DataLoader over it.
 - `exchange`: tables, frames, text and live stores of other libraries; its `__init__.py` describes it.
 - `_inspect`: lists what a file holds, and verifies it, for the command line. `_progress`: progress bars. `_optional`:
@@ -68,6 +69,7 @@ The system:
 - `_advice`: hints to the system about maps, and queries: `expect_random`, `expect_rows(begins, size)`,
   `is_here(address)`.
 - `_remote`: `open_file` of a URL gives a local file with holes, and `fetch(path, ranges)` fills them; `upload`.
+  `_planned`: what a batch needs of remote shards, requested at once. `_ahead`: batches read ahead.
 - `_memory`: tensors as buffers (`buffer_of`) and over buffers (`tensor_over`, `over_address`).
 """
 
@@ -84,6 +86,7 @@ from ._mapped_tensor import MemoryMappedTensor as MemoryMappedTensor
 from ._memmap import from_consolidated as from_consolidated
 from ._memmap import load_memmap as load_memmap
 from ._memmap import memmap as memmap
+from ._remote import remote_access as remote_access
 from ._sampling import Batches as Batches
 from ._writer import DatasetWriter as DatasetWriter
 from .exchange import PersistentTensorDict as PersistentTensorDict

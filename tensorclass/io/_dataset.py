@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -33,9 +33,11 @@ from ._manifest import Manifest, read_manifest, stored_schema
 from ._parts import BLOCK, parts_of
 from ._paths import StrPath
 from ._progress import progress
+from ._remote import Access, checked_access, reaching
 from ._sampling import Batches, Order
 from ._scaled import Scaled
-from ._shards import ReadHow, Shard, Shelf, check_shard, size_of
+from ._shards import ReadHow, Shard, check_shard, size_of
+from ._shelf import Shelf
 from ._unpack import UNTYPED
 from ._writer import DatasetWriter, write_dataset
 from .exchange._batches import without_rows
@@ -58,6 +60,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         verify: compare checksums when a shard is opened. The dataset must have been written with `checksums=True`.
         max_bytes: the most memory that opening a shard, or the numbers of all rows, may take; by default 128 times the
             size of the files, and at least 128 MiB. Mapped tensors take none.
+        storage_options, timeout, retries: of URLs, see `tensorclass.io.remote_access`.
 
     Raises:
         FileFormatError: for a manifest that is damaged or newer. `MemoryBudgetError` for one that lists more rows than
@@ -85,6 +88,10 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         mmap: bool = True,
         verify: bool = False,
         max_bytes: int | None = None,
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+        retries: int | None = None,
     ) -> None:
         if cls is not None and (not isinstance(cls, type) or schema_of(cls) is None):
             raise ArgumentError(f"the rows of a dataset are of a tensorclass, got {cls!r:.80}")
@@ -97,7 +104,9 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         self._verify = verify
         self._max_bytes = max_bytes
         self._fields: tuple[Any, ...] = ()
-        self._load([_manifest_of(folder) for folder in self.paths])
+        self._access = checked_access(storage_options, timeout, retries)
+        with reaching(self._access):
+            self._load([_manifest_of(folder) for folder in self.paths])
 
     def _load(self, manifests: Sequence[Manifest]) -> None:
         first = manifests[0]
@@ -192,7 +201,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         return f"TensorClassDataset({where!r}, {name}, rows={len(self)}, shards={len(self.shards)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _open, (self.paths, self._given, self._mmap, self._verify, self._fields, self._max_bytes)
+        return _open, (self.paths, self._given, self._mmap, self._verify, self._fields, self._max_bytes, self._access)
 
     # ---- rows --------------------------------------------------------------------------------------------------------
 
@@ -224,9 +233,10 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
             yield from batch
 
     def _rows(self, rows: IntArray) -> Any:
-        if not len(rows):
-            return self._shelf[0][:0].clone() if self.shards else self._without_rows()
-        return self._shelf.gather(rows)
+        with reaching(self._access):
+            if not len(rows):
+                return self._shelf[0][:0].clone() if self.shards else self._without_rows()
+            return self._shelf.gather(rows)
 
     def _without_rows(self) -> Any:
         return TensorDict(batch_size=[0]) if self.cls is None else without_rows(self.cls)
@@ -301,7 +311,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
                     "result instead"
                 )
         paths = [path for one in found for path in one.paths]
-        how = first._mmap, first._verify, first._fields, first._max_bytes
+        how = first._mmap, first._verify, first._fields, first._max_bytes, first._access
         return _open(paths, first._given or first._whole, *how)
 
     def batches(
@@ -313,13 +323,20 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         world_size: int | None = None,
         drop_last: bool = False,
         pad_last: bool = False,
+        *,
+        prefetch: int | None = None,
     ) -> Batches[T]:
         """The rows in batches. Each `iter()` begins the next epoch. See `Batches`.
+
+        Args:
+            prefetch: batches that threads read ahead, up to 256 MB; by default 2 of a dataset behind a URL, else none.
 
         >>> [batch.label.tolist() for batch in data.batches(4)]
         [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
         """
-        return Batches(self, size, shuffle, seed, rank, world_size, drop_last, pad_last)
+        if prefetch is None:
+            prefetch = 2 if any(map(is_url, self.paths)) else 0
+        return Batches(self, size, shuffle, seed, rank, world_size, drop_last, pad_last, prefetch=prefetch)
 
     def loader(
         self,
@@ -379,7 +396,9 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         if not len(self) and self.cls is not None:
             yield self._without_rows()
         for number, shard in enumerate(self.shards):
-            for part in parts_of(self._shelf[number], BLOCK):
+            with reaching(self._access):
+                parts = list(parts_of(self._shelf[number], BLOCK))
+            for part in parts:
                 yield self[begin + part.start : begin + part.stop]
             begin += shard.rows
 
@@ -426,7 +445,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         []
         """
         found: list[Exception] = []
-        with progress(pbar, len(self), "verifying") as count:
+        with progress(pbar, len(self), "verifying") as count, reaching(self._access):
             for shard in self.shards:
                 found += check_shard(shard, self._shelf.how)
                 count(shard.rows)
@@ -449,9 +468,15 @@ def _whole_path(path: str) -> str:
 
 
 def _open(
-    paths: Any, cls: Any, mmap: bool, verify: bool, fields: Sequence[Any], max_bytes: int | None = None
+    paths: Any,
+    cls: Any,
+    mmap: bool,
+    verify: bool,
+    fields: Sequence[Any],
+    max_bytes: int | None,
+    access: Access,
 ) -> TensorClassDataset[Any]:
-    found: TensorClassDataset[Any] = TensorClassDataset(paths, cls, mmap, verify, max_bytes)
+    found: TensorClassDataset[Any] = TensorClassDataset(paths, cls, mmap, verify, max_bytes, **access._asdict())
     for some in fields:
         found = found.pick(*some)
     return found

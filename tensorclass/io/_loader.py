@@ -8,10 +8,14 @@ from typing import Any, TypeVar
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from .._places import is_url
 from ..errors import ArgumentError
+from ._ahead import ahead
 from ._sampling import Order, Resumable
 
 T = TypeVar("T")
+_AHEAD = 2
+"""Batches of a dataset behind a URL that a loader without workers reads ahead."""
 
 
 class _Remaining(Sampler[Any]):
@@ -48,10 +52,14 @@ class BatchLoader(Resumable[T], DataLoader[T]):
         if taken:
             raise ArgumentError(f"loader() sets {', '.join(sorted(taken))} of the DataLoader itself")
         self._order = order
+        self._far = any(map(is_url, getattr(dataset, "paths", ())))
         super().__init__(dataset, batch_size=None, sampler=_Remaining(order), collate_fn=_as_it_is, **options)
 
     def __iter__(self) -> Iterator[T]:  # type: ignore[override]  # a generator, to count batches
         return self._delivered(self._loaded())
 
     def _loaded(self) -> Iterator[T]:
-        yield from super().__iter__()  # workers start when the epoch has begun
+        if self._far and not self.num_workers:
+            yield from ahead(self.dataset.__getitem__, self._order.remaining(), _AHEAD)
+        else:
+            yield from super().__iter__()  # workers start when the epoch has begun

@@ -34,6 +34,10 @@ class ShardEntry(Part):
     bytes: Count
     id: str
     writer: str | None = None
+    header: Count | None = None
+    """The bytes of its header; unknown in older datasets."""
+    layout: str | None = None
+    """A digest of its header without the id; shards of one layout have their tensors at the same places."""
 
 
 class Manifest(Part):

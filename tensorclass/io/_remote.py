@@ -12,12 +12,13 @@ import json
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextvars import ContextVar
 from hashlib import sha256
 from secrets import token_hex
 from threading import Lock
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 from weakref import WeakValueDictionary, finalize
 from zlib import crc32
 
@@ -26,7 +27,7 @@ import numpy as np
 from .._budget import LEAST
 from .._places import is_url, local_path
 from ..core._forks import forked
-from ..errors import HeldError, MemoryBudgetError, TensorClassError, UnsupportedOperationError
+from ..errors import ArgumentError, HeldError, MemoryBudgetError, TensorClassError, UnsupportedOperationError
 from ._memory import flock
 from ._optional import optional
 
@@ -37,6 +38,12 @@ _RUN = 128
 """The most blocks of one request."""
 _MOST = LEAST * BLOCK
 """The largest file in bytes: its blocks have a byte of memory each."""
+_GAP = 8
+"""Blocks that are not needed are read too if at most so many lie between two that are: a request costs more."""
+_AT_ONCE = 1 << 26
+"""The most bytes that are in memory on their way to the cache."""
+_CONNECTIONS = 64
+"""The most requests at the same time."""
 TRIES = 4
 PAUSE = 0.05
 """Seconds before the second try; each following pause is twice as long."""
@@ -44,6 +51,18 @@ _TAGS = ("etag", "mtime", "last-modified", "last_modified", "lastmodified", "upd
 """Keys under which stores report the version of a file."""
 _ATOMIC = {"memory", "s3", "s3a", "gs", "gcs", "abfs", "az", "adl", "oss", "oci", "hf"}
 """Stores in which a file appears only when it is complete; in others it gets a temporary name first."""
+
+
+class Access(NamedTuple):
+    """How stores are reached: options of `fsspec`, seconds without a byte, tries after the first."""
+
+    storage_options: Mapping[str, Any] | None = None
+    timeout: float | None = None
+    retries: int | None = None
+
+
+_OUTSIDE = Access()
+_ACCESS: ContextVar[Access] = ContextVar("tensorclass-access", default=_OUTSIDE)
 _RECENT: deque[Any] = deque(maxlen=16)
 _OPEN: WeakValueDictionary[str, Remote] = WeakValueDictionary()
 
@@ -55,12 +74,63 @@ def _cache() -> tuple[str, int]:
     return local_path(folder), int(os.environ.get("TENSORCLASS_CACHE_BYTES") or 10 << 30)
 
 
+def checked_access(storage_options: Any, timeout: Any, retries: Any) -> Access:
+    """How stores are reached, checked."""
+    if storage_options is not None and not isinstance(storage_options, Mapping):
+        raise ArgumentError(f"storage_options is a dict of options of fsspec, got {storage_options!r:.60}")
+    if timeout is not None and (not isinstance(timeout, (int, float)) or not 0 < timeout < float("inf")):
+        raise ArgumentError(f"timeout is a number of seconds above 0, got {timeout!r:.40}")
+    if retries is not None and (type(retries) is not int or retries < 0):
+        raise ArgumentError(f"retries is a whole number from 0, got {retries!r:.40}")
+    return Access(storage_options, timeout, retries)
+
+
+@contextmanager
+def reaching(access: Access) -> Iterator[None]:
+    """A block in which stores are reached so; what is not given is as outside of it."""
+    given = {name: value for name, value in access._asdict().items() if value is not None}
+    token = _ACCESS.set(_ACCESS.get()._replace(**given))
+    try:
+        yield
+    finally:
+        _ACCESS.reset(token)
+
+
+def remote_access(
+    *, storage_options: Mapping[str, Any] | None = None, timeout: float | None = None, retries: int | None = None
+) -> AbstractContextManager[None]:
+    """A block whose functions read and write URLs with these options: `load`, `save`, `convert`, datasets.
+
+    Args:
+        storage_options: options of the file system of `fsspec`, such as `{"anon": True}`.
+        timeout: seconds that an HTTP or S3 server may send nothing; by default 60.
+        retries: how often a failed request is repeated; by default 3.
+
+    Raises:
+        ArgumentError: for values of other types.
+
+    >>> import torch
+    >>> from tensorclass import TensorDict, load
+    >>> from tensorclass.io import remote_access
+    >>> TensorDict(a=torch.arange(2)).save("memory://bucket/a.safetensors")
+    >>> with remote_access(timeout=5, retries=1):
+    ...     load("memory://bucket/a.safetensors")["a"]
+    tensor([0, 1])
+    """
+    return reaching(checked_access(storage_options, timeout, retries))
+
+
 def _store(url: str) -> tuple[Any, str]:
     """The file system of a URL, and the path in that file system."""
     fsspec = optional("fsspec", f"The URL {url:.200}", "remote")
-    kind, options = url.partition("://")[0], dict[str, Any]()
+    kind, access = url.partition("://")[0], _ACCESS.get()
+    options = dict[str, Any](access.storage_options or {})
     if kind in ("http", "https"):
-        options["client_kwargs"] = {"trace_configs": [_trace()], "timeout": _patience()}
+        mine = {"trace_configs": [_trace()], "timeout": _patience(access.timeout)}
+        options["client_kwargs"] = {**mine, **options.get("client_kwargs", {})}
+    elif kind in ("s3", "s3a") and access.timeout is not None:
+        mine = {"connect_timeout": access.timeout, "read_timeout": access.timeout}
+        options["config_kwargs"] = {**mine, **options.get("config_kwargs", {})}
     try:
         found: tuple[Any, str] = fsspec.core.url_to_fs(url, **options)
     except (ImportError, ValueError) as error:
@@ -68,9 +138,9 @@ def _store(url: str) -> tuple[Any, str]:
     return found
 
 
-def _patience() -> Any:
+def _patience(seconds: float | None) -> Any:
     """The time limits of a request: none for a whole file, but for a server that accepts or sends nothing."""
-    seconds = float(os.environ.get("TENSORCLASS_TIMEOUT") or 60)
+    seconds = seconds or float(os.environ.get("TENSORCLASS_TIMEOUT") or 60)
     aiohttp = optional("aiohttp", "An http URL", "remote")
     return aiohttp.ClientTimeout(total=None, sock_connect=seconds, sock_read=seconds)
 
@@ -92,15 +162,19 @@ def _trace() -> Any:
 
 def _retried(url: str, doing: str, call: Callable[[], T]) -> T:
     """The result of a call. A failed call is repeated, unless the file doesn't exist or access is denied."""
-    for number in range(TRIES):
+    retries = _ACCESS.get().retries
+    tries = TRIES if retries is None else 1 + retries
+    for number in range(tries):
         try:
             return call()
         except TensorClassError:
             raise
         except Exception as error:  # every store has its own errors
+            url = getattr(error, "_url", url)
             _raise_if_final(error, url, doing)
-            if number == TRIES - 1:
-                raise OSError(errno.EIO, f"{doing} failed {TRIES} times: {_cause_text(error)}", url) from error
+            if number == tries - 1:
+                times = "" if tries == 1 else f" {tries} times"
+                raise OSError(errno.EIO, f"{doing} failed{times}: {_cause_text(error)}", url) from error
         time.sleep(PAUSE * 2**number)
     raise AssertionError  # the last round returns or raises
 
@@ -137,6 +211,7 @@ class Remote:
 
     Args:
         url: of the file.
+        fixed: its size and version, for a file that never changes; otherwise the server is asked.
 
     Raises:
         OSError: if the request fails. The message names the URL.
@@ -145,9 +220,9 @@ class Remote:
     _written: ClassVar[int | None] = None
     """Bytes that this process has added to the cache since it last measured the size of the cache."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.version = self._look()
+    def __init__(self, url: str, fixed: tuple[int, str] | None = None) -> None:
+        self.url, self._fixed = url, fixed is not None
+        self.version: tuple[Any, ...] = self._look() if fixed is None else fixed
         self.size: int = self.version[0]
         if not 0 <= self.size <= _MOST:
             raise MemoryBudgetError(f"the server says that it has {self.size} bytes, {_MOST} at most are read", url)
@@ -193,27 +268,25 @@ class Remote:
         Raises:
             OSError: if the request fails. The message names the URL.
         """
-        spans = [np.arange(begin // BLOCK, -(-min(end, self.size) // BLOCK)) for begin, end in ranges if end > begin]
-        if not spans:
-            return
-        wanted = np.unique(np.concatenate(spans))
-        with self._lock:
-            missing = [int(i) for i in wanted[~self._here[wanted]] if not self._kept(int(i))]
-            if not missing:
-                return
-            cuts = [k for k in range(1, len(missing)) if missing[k] != missing[k - 1] + 1]
-            parts = np.split(np.array(missing), cuts)
-            runs = [part[k : k + _RUN] for part in parts for k in range(0, len(part), _RUN)]
-            for run, data in zip(runs, self._fetched(runs), strict=True):
-                self._keep(run, data)
-        if check and self._look() != self.version:
+        fetch_ranges([(self, ranges)])
+        if check and not self._fixed and self._look() != self.version:
             raise OSError(errno.ESTALE, "the file was replaced while it was read; read it again", self.url)
 
-    def need_rows(self, rows: Any) -> None:
-        """Make rows of the tensors in `self.rows` available locally."""
-        whole = sorted(rows.tolist())
-        ranges = [(begin + i * stride, begin + (i + 1) * stride) for begin, stride in self.rows for i in whole]
-        self.need(ranges, check=False)
+    def missing(self, ranges: Iterable[tuple[int, int]]) -> list[Any]:
+        """The runs of blocks to read for some bytes; runs that are close to each other are one."""
+        spans = [np.arange(begin // BLOCK, -(-min(end, self.size) // BLOCK)) for begin, end in ranges if end > begin]
+        if not spans:
+            return []
+        wanted = np.unique(np.concatenate(spans))
+        left = np.array([i for i in wanted[~self._here[wanted]].tolist() if not self._kept(i)], np.int64)
+        parts = np.split(left, np.flatnonzero(np.diff(left) > 1 + _GAP) + 1) if len(left) else []
+        whole = [np.arange(part[0], part[-1] + 1) for part in parts]
+        return [part[k : k + _RUN] for part in whole for k in range(0, len(part), _RUN)]
+
+    @property
+    def lock(self) -> Any:
+        """Held while blocks are read, so that threads request each once."""
+        return self._lock
 
     def _kept(self, block: int) -> bool:
         """Whether a block is in the cache and its checksum is right."""
@@ -223,7 +296,8 @@ class Remote:
             self._here[block] = crc32(data) == known & 0xFFFFFFFF
         return bool(self._here[block])
 
-    def _keep(self, run: Any, data: bytes) -> None:
+    def keep(self, run: Any, data: bytes) -> None:
+        """Write blocks to the cache."""
         for k, block in enumerate(run.tolist()):
             part = data[k * BLOCK : (k + 1) * BLOCK]
             done = os.pwrite(self.fd, part, block * BLOCK)
@@ -233,30 +307,84 @@ class Remote:
             self._here[block] = True
         Remote._written = (Remote._written or 0) + len(data)
 
-    def _fetched(self, runs: Sequence[Any]) -> list[bytes]:
-        """The bytes of runs of blocks; failed requests are repeated."""
-        spans = [(int(run[0]) * BLOCK, min((int(run[-1]) + 1) * BLOCK, self.size)) for run in runs]
-        found: dict[int, bytes] = {}
 
-        def fetch() -> None:
-            store, path = _store(self.url)
-            left = [i for i in range(len(spans)) if i not in found]
-            begins, ends = [spans[i][0] for i in left], [spans[i][1] for i in left]
-            wrong: HeldError | None = None
-            parts = store.cat_ranges([path] * len(left), begins, ends, on_error="return")
-            for i, data in zip(left, parts, strict=True):
-                if isinstance(data, BaseException):
-                    wrong = HeldError(data)
-                elif len(data) != spans[i][1] - spans[i][0]:
-                    size = spans[i][1] - spans[i][0]
-                    wrong = HeldError(OSError(errno.EIO, f"requested {size} bytes, {len(data)} came"))
+class _Asked(NamedTuple):
+    """A run of blocks of a file, with its first byte and end."""
+
+    remote: Remote
+    run: Any
+    begin: int
+    end: int
+
+
+def fetch_ranges(wanted: Sequence[tuple[Remote, Iterable[tuple[int, int]]]]) -> None:
+    """Make some bytes of several files available locally: all that is missing is requested at once.
+
+    Raises:
+        OSError: if a request fails. The message names the URL.
+    """
+    with ExitStack() as stack:
+        for one in sorted({remote for remote, _ in wanted}, key=lambda remote: (remote.url, id(remote))):
+            stack.enter_context(one.lock)
+        runs = [(remote, run) for remote, ranges in wanted for run in remote.missing(ranges)]
+        asked = [
+            _Asked(remote, run, int(run[0]) * BLOCK, min((int(run[-1]) + 1) * BLOCK, remote.size))
+            for remote, run in runs
+        ]
+        at = np.cumsum([one.end - one.begin for one in asked]) // _AT_ONCE
+        for portion in np.unique(at).tolist():
+            _fetched([one for one, number in zip(asked, at.tolist(), strict=True) if number == portion])
+
+
+def _fetched(asked: Sequence[_Asked]) -> None:
+    """Read runs of blocks into the cache; failed requests are repeated."""
+    left = dict(enumerate(asked))
+
+    def fetch_left() -> None:
+        wrong: HeldError | None = None
+        for store, numbers, paths in _by_store(left):
+            begins, ends = [left[i].begin for i in numbers], [left[i].end for i in numbers]
+            options = {"batch_size": _CONNECTIONS} if getattr(store, "async_impl", False) else {}
+            for i, data in zip(
+                numbers, store.cat_ranges(paths, begins, ends, on_error="return", **options), strict=True
+            ):
+                error = _received(left[i], data)
+                if error is None:
+                    del left[i]
                 else:
-                    found[i] = bytes(data)
-            if wrong is not None:
-                wrong.reraise()
+                    wrong = HeldError(error)
+        if wrong is not None:
+            wrong.reraise()
 
-        _retried(self.url, f"reading {sum(end - begin for begin, end in spans)} bytes at {spans[0][0]}", fetch)
-        return [found[i] for i in range(len(spans))]
+    size = sum([one.end - one.begin for one in asked])
+    _retried(asked[0].remote.url, f"reading {size} bytes at {asked[0].begin}", fetch_left)
+
+
+def _by_store(left: Mapping[int, _Asked]) -> list[tuple[Any, list[int], list[str]]]:
+    """Each file system with the numbers and paths of what is asked of it."""
+    found: dict[int, tuple[Any, list[int], list[str]]] = {}
+    for number, one in left.items():
+        store, path = _store(one.remote.url)
+        _, numbers, paths = found.setdefault(id(store), (store, [], []))
+        numbers.append(number)
+        paths.append(path)
+    return list(found.values())
+
+
+def _received(one: _Asked, data: Any) -> BaseException | None:
+    """Keep what a server sent; the error if that was something else."""
+    remote, count = one.remote, one.end - one.begin
+    if not isinstance(data, BaseException):
+        if len(data) == count:
+            remote.keep(one.run, bytes(data))
+            return None
+        if len(data) == remote.size:  # a server that knows no ranges sends all of it
+            remote.keep(np.arange(-(-remote.size // BLOCK)), bytes(data))
+            return None
+        data = OSError(errno.EIO, f"requested {count} bytes, {len(data)} came")
+    error: Any = data
+    error._url = remote.url  # `_retried` reads it
+    return error  # type: ignore[no-any-return]  # an exception
 
 
 def _opened(path: str) -> int:
@@ -305,11 +433,11 @@ def _removed(path: str) -> bool:
     return False
 
 
-def remote(url: str, again: bool = False) -> Remote:
-    """The remote file at a URL, opened if it isn't open; `again` checks for a new version."""
+def remote(url: str, again: bool = False, fixed: tuple[int, str] | None = None) -> Remote:
+    """The remote file at a URL, opened if it isn't open; `again` checks for a new version; see `Remote`."""
     found = None if again else _OPEN.get(url)
     if found is None:
-        found = _OPEN[url] = Remote(url)
+        found = _OPEN[url] = Remote(url, fixed)
         _RECENT.append(found)
     return found
 

@@ -14,8 +14,11 @@ from torch import Tensor
 from .._flags import flags
 from ..core._forks import InTurn, Turn, in_turn
 from ..errors import ArgumentError
+from ._ahead import ahead
 
 T = TypeVar("T")
+_MOST_AHEAD = 1024
+"""The most batches that are read ahead; each has a thread."""
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -240,6 +243,7 @@ class Batches(Resumable[T]):
         world_size: the number of processes; give it together with `rank`.
         drop_last: leave out rows, so that every rank has the same number of full batches.
         pad_last: repeat rows, so that every rank has the same number of full batches and no row is left out.
+        prefetch: batches that threads read ahead, up to 256 MB.
 
     Raises:
         ValueError: for a size below 1, a rank outside the world size, and arguments that exclude each other.
@@ -261,8 +265,13 @@ class Batches(Resumable[T]):
         world_size: int | None = None,
         drop_last: bool = False,
         pad_last: bool = False,
+        *,
+        prefetch: int = 0,
     ) -> None:
+        if type(prefetch) is not int or not 0 <= prefetch <= _MOST_AHEAD:
+            raise ArgumentError(f"prefetch is a number of batches from 0 to {_MOST_AHEAD}, got {prefetch!r:.40}")
         self.data = data
+        self._prefetch = prefetch
         self._order = Order(len(data), size, shuffle, seed, rank, world_size, drop_last, pad_last)
 
     def __len__(self) -> int:
@@ -270,4 +279,4 @@ class Batches(Resumable[T]):
         return self._order.count()
 
     def __iter__(self) -> Iterator[T]:
-        return self._delivered(self.data[rows] for rows in self._order.remaining())
+        return self._delivered(ahead(self.data.__getitem__, self._order.remaining(), self._prefetch))

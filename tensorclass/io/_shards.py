@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
-import torch
 from torch import Tensor
 
 from .._budget import budget
 from .._places import is_url
 from .._schema import schema_of
 from ..errors import FileFormatError, SchemaError
-from ..ops import cat
-from ._advice import PAGE, IntArray, expect_heads, expect_random, expect_random_reads
+from ._advice import PAGE, expect_random, expect_random_reads
 from ._atomic import open_file, read_bytes
-from ._columns import Form, Parts, Rows, Table, take_apart
+from ._columns import Form, Parts, take_apart
 from ._format import BLANK, START, NodePart, NonePart, TensorPart, ValuePart, is_sealed
 from ._manifest import ShardEntry
 from ._map import Extent, mapped
@@ -25,12 +22,7 @@ from ._read import head_of, places_of, read_head, tensors_of
 from ._remote import Remote, remote
 from ._unpack import Unpacker, references
 
-MAPPED = 8192
-"""The most shards that stay mapped. A map holds no descriptor. Linux allows a process 65,530 maps by default."""
-REMOTE = 256
-"""The most remote shards that stay mapped."""
-LOADED = 4
-"""The most shards that stay in memory if they are not mapped."""
+MISSING = "the manifest lists this shard, and it is not there"
 
 
 class Shard(NamedTuple):
@@ -89,6 +81,11 @@ class Known(NamedTuple):
     form: Form
 
 
+def remote_shard(shard: Shard) -> Remote:
+    """The remote file of a shard. Its name has its id, so that nothing is looked up."""
+    return remote(shard.path, fixed=(shard.entry.bytes, shard.entry.id))
+
+
 def open_shard(shard: Shard, how: ReadHow) -> Any:
     """The rows of a shard as one container; see `open_parts`."""
     return open_parts(shard, how)[0]
@@ -112,9 +109,13 @@ def open_parts(shard: Shard, how: ReadHow, known: Known | None = None) -> tuple[
     """
     path, entry = shard.path, shard.entry
     try:
-        fd, size = open_file(path)
+        if is_url(path):
+            file = remote_shard(shard)  # it must stay open until the shard is read
+            fd, size = os.dup(file.fd), file.size
+        else:
+            fd, size = open_file(path)
     except FileNotFoundError:
-        raise FileFormatError("the manifest lists this shard, and it is not there", path) from None
+        raise FileFormatError(MISSING, path) from None
     try:
         if how.mmap:
             expect_random_reads(fd)
@@ -124,6 +125,8 @@ def open_parts(shard: Shard, how: ReadHow, known: Known | None = None) -> tuple[
             return None, Parts(known.form, tensors, []), known
         with budget(how.max_bytes, size, path):
             return _read_shard(fd, size, shard, how)
+    except FileNotFoundError:  # of a store
+        raise FileFormatError(MISSING, path) from None
     finally:
         os.close(fd)
 
@@ -138,30 +141,28 @@ def _read_shard(fd: int, size: int, shard: Shard, how: ReadHow) -> tuple[Any, Pa
     root = head.meta.root
     if root.members is not None or root.size[:1] != [entry.rows]:
         raise FileFormatError(f"its batch size is {root.size}, the manifest says {entry.rows} rows", path, 8)
-    if how.picked:
-        root = _narrow(root, how.want)
+    root = narrowed(root, how)
     places = places_of(head.header, references(root), path)
-    later = set(_of_rows(root)) if is_url(path) and how.mmap and not how.verify else ()
+    later = of_rows(root, how) if is_url(path) else ()
     named = tensors_of(head, places, how.mmap, False, how.verify, later)
-    if later:
-        remote(path).rows = [(places[name].begin, named[name][:1].nbytes) for name in later]
     batch = Unpacker(head.meta, named, path).build(root, (), how.want)
     parts = take_apart(batch)
     if how.mmap:
         _expect_random(places.values(), named.values(), size)
-    if how.mmap and not how.verify and not is_url(path) and _plain(root) and parts.form is not None:
+    shared = not is_url(path) or entry.layout is not None
+    if how.mmap and not how.verify and shared and is_plain(root) and parts.form is not None:
         known = _learned(shard, read_bytes(fd, head.header.start, 0, path), size, places, named, parts)
     return batch, parts, known
 
 
-def _plain(node: NodePart) -> bool:
+def is_plain(node: NodePart) -> bool:
     """Whether a container consists of plain tensors and of values in the header."""
     return (
         node.members is None
         and node.params is None
         and all(
             [
-                _plain(part)
+                is_plain(part)
                 if isinstance(part, NodePart)
                 else isinstance(part, (str, NonePart)) or (isinstance(part, ValuePart) and part.data is None)
                 for part in node.entries.values()
@@ -188,6 +189,10 @@ def _alike(fd: int, size: int, shard: Shard, known: Known) -> list[Tensor] | Non
     mark, key, begin = known.mark, shard.entry.id.encode(), 8 + len(START)
     if size != known.size:
         return None
+    if is_url(shard.path):  # of the same layout, as the manifest says
+        tensors = mapped(fd, size, shard.path, known.places)
+        _expect_random(known.places, tensors, size)
+        return tensors
     raw = read_bytes(fd, len(known.raw), 0, shard.path)
     digits, behind = raw[begin : begin + len(BLANK)], begin + len(BLANK)
     other, end = known.raw, mark + len(key)
@@ -208,6 +213,11 @@ def _expect_random(places: Iterable[Extent], tensors: Iterable[Tensor], size: in
             return
 
 
+def of_rows(root: NodePart, how: ReadHow) -> set[str]:
+    """The tensors of a remote shard that are fetched row by row, not when it is opened."""
+    return set(_of_rows(root)) if how.mmap and not how.verify else set()
+
+
 def _of_rows(node: NodePart) -> Iterator[str]:
     """The names of tensors with one row per element; they can be read row by row."""
     for part in node.entries.values():
@@ -225,10 +235,15 @@ def check_shard(shard: Shard, how: ReadHow) -> list[Exception]:
         sums = head_of(shard.path).meta.crc32
         open_shard(shard, how._replace(verify=sums is not None))
     except FileNotFoundError:
-        return [FileFormatError("the manifest lists this shard, and it is not there", shard.path)]
+        return [FileFormatError(MISSING, shard.path)]
     except (FileFormatError, SchemaError, OSError) as error:
         return [error]
     return []
+
+
+def narrowed(root: NodePart, how: ReadHow) -> NodePart:
+    """The part of a tree that is read."""
+    return _narrow(root, how.want) if how.picked else root
 
 
 def _narrow(node: NodePart, cls: Any) -> NodePart:
@@ -241,95 +256,3 @@ def _narrow(node: NodePart, cls: Any) -> NodePart:
         if spec is not None:
             kept[key] = _narrow(part, spec.nested) if isinstance(part, NodePart) and spec.nested is not None else part
     return node.model_copy(update={"entries": kept})
-
-
-class Shelf:
-    """The open shards: the most recently used ones.
-
-    Args:
-        shards: all shards.
-        how: how they are read.
-    """
-
-    def __init__(self, shards: Sequence[Shard], how: ReadHow) -> None:
-        self.shards = shards
-        self.how = how
-        self.ends = np.cumsum([shard.rows for shard in shards], dtype=np.int64)
-        """For each shard, the number of its last row plus one."""
-        firsts = self.ends - [shard.rows for shard in shards]
-        self._remotes: dict[int, Remote] | None = {} if shards and is_url(shards[0].folder) else None
-        """The remote files of the open shards; each holds a descriptor."""
-        if not how.mmap:
-            self._limit = LOADED
-        elif self._remotes is None:
-            self._limit = MAPPED
-        else:
-            self._limit = REMOTE
-        self._table = Table(firsts.astype(np.int64), how.mmap)
-        self._used = np.zeros(len(shards), np.int64)
-        """The number of the call that used each shard last."""
-        self._now = 0
-        self._known: Known | None = None
-
-    def __getitem__(self, number: int) -> Any:
-        batch, parts = self._having([number]).held[number]
-        form: Any = parts.form  # of a known header
-        return form.over(iter(parts.tensors), [], self.shards[number].rows) if batch is None else batch
-
-    def _having(self, numbers: Sequence[int]) -> Table:
-        """A table with these shards open; if there are too many, the least recently used ones are closed."""
-        table = self._table
-        opened: dict[int, tuple[Any, Parts]] = {}
-        new = [number for number in numbers if number not in table.held]
-        if len(new) > 1 and self.how.mmap and self._remotes is None:
-            expect_heads([self.shards[number].path for number in new])
-        for number in new:
-            batch, parts, self._known = open_parts(self.shards[number], self.how, self._known)
-            if self._remotes is not None:
-                self._remotes[number] = remote(self.shards[number].path)
-            opened[number] = batch, parts
-        self._used[numbers] = self._now
-        if opened:
-            here = np.array([number for number in table.held if number not in numbers], np.int64)
-            here = here[np.argsort(self._used[here], kind="stable")]
-            over = max(0, len(table.held) + len(opened) - self._limit)
-            # Other threads replace the table too, so this call continues with the table that it made.
-            self._table = table = table.having(opened, here[:over].tolist())
-            if self._remotes is not None:
-                self._remotes = {number: one for number, one in self._remotes.items() if number in table.held}
-        return table
-
-    def _fetch(self, numbers: IntArray, rows: IntArray) -> None:
-        """Fetch rows of open remote shards."""
-        for number in np.unique(numbers).tolist() if self._remotes is not None else ():
-            self._remotes[number].need_rows(rows[numbers == number])  # type: ignore[index]  # as above
-
-    def gather(self, rows: IntArray) -> Any:
-        """Copy rows into one new container.
-
-        Args:
-            rows: int64 `[n]`, row numbers; n >= 1.
-        """
-        table = self._table
-        numbers = np.searchsorted(self.ends, rows, side="right")
-        self._now += 1
-        if not table.ready[numbers].all():
-            wanted = np.unique(numbers).tolist()
-            table = self._having(wanted) if len(wanted) <= self._limit else table
-            if table.form is None or not table.ready[numbers].all():
-                return self._joined(numbers, rows - table.firsts[numbers])
-        self._used[numbers] = self._now
-        self._fetch(numbers, rows - table.firsts[numbers])
-        return table.form.take(Rows(table, numbers, rows))  # type: ignore[union-attr]  # ready shards have one
-
-    def _joined(self, numbers: IntArray, rows: IntArray) -> Any:
-        """Rows of shards of different forms, or of more shards than may be open at once: one shard after the other."""
-        order = np.argsort(numbers, kind="stable")
-        cuts = np.flatnonzero(np.diff(numbers[order])) + 1
-        parts = []
-        for at in np.split(order, cuts):
-            shard = self[int(numbers[at[0]])]
-            self._fetch(numbers[at], rows[at])
-            parts.append(shard[torch.from_numpy(rows[at])].clone())
-        whole = parts[0] if len(parts) == 1 else cat(parts)  # raises an error that names the field
-        return whole[torch.from_numpy(np.argsort(order))] if len(parts) > 1 else whole

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import threading
@@ -30,7 +31,7 @@ from ._pack import Packed, pack
 from ._paths import StrPath
 from ._progress import progress
 from ._shards import ReadHow, Shard, open_shard
-from ._write import write_to
+from ._write import header_of, write_to
 
 T = TypeVar("T")
 _SHARD_BYTES = 64 << 20
@@ -443,11 +444,15 @@ def start_shard(
     target = Target(os.path.join(folder, name), sweep=False)
     try:
         target.start()
-        write_to(target, packed._replace(shard=key), checksums)
+        items = write_to(target, packed._replace(shard=key), checksums)
     except BaseException:  # also on an interrupt, the file is removed
         target.end()
         raise
-    return target, ShardEntry(file=name, rows=rows, bytes=target.size, id=key, writer=writer)
+    layout = hashlib.sha256(header_of(packed) + bytes([checksums])).hexdigest()[:16]
+    header = target.size - sum([item.size for item in items])
+    return target, ShardEntry(
+        file=name, rows=rows, bytes=target.size, id=key, writer=writer, header=header, layout=layout
+    )
 
 
 def write_shard(folder: str, number: int, packed: Packed, rows: int, checksums: bool = False) -> ShardEntry:

@@ -32,6 +32,18 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(True)
 
     def _answer(self, body: bool) -> None:
+        with self.server.lock:
+            self.server.requests.append((self.command, self.path, self.headers.get("X-Token")))
+            self.server.active += 1
+            self.server.peak = max(self.server.peak, self.server.active)
+        try:
+            time.sleep(self.server.delay)
+            self._answered(body)
+        finally:
+            with self.server.lock:
+                self.server.active -= 1
+
+    def _answered(self, body: bool) -> None:
         if self.server.status:
             time.sleep(self.server.pause)
             return self.send_error(self.server.status)
@@ -43,7 +55,7 @@ class Handler(BaseHTTPRequestHandler):
             return self.send_error(404)
         raw = path.read_bytes()
         found = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
-        if not body or found is None:
+        if not body or found is None or self.server.whole:
             return self.send(200, raw if body else b"", len(raw))
         begin, end = int(found[1]), min(int(found[2]) + 1, len(raw))
         with self.server.lock:
@@ -103,11 +115,12 @@ FAULTS = {"500": refused, "short": short, "cut": cut, "elsewhere": elsewhere, "w
 
 @contextmanager
 def serving(folder: Path) -> Iterator[Any]:
-    """A server of a folder; `url`, `ranges` that were asked for, `faults` to come, a `status` for every request."""
+    """A server of a folder; `url`, its `requests` and their `ranges`, `faults` to come, a `status` for every request."""
     server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.folder, server.ranges, server.faults, server.lock = folder, [], [], threading.Lock()
+    server.requests, server.active, server.peak, server.delay = [], 0, 0, 0.0
     server.tagged = True
-    server.status, server.pause = 0, 0.0
+    server.status, server.pause, server.whole = 0, 0.0, False
     server.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from tensorclass import PerElement, Ragged, Shared, TensorClass, TensorClassDataset, TensorDict, load
 from tensorclass.errors import FileFormatError, SchemaError, StructureError
-from tensorclass.io import _advice, _columns, _shards
+from tensorclass.io import _advice, _columns, _shards, _shelf
 from tensorclass.typing import Float32, Int64
 from tests.io._classes import Digits
 from tests.io._exact import assert_same, raw
@@ -167,7 +167,7 @@ def test_names_in_another_order(tmp_path):
 
 def test_threads_while_shards_are_closed(tmp_path, monkeypatch):
     """Each batch is right while other threads have shards opened and closed: a map lives as long as a read of it."""
-    monkeypatch.setattr(_shards, "MAPPED", 3)
+    monkeypatch.setattr(_shelf, "MAPPED", 3)
     batch = digits(64)
     data: Any = written(tmp_path, batch, 4)
     wrong: list[Any] = []
@@ -190,7 +190,7 @@ def test_threads_while_shards_are_closed(tmp_path, monkeypatch):
 
 def test_closed_shards_are_unmapped(tmp_path, monkeypatch):
     """A shard that was not used for long is mapped no more, and opened again when it is asked for."""
-    monkeypatch.setattr(_shards, "MAPPED", 2)
+    monkeypatch.setattr(_shelf, "MAPPED", 2)
     batch = digits(20)
     data: Any = written(tmp_path, batch, 5)
     for row in (0, 6, 12, 18):

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 
 from tensorclass import PerElement, Ragged, TensorClass, TensorClassDataset, TensorDict, field
 from tensorclass.errors import BatchDimError, BatchIndexError, SchemaError, StructureError, UnknownFieldError
-from tensorclass.io import _shards
+from tensorclass.io import _shards, _shelf
 from tensorclass.io._manifest import Manifest, ShardEntry, class_part, write_manifest
 from tensorclass.typing import Float32, Int64
 from tests.io._classes import Digits, Everything
@@ -250,7 +250,7 @@ def test_opening_touches_no_shard(tmp_path):
 
 def test_few_shards_stay_open(tmp_path, monkeypatch):
     """The shards that are open are bounded, and so are descriptors."""
-    monkeypatch.setattr(_shards, "MAPPED", 3)
+    monkeypatch.setattr(_shelf, "MAPPED", 3)
     batch = digits(40)
     data = written(tmp_path, batch, 1)
     for _ in range(2):

@@ -1,0 +1,45 @@
+"""Reads batches ahead in threads, in their order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from typing import TypeVar
+
+from torch import Tensor
+
+from ..core import STORAGE, TensorCollection
+
+K = TypeVar("K")
+T = TypeVar("T")
+MOST = 1 << 28
+"""The most bytes of batches that are read ahead, as far as the last one tells."""
+
+
+def ahead(get: Callable[[K], T], keys: Iterable[K], count: int) -> Iterator[T]:
+    """What a function returns for each key; up to `count` calls run ahead, in threads."""
+    if not count:
+        yield from map(get, keys)
+        return
+    waiting: deque[Future[T]] = deque()
+    room = count
+    pool = ThreadPoolExecutor(count, "tensorclass-ahead")
+    try:
+        for key in keys:
+            waiting.append(pool.submit(copy_context().run, get, key))
+            while len(waiting) > room:
+                found = waiting.popleft().result()
+                room = min(count, MOST // max(1, _size(found)))
+                yield found
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _size(batch: object) -> int:
+    """The bytes of a batch."""
+    leaves = batch._leaves(STORAGE) if isinstance(batch, TensorCollection) else [batch]
+    return sum([leaf.nbytes for leaf in leaves if isinstance(leaf, Tensor)])

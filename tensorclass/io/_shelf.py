@@ -1,0 +1,123 @@
+"""The open shards of a dataset, and rows gathered from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from .._places import is_url
+from ..ops import cat
+from ._advice import IntArray, expect_heads
+from ._columns import Parts, Rows, Table
+from ._planned import Planner
+from ._remote import Remote
+from ._shards import Known, ReadHow, Shard, open_parts, remote_shard
+
+MAPPED = 8192
+"""The most shards that stay mapped. A map holds no descriptor. Linux allows a process 65,530 maps by default."""
+REMOTE = 256
+"""The most remote shards that stay mapped."""
+LOADED = 4
+"""The most shards that stay in memory if they are not mapped."""
+
+
+class Shelf:
+    """The open shards: the most recently used ones.
+
+    Args:
+        shards: all shards.
+        how: how they are read.
+    """
+
+    def __init__(self, shards: Sequence[Shard], how: ReadHow) -> None:
+        self.shards = shards
+        self.how = how
+        self.ends = np.cumsum([shard.rows for shard in shards], dtype=np.int64)
+        """For each shard, the number of its last row plus one."""
+        firsts = self.ends - [shard.rows for shard in shards]
+        far = any([is_url(shard.folder) for shard in shards])
+        self._planner = Planner(shards, how) if far else None
+        self._remotes: dict[int, Remote] = {}
+        """The remote files of the open shards; each holds descriptors."""
+        self._limit = (REMOTE if far else MAPPED) if how.mmap else LOADED
+        self._table = Table(firsts.astype(np.int64), how.mmap)
+        self._used = np.zeros(len(shards), np.int64)
+        """The number of the call that used each shard last."""
+        self._now = 0
+        self._known: dict[str | None, Known] = {}
+        """What opens further shards: of remote ones by their layout, of local ones under None."""
+
+    def __getitem__(self, number: int) -> Any:
+        batch, parts = self._having([number]).held[number]
+        form: Any = parts.form  # of a known header
+        return form.over(iter(parts.tensors), [], self.shards[number].rows) if batch is None else batch
+
+    def _having(self, numbers: Sequence[int]) -> Table:
+        """A table with these shards open; if there are too many, the least recently used ones are closed."""
+        table = self._table
+        opened: dict[int, tuple[Any, Parts]] = {}
+        new = [number for number in numbers if number not in table.held]
+        if len(new) > 1 and self.how.mmap and self._planner is None:
+            expect_heads([self.shards[number].path for number in new])
+        for number in new:
+            shard = self.shards[number]
+            key = shard.entry.layout if is_url(shard.folder) else None
+            batch, parts, known = open_parts(shard, self.how, self._known.get(key))
+            if known is not None:
+                self._known[key] = known
+            if is_url(shard.folder):
+                self._remotes[number] = remote_shard(shard)
+            opened[number] = batch, parts
+        self._used[numbers] = self._now
+        if opened:
+            here = np.array([number for number in table.held if number not in numbers], np.int64)
+            here = here[np.argsort(self._used[here], kind="stable")]
+            over = max(0, len(table.held) + len(opened) - self._limit)
+            # Other threads replace the table too, so this call continues with the table that it made.
+            self._table = table = table.having(opened, here[:over].tolist())
+            if self._planner is not None:
+                self._remotes = {number: one for number, one in self._remotes.items() if number in table.held}
+        return table
+
+    def _fetch(self, numbers: IntArray, rows: IntArray) -> list[Remote]:
+        """Fetch rows of remote shards; the files of the last ones. While they are open, the cache keeps them."""
+        held: list[Remote] = []
+        if self._planner is not None:
+            order = np.argsort(numbers, kind="stable")
+            parts = np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)
+            for k in range(0, len(parts), REMOTE):
+                held = self._planner.fetch({int(numbers[at[0]]): rows[at] for at in parts[k : k + REMOTE]})
+        return held
+
+    def gather(self, rows: IntArray) -> Any:
+        """Copy rows into one new container.
+
+        Args:
+            rows: int64 `[n]`, row numbers; n >= 1.
+        """
+        table = self._table
+        numbers = np.searchsorted(self.ends, rows, side="right")
+        _held = self._fetch(numbers, rows - table.firsts[numbers])  # so that the cache keeps them
+        self._now += 1
+        if not table.ready[numbers].all():
+            wanted = np.unique(numbers).tolist()
+            table = self._having(wanted) if len(wanted) <= self._limit else table
+            if table.form is None or not table.ready[numbers].all():
+                return self._joined(numbers, rows - table.firsts[numbers])
+        self._used[numbers] = self._now
+        return table.form.take(Rows(table, numbers, rows))  # type: ignore[union-attr]  # ready shards have one
+
+    def _joined(self, numbers: IntArray, rows: IntArray) -> Any:
+        """Rows of shards of different forms, or of more shards than may be open at once: one shard after the other."""
+        order = np.argsort(numbers, kind="stable")
+        cuts = np.flatnonzero(np.diff(numbers[order])) + 1
+        parts = []
+        for at in np.split(order, cuts):
+            _held = self._fetch(numbers[at], rows[at])  # again: the cache may have lost them
+            shard = self[int(numbers[at[0]])]
+            parts.append(shard[torch.from_numpy(rows[at])].clone())
+        whole = parts[0] if len(parts) == 1 else cat(parts)  # raises an error that names the field
+        return whole[torch.from_numpy(np.argsort(order))] if len(parts) > 1 else whole
