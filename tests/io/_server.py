@@ -115,7 +115,7 @@ FAULTS = {"500": refused, "short": short, "cut": cut, "elsewhere": elsewhere, "w
 
 @contextmanager
 def serving(folder: Path) -> Iterator[Any]:
-    """A server of a folder; `url`, its `requests` and their `ranges`, `faults` to come, a `status` for every request."""
+    """A server of a folder; `url`, its `requests` and their `ranges`, `faults` to come, a `status` for each request."""
     server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.folder, server.ranges, server.faults, server.lock = folder, [], [], threading.Lock()
     server.requests, server.active, server.peak, server.delay = [], 0, 0, 0.0
