@@ -87,7 +87,7 @@ def checked_access(storage_options: Any, timeout: Any, retries: Any) -> Access:
 
 @contextmanager
 def reaching(access: Access) -> Iterator[None]:
-    """A block in which stores are reached so; what is not given is as outside of it."""
+    """A block in which stores are reached so; an option that is not given keeps its value."""
     given = {name: value for name, value in access._asdict().items() if value is not None}
     token = _ACCESS.set(_ACCESS.get()._replace(**given))
     try:
