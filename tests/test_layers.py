@@ -16,7 +16,7 @@ COLUMNS = (
     ("errors", "_config", "_deferred", "_flags"),
     ("_budget", "_places"),
     ("_content",),
-    ("_dims",),
+    ("_dims", "_operations"),
     ("_schema", "core"),
     ("ops",),
     ("store",),
@@ -48,7 +48,7 @@ FOLDERS = {
         ),
         ("lazy",),
     ),
-    "typecheck": (("_rules", "_stub_types"), ("plugin", "stubs")),
+    "typecheck": (("_rules", "_refused", "_stub_types"), ("plugin", "stubs")),
 }
 LATE = {
     "classes/_dataclass.py": ["ConversionOps._dataclass_as_class"],

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_compiling
 
+from .._operations import BITWISE, COMPARISONS, ROWS, UNSUPPORTED, Numbers, Row
 from ..core import VALUES, TensorCollection
 from ..core._batch import broadcasts_to
 from ..core._publish import Step, publish
@@ -38,7 +39,6 @@ from ._operands import (
     show,
 )
 from ._steps import apart
-from ._table import BITWISE, COMPARISONS, ROWS, UNSUPPORTED, Numbers, Row
 from ._writable import rank, unwritable
 
 Function: TypeAlias = Callable[..., Any]

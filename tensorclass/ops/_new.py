@@ -10,6 +10,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flags
+from .._operations import LIKE
 from ..core import VALUES, Entry, Key, as_batch_size, join_path
 from ..core._batch import Sizes
 from ..core._device import Device, as_device
@@ -269,8 +270,4 @@ def like(fn: Callable[..., Tensor]) -> Callable[..., Any]:
     return handler
 
 
-LIKE: tuple[Any, ...] = (
-    torch.zeros_like, torch.ones_like, torch.empty_like, torch.full_like, torch.rand_like, torch.randn_like,
-    torch.randint_like,
-)  # fmt: skip
-HANDLERS: dict[Any, Callable[..., Any]] = {fn: like(fn) for fn in LIKE}
+HANDLERS: dict[Any, Callable[..., Any]] = {fn: like(fn) for fn in (getattr(torch, name) for name in LIKE)}

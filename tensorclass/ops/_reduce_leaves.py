@@ -10,11 +10,11 @@ from typing import Any, Final, TypeAlias
 import torch
 from torch import Tensor
 
+from .._operations import REDUCTIONS, Reduction
 from ..core import VALUES, is_typed
 from ..errors import ArgumentError, StructureError, UnsupportedOperationError
 from ._operands import Pointwise, show
 from ._reduce_frame import batch_ndims, is_feature, named_dims
-from ._reduce_table import REDUCTIONS, Reduction
 
 Function: TypeAlias = Callable[..., Any]
 Options: TypeAlias = "dict[str, Any]"

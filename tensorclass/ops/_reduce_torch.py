@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from .._operations import REDUCTIONS
 from ..errors import ArgumentError, UnsupportedOperationError
 from ._operands import Pointwise
-from ._reduce_table import REDUCTIONS
 
 Function: TypeAlias = Callable[..., Any]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from .._operations import JOINS, PARTS, RESHAPING
 from ..core import TensorCollection
 from ..errors import ArgumentError
 from . import _losses, _new
@@ -14,17 +15,7 @@ from ._compare import equal
 from ._join import joined
 from ._operands import operation
 
-METHODS: dict[Any, str] = {
-    torch.reshape: "reshape", torch.flatten: "flatten", torch.unflatten: "unflatten", torch.unsqueeze: "unsqueeze",
-    torch.squeeze: "squeeze", torch.permute: "permute", torch.transpose: "transpose", torch.swapaxes: "swapaxes",
-    torch.swapdims: "swapdims", torch.movedim: "movedim", torch.moveaxis: "moveaxis", torch.flip: "flip",
-    torch.fliplr: "fliplr", torch.flipud: "flipud", torch.roll: "roll", torch.rot90: "rot90",
-    torch.broadcast_to: "broadcast_to", torch.tile: "tile", torch.repeat_interleave: "repeat_interleave",
-    torch.narrow: "narrow", torch.atleast_1d: "atleast_1d", torch.atleast_2d: "atleast_2d",
-    torch.atleast_3d: "atleast_3d", torch.split: "split", torch.tensor_split: "tensor_split", torch.chunk: "chunk",
-    torch.unbind: "unbind", torch.gather: "gather", torch.masked_select: "masked_select",
-    torch.masked_fill: "masked_fill", torch.clone: "clone",
-}  # fmt: skip
+METHODS: dict[Any, str] = {getattr(torch, name): name for name in (*RESHAPING, *PARTS)}
 """torch function -> the equivalent method of its first argument."""
 
 
@@ -66,8 +57,8 @@ def register_torch_functions() -> None:
     table[torch.equal] = equal
     table.update(_losses.HANDLERS)
     table[torch.stack] = lambda tensors, dim=0, *, out=None: joined(tensors, dim, out, True)
-    for fn in (torch.cat, torch.concat, torch.concatenate):
-        table[fn] = lambda tensors, dim=0, *, out=None: joined(tensors, dim, out, False)
+    for name in JOINS[1:]:
+        table[getattr(torch, name)] = lambda tensors, dim=0, *, out=None: joined(tensors, dim, out, False)
     table[torch.split] = _split
 
 

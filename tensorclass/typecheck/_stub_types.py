@@ -22,6 +22,7 @@ from ..ops._reading import BatchIndex as BatchIndex
 from ..store import RaggedTensor as RaggedTensor
 from ..store import TensorDictBase
 from ..store.entries._ragged import Elements
+from ._refused import Refused, RefusedWrites
 
 T = TypeVar("T")
 B = TypeVar("B", bound=TensorClass)
@@ -124,13 +125,7 @@ class Stored(Generic[T, W]):
     def __delete__(self, instance: Any) -> None: ...
 
 
-class Refused:
-    """A method that accepts no call."""
-
-    def __call__(self, frozen: Never, /, *args: Never, **kwargs: Never) -> Any: ...
-
-
-class Frozen:
+class Frozen(RefusedWrites):
     """A mixin before the base of a frozen class: methods that write accept no argument."""
 
     def __init_subclass__(cls, **options: Any) -> None: ...
@@ -139,16 +134,5 @@ class Frozen:
 
     def __delitem__(self, key: Never) -> None: ...
 
-    def __iadd__(self, other: Never) -> Any: ...
-
-    def __isub__(self, other: Never) -> Any: ...
-
-    def __imul__(self, other: Never) -> Any: ...
-
-    def __itruediv__(self, other: Never) -> Any: ...
-
     set = set_ = set_at_ = update = update_ = update_at_ = pop = popitem = clear = rename_key_ = Refused()
-    copy_ = copy_at_ = zero_ = fill_ = apply_ = masked_fill_ = lerp_ = addcmul_ = addcdiv_ = Refused()
-    add_ = sub_ = mul_ = div_ = pow_ = abs_ = neg_ = exp_ = log_ = sqrt_ = reciprocal_ = Refused()
-    clamp_ = clamp_min_ = clamp_max_ = round_ = floor_ = ceil_ = trunc_ = maximum_ = minimum_ = Refused()
-    sigmoid_ = tanh_ = sin_ = cos_ = Refused()
+    copy_ = copy_at_ = zero_ = fill_ = apply_ = masked_fill_ = Refused()

@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from tensorclass._operations import ROWS, Row
 from tensorclass.core import VALUES
 from tensorclass.errors import BatchIndexError, TensorClassError
-from tensorclass.ops._table import ROWS, Row
 from tests.contract import _relayouts as _relayouts
 from tests.contract._invariants import check
 from tests.contract._lazy_kinds import LAZY, MACHINE_KINDS

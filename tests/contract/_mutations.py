@@ -19,7 +19,7 @@ from tensorclass import (
     TensorDictParams,
     lazy_stack,
 )
-from tensorclass.ops._table import ROWS
+from tensorclass._operations import ROWS
 from tensorclass.store import Unbatched
 from tensorclass.typing import Float32
 from tests.contract._faults import Call, Make

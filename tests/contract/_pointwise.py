@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tensorclass._operations import Row
 from tensorclass.core import BATCHED, VALUES, TensorCollection
-from tensorclass.ops._table import Row
 from tests.contract._model import ROLES, Model, Path
 
 

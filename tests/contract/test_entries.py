@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from tensorclass import TensorDict
+from tensorclass._operations import ROWS, Row
 from tensorclass.core import VALUES
 from tensorclass.errors import TensorClassError
-from tensorclass.ops._table import ROWS, Row
 from tests.contract import _relayouts as _relayouts
 from tests.contract._elements import Payload, Place, assert_elements, elements, equal, payload, same, shape_of
 from tests.contract._entry_kinds import ENTRIES, UNEVEN, Size, cases, make

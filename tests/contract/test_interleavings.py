@@ -17,10 +17,10 @@ from torch import Tensor
 
 import tensorclass
 from tensorclass import NonTensorStack, TensorCollection, TensorDict, TensorDictParams, lazy_stack
+from tensorclass._operations import ROWS
 from tensorclass.core import STORAGE, VALUES
 from tensorclass.nn import TensorDictModule
 from tensorclass.ops._steps import commit
-from tensorclass.ops._table import ROWS
 from tensorclass.store import Node
 from tests.contract import _relayouts as _relayouts
 from tests.contract._kinds import mixed, objects

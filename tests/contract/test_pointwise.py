@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from tensorclass._operations import ROWS, Row
 from tensorclass.core import VALUES
 from tensorclass.errors import StructureError, TensorClassError
 from tensorclass.ops._kernels import KERNELS
-from tensorclass.ops._table import ROWS, Row
 from tests.contract._invariants import check
 from tests.contract._kinds import Maker
 from tests.contract._model import Model, assert_same

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from tensorclass import TensorDict
+from tensorclass._operations import REDUCTIONS
 from tensorclass.core import TensorCollection
-from tensorclass.ops._reduce_table import REDUCTIONS
 from tensorclass.store import Unbatched
 from tests.contract._invariants import check
 from tests.contract._kinds import KINDS

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from tensorclass import NonTensorStack, TensorDict
+from tensorclass._operations import REDUCTIONS
 from tensorclass.errors import BatchDimError, StructureError, UnsupportedOperationError
-from tensorclass.ops._reduce_table import REDUCTIONS
 from tensorclass.store import Unbatched
 from tests.contract._invariants import check
 from tests.contract._kinds import KINDS

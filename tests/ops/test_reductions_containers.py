@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tensorclass import NonTensorStack, PerElement, Shared, TensorClass, TensorDict
+from tensorclass._operations import REDUCTIONS
 from tensorclass.core import VALUES
 from tensorclass.errors import BatchDimError, SchemaError, StructureError, UnsupportedOperationError
 from tensorclass.ops import _generate, _reduce_source
 from tensorclass.ops._reduce_frame import named_dims
-from tensorclass.ops._reduce_table import REDUCTIONS
 from tensorclass.store import Unbatched
 from tensorclass.typing import Bool, Float, Float32, Int64
 from tests.contract._invariants import check

@@ -11,9 +11,21 @@ import torch
 from torch import Tensor
 
 from tensorclass import TensorDict
+from tensorclass._operations import (
+    COMBINING,
+    FLOATING,
+    IN_PLACE,
+    POINTWISE,
+    REDUCTIONS,
+    ROWS,
+    SCALED,
+    TORCH_FUNCTIONS,
+    UNSUPPORTED,
+    Reduction,
+    Row,
+)
 from tensorclass.ops import _generate
 from tensorclass.ops._kernels import KERNELS, REFLECTED
-from tensorclass.ops._table import ROWS, UNSUPPORTED, Row
 from tests._sources import ROOT
 
 NAMES = """
@@ -28,6 +40,8 @@ round round_ rsub sigmoid sigmoid_ sign sign_ sin sin_ sinh sinh_ sqrt sqrt_ sub
 PROMISED = NAMES.split()
 COMPARISONS = ["__lt__", "__le__", "__gt__", "__ge__", "eq", "ne", "lt", "le", "gt", "ge"]
 
+EXTRA = {"quantile": (0.5,), **dict.fromkeys(("logsumexp", "softmax", "cummin", "cummax"), (0,))}
+"""The arguments that a reduction of torch needs."""
 each_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 
 
@@ -73,6 +87,34 @@ def test_row_is_consistent(row: Row):
     assert not row.augmented or row.in_place
     assert not row.swapped or row.reflected
     assert row.doc.endswith(".")
+
+
+@pytest.mark.parametrize("row", [*ROWS, *REDUCTIONS], ids=lambda row: row.name)
+def test_what_integers_give(row: Row | Reduction):
+    """Of integers torch gives floats, or nothing, where the table says so and nowhere else."""
+    whole = torch.ones(2, 3, dtype=torch.int64)
+    operands = [whole] * row.arity if isinstance(row, Row) else EXTRA.get(row.name, ())
+    function = getattr(torch, row.torch_name if isinstance(row, Row) else row.name)
+    try:
+        found = function(whole, *operands)
+    except RuntimeError:
+        found = None  # torch refuses integers
+    result = found[0] if isinstance(found, tuple) else found
+    floating = row.result == "floating" if isinstance(row, Row) else row.floating
+    assert floating == (result is None or result.is_floating_point()) or row.name == "lerp"  # has a kernel of its own
+
+
+def test_groups_of_methods():
+    """Each method of a group is one of every container, and each torch function there is."""
+    for name in (*IN_PLACE, *FLOATING, *SCALED, *COMBINING):
+        assert callable(getattr(TensorDict, name))
+    assert {name for name in TORCH_FUNCTIONS if not hasattr(torch, name)} == set()
+    data = TensorDict(a=torch.rand(2, 3), batch_size=[2])
+    for name, method in POINTWISE.items():
+        row = next(row for row in ROWS if row.name == method)
+        if row.domain not in ("int", "bool"):
+            operands = [data] * row.arity if row.family != "clamp" else [0, 1]
+            assert type(getattr(torch, name)(data, *operands)) is TensorDict, name
 
 
 @each_row

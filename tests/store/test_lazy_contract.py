@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from tensorclass import LazyStackedTensorDict, TensorCollection, TensorDict, lazy_stack
+from tensorclass._operations import ROWS, Row
 from tensorclass.errors import BatchSizeError, TensorClassError, UnsupportedOperationError
-from tensorclass.ops._table import ROWS, Row
 from tests.contract import _relayouts as _relayouts
 from tests.contract._kinds import KINDS, mixed
 from tests.contract._model import Model, as_list, assert_same

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -18,15 +19,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import FrozenTensorClass, TensorCollection
+from tensorclass import FrozenTensorClass
+from tensorclass._operations import REDUCTIONS, ROWS
 from tensorclass._schema import Options
 from tensorclass.errors import FrozenError
 from tensorclass.typecheck import _rules
-from tensorclass.typecheck.plugin import _access, _joins
+from tensorclass.typecheck.plugin import _access
 from tensorclass.typecheck.plugin._codes import CODES
 from tensorclass.typing import Float32
 from tests._sources import ROOT
 from tests.test_docs import EXAMPLES, python_blocks
+from tests.typing._checkers import fresh, run_checker
 from tests.typing._notation import HERE
 from tests.typing._table import PAGE
 
@@ -192,11 +195,68 @@ def test_every_code_is_documented() -> None:
     assert documented == [code.code for code in CODES]
 
 
-def test_options_and_torch_functions_are_those_of_the_run_time() -> None:
+def test_options_are_those_of_the_run_time() -> None:
     """The plugin keeps names of its own, since it imports no torch."""
     assert set(_rules.OPTIONS) == {option.name for option in fields(Options)}
-    known = {function.__name__ for function in TensorCollection._torch_functions}
-    assert known | {"concatenate"} >= _joins.FUNCTIONS
+
+
+OPERANDS = {"binary": ("f",), "comparison": ("f",), "ternary": ("f", "f"), "clamp": ("0.25", "0.5")}
+HEAD = """
+import torch
+from torch import Tensor
+from tensorclass import TensorClass
+from tensorclass.typing import Float32, Int64
+class Whole(TensorClass):
+    n: Int64[Tensor, ""]
+class Real(TensorClass):
+    x: Float32[Tensor, ""]
+class Set(TensorClass, frozen=True):
+    x: Float32[Tensor, ""]
+class Other(TensorClass):
+    x: Float32[Tensor, ""]
+n, f = Whole(torch.ones(3, dtype=torch.int64)), Real(torch.rand(3))
+z, other = Set(torch.rand(3)), Other(torch.rand(3))
+"""
+
+
+def calls_of_operations() -> Iterator[str]:
+    """A line for each row of the tables: as a method of integers, as a function of torch, in place, on another class."""
+    for row in ROWS:
+        if row.domain in ("int", "bool"):
+            continue
+        operands = OPERANDS.get(row.family, ())
+        yield from (f"torch.{name}({', '.join(['f', *operands])})" for name in (row.torch_name, *row.aliases))
+        if row.arity == 0:
+            yield from (f"n.{row.name}()", f"torch.{row.torch_name}(n)")
+        elif row.arity == 1:
+            yield from (f"n.{row.name}({number})" for number in ("2", "0.5") if number == "2" or row.numbers == "yes")
+            yield from (f"f.{row.name}(other)", *([f"f.{row.name}_(other)"] if row.in_place else []))
+        if row.in_place:
+            yield f"z.{row.name}_({', '.join(operand.replace('f', 'z') for operand in operands)})"
+    for reduction in REDUCTIONS:
+        yield f"n.{reduction.name}({'0.5' if reduction.name == 'quantile' else '' if reduction.name == 'norm' else '0'})"
+
+
+def test_operations_of_the_table_are_judged_as_they_run() -> None:
+    """For each operation the plugin reports the calls that raise an error, and no others."""
+    lines = list(calls_of_operations())
+    file = fresh("operations") / "operations.py"
+    file.write_text(HEAD + "\n".join(lines) + "\n", "utf-8")
+    head = file.with_name("head.py")
+    head.write_text(HEAD, "utf-8")
+    space = runpy.run_path(str(head))
+    raising = {number for number, line in enumerate(lines, HEAD.count("\n") + 1) if _raises(line, space)}
+    found = run_checker("mypy+plugin", [file]).get(file, {})
+    assert {lines[number - HEAD.count("\n") - 1] for number in raising ^ found.keys()} == set()
+    assert len(raising) > 100
+
+
+def _raises(line: str, space: dict[str, object]) -> bool:
+    try:
+        exec(line, space)
+    except (TypeError, ValueError, RuntimeError):
+        return True
+    return False
 
 
 class Still(FrozenTensorClass):

@@ -12,9 +12,11 @@ from mypy.typeops import make_simplified_union, try_getting_str_literals
 from mypy.types import CallableType, FunctionLike, Instance, NoneType, Type, get_proper_type
 
 from ..._dims import FAMILY_DTYPES
+from ..._operations import FLOATING, IN_PLACE, POINTWISE, SCALED
 from . import _facts as facts
 from ._codes import CAST, FROZEN, UNKNOWN_KEY
 from ._given import GivenCheck, device, named, written
+from ._joins import result
 from ._meet import BETWEEN, compared, extended, moved, returned
 from ._refs import reference
 from ._shapes import tensor_facts, torch_name
@@ -40,15 +42,12 @@ NO_WRITES = (
     "auto_device_", "clear_device_", "clear_refs_for_compile_", "detach_", "lock_", "pin_memory_",
     "requires_grad_", "share_memory_", "unlock_",
 )  # fmt: skip
-_IN_PLACE = ("__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__", "__iand__", "__ior__", "__ixor__")
-_DIVISIONS = ("__truediv__", "__rtruediv__", "div", "true_divide")
-_FLOATING = ("exp", "sqrt", "rsqrt", "log", "sin", "cos", "tanh", "sigmoid", "mean", "reciprocal")
-_SCALED = ("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "add", "sub", "mul")
+_OPERANDS = ("other", "min", "max", None)
 _TO = {"double": "float64", "half": "float16", "bfloat16": "bfloat16", "float": "float32"}
 _TAKE_DEVICE = ("from_", "load", "new_")
 _OTHERS = ("to", "replace", "stack", "cat", "pick", "omit", "merge", "extend")
 METHODS = {
-    *KEYED, *MAPPINGS, *UPDATES, *_IN_PLACE, *_DIVISIONS, *_FLOATING, *_SCALED, *_TO, *ALWAYS_WRITE, *_OTHERS, *BETWEEN,
+    *KEYED, *MAPPINGS, *UPDATES, *IN_PLACE, *FLOATING, *SCALED, *_TO, *ALWAYS_WRITE, *_OTHERS, *BETWEEN,
 }  # fmt: skip
 
 
@@ -65,7 +64,7 @@ def called(ctx: MethodContext, name: str) -> Type:
         _from_names(ctx, name)
     if owner is None:
         return ctx.default_return_type
-    writes = name in ALWAYS_WRITE or name in _IN_PLACE
+    writes = name in ALWAYS_WRITE or name in IN_PLACE
     if writes or (name.endswith("_") and not name.startswith("_") and name not in NO_WRITES):
         refuse_frozen(ctx.api, owner, name, ctx.context)
     if name in BETWEEN:
@@ -83,6 +82,14 @@ def called(ctx: MethodContext, name: str) -> Type:
     else:
         _cast(ctx, owner, name)
     return ctx.default_return_type
+
+
+def torch_called(ctx: FunctionContext, name: str) -> Type:
+    """A call of a torch function: on a typed instance it is the method of the table."""
+    given = next((owner for types in ctx.arg_types for typ in types if (owner := facts.batch_instance(typ))), None)
+    if given is not None and name in POINTWISE:
+        _cast(ctx, given, POINTWISE[name])
+    return result(ctx, name)
 
 
 def refuse_frozen(api: Any, owner: Instance, what: str, where: nodes.Context) -> bool:
@@ -245,17 +252,17 @@ def _required(owner: Instance) -> Iterator[tuple[str, frozenset[str]]]:
             yield name, field.dtypes
 
 
-def _cast(ctx: MethodContext, owner: Instance, name: str) -> None:
+def _cast(ctx: MethodContext | FunctionContext, owner: Instance, name: str) -> None:
     if name in _TO or name == "to":
         target = _target(ctx, _TO.get(name))
         inexact = [] if target is None else [(f, dtypes) for f, dtypes in _required(owner) if dtypes & _INEXACT]
         broken = [f for f, dtypes in inexact if target not in dtypes]
         what = f"a cast to {target}"
     else:
-        if not (name in _DIVISIONS or name in _FLOATING or (name in _SCALED and _by_float(ctx))):
+        if not ((name in FLOATING and not _has_dtype(ctx)) or (name in SCALED and _by_float(ctx))):
             return
         broken = [f for f, dtypes in _required(owner) if not dtypes & _INEXACT]
-        what = f"{name.strip('_')} by a float" if name in _SCALED else name.strip("_")
+        what = f"{name.strip('_')} by a float" if name in SCALED else name.strip("_")
     if broken:
         text = f"{what} breaks the declared dtype of {', '.join(broken)} in {owner.type.name}"
         ctx.api.fail(text, ctx.context, code=CAST)
@@ -264,7 +271,7 @@ def _cast(ctx: MethodContext, owner: Instance, name: str) -> None:
 _INEXACT = FAMILY_DTYPES["Inexact"] or frozenset()
 
 
-def _target(ctx: MethodContext, named: str | None) -> str | None:
+def _target(ctx: MethodContext | FunctionContext, named: str | None) -> str | None:
     """The dtype in `.to(torch.float64)`, or the one that a method is named after; None behind a filter."""
     call = ctx.context
     if named is not None:
@@ -276,9 +283,18 @@ def _target(ctx: MethodContext, named: str | None) -> str | None:
     return name if name in _INEXACT else None
 
 
-def _by_float(ctx: MethodContext) -> bool:
-    value = ctx.args[0][0] if ctx.args and ctx.args[0] else None
-    known = None if value is None else tensor_facts(source_of(ctx.api), value)
+def _has_dtype(ctx: MethodContext | FunctionContext) -> bool:
+    return any(values for name, values in zip(ctx.callee_arg_names, ctx.args, strict=True) if name == "dtype")
+
+
+def _by_float(ctx: MethodContext | FunctionContext) -> bool:
+    """Whether an operand is a float or a tensor of floats; `out=` and options are none."""
+    rows = zip(ctx.callee_arg_names, ctx.args, strict=True)
+    return any(_is_floating(ctx, value) for name, values in rows if name in _OPERANDS for value in values)
+
+
+def _is_floating(ctx: MethodContext | FunctionContext, value: nodes.Expression) -> bool:
+    known = tensor_facts(source_of(ctx.api), value)
     return isinstance(value, nodes.FloatExpr) or (
         known is not None and known.dtypes is not None and known.dtypes <= _INEXACT
     )

@@ -9,6 +9,7 @@ from mypy import nodes
 from mypy.plugin import FunctionContext, FunctionSigContext, MethodContext
 from mypy.types import CallableType, FunctionLike, Instance, TupleType, Type, UnionType, get_proper_type
 
+from ..._operations import JOINS, PARTS, TORCH_FUNCTIONS
 from ._codes import JOIN
 from ._source import anything, source_of, type_of
 
@@ -22,15 +23,6 @@ ITERATING = {
 }  # fmt: skip
 """Functions over the items of a loader."""
 _MODULES = ("torch._C._VariableFunctions", "torch.functional")
-_JOINS = {"stack", "cat", "concat", "concatenate"}
-_TUPLES = {"split", "tensor_split", "chunk", "unbind"}
-_SAME = {
-    "reshape", "flatten", "unflatten", "unsqueeze", "squeeze", "permute", "transpose", "swapaxes", "swapdims",
-    "movedim", "moveaxis", "flip", "fliplr", "flipud", "roll", "rot90", "broadcast_to", "tile", "repeat_interleave",
-    "narrow", "atleast_1d", "atleast_2d", "atleast_3d", "gather", "masked_select", "masked_fill", "clone", "where",
-    "zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like",
-}  # fmt: skip
-FUNCTIONS = _JOINS | _TUPLES | _SAME | {"equal"}
 OWN_JOINS = ("tensorclass.ops._join.stack", "tensorclass.ops._join.cat", "tensorclass.store.lazy._functions.lazy_stack")
 _TAKES = ("input", "tensors", "tensor", "self", "other", "dataset")
 
@@ -38,7 +30,7 @@ _TAKES = ("input", "tensors", "tensor", "self", "other", "dataset")
 def torch_function(fullname: str) -> str | None:
     """The name of a torch function that containers support."""
     module, _, name = fullname.rpartition(".")
-    return name if module in _MODULES and name in FUNCTIONS else None
+    return name if module in _MODULES and name in TORCH_FUNCTIONS else None
 
 
 def widened(ctx: FunctionSigContext, collection: nodes.TypeInfo, sequence: nodes.TypeInfo) -> FunctionLike:
@@ -64,14 +56,14 @@ def _widen(typ: Type, container: Instance, sequence: nodes.TypeInfo) -> Type:
 def result(ctx: FunctionContext, name: str) -> Type:
     """The result of a torch function on containers: that of the method of the container."""
     given = [get_proper_type(typ) for types in ctx.arg_types for typ in types]
-    if name in _JOINS:
+    if name in JOINS:
         same_class(ctx)
         item = _item(given[0]) if given else None
         return item if item is not None else ctx.default_return_type
     found = next((typ for typ in given if _is_container(typ)), None)
     if found is None or name == "equal":
         return ctx.default_return_type
-    if name in _TUPLES:
+    if name in PARTS:
         return ctx.api.named_generic_type("builtins.tuple", [found])
     return found
 

@@ -6,24 +6,15 @@ from mypy import nodes
 from mypy.plugin import MethodContext, MethodSigContext
 from mypy.types import CallableType, FunctionLike, Instance, Type, get_proper_type
 
+from ..._operations import COMBINING
 from ._codes import JOIN, UNKNOWN_KEY, VALUE
 from ._facts import MADE_OF, batch_instance, fields_of, required
 from ._given import NO_TENSOR, device, named
 from ._source import anything
 
 COMPARED = ("__eq__", "__ne__")
-OPERATORS = tuple(
-    f"__{form}{name}__"
-    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor")
-    for form in ("", "r", "i")
-)
-ORDERED = ("__lt__", "__le__", "__gt__", "__ge__")
-NAMED = (
-    "add", "sub", "mul", "div", "pow", "maximum", "minimum", "clamp", "lerp", "addcmul", "addcdiv", "where",
-    "logical_and", "logical_or", "logical_xor", "eq", "ne", "lt", "le", "gt", "ge", "floor_divide",
-)  # fmt: skip
 WRITES = ("update", "update_", "copy_", "__setitem__", "set_at_", "update_at_")
-BETWEEN = {*COMPARED, *OPERATORS, *ORDERED, *NAMED, *(f"{name}_" for name in NAMED), *WRITES, "apply", "apply_"}
+BETWEEN = {*COMBINING, *WRITES, "where", "apply", "apply_"}
 """The methods that combine two instances."""
 
 

@@ -110,7 +110,7 @@ class TensorClassPlugin(plugin.Plugin):
         hook = _FUNCTIONS.get(fullname)
         name = torch.torch_function(fullname)
         if hook is None and name is not None:
-            hook = partial(torch.result, name=name)
+            hook = partial(access.torch_called, name=name)
         elif hook is None and is_batch_class(self._class(fullname)):
             hook = values.constructed
         return None if hook is None else guarded(hook)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+from ..._operations import JOINS, LIKE, POINTWISE, TORCH_FUNCTIONS
 from ...classes import TensorClass
 from ...core import TensorCollection
 from ._project import Function, SourceFile, StubError
@@ -41,8 +42,6 @@ _Batch = _TypeVar("_Batch", bound=_TensorCollection)"""
 SUBJECTS = {"input": "_Batch", "tensor": "_Batch", "tensors": "_Sequence[_Batch]"}
 """The parameters that accept containers instead of tensors; masks and indices stay tensors."""
 RESULTS = {"Tensor": "_Batch", "tuple[Tensor, ...]": "tuple[_Batch, ...]", "_bool": "_bool"}
-JOINS = ("concat", "concatenate")
-"""Aliases of `cat`, for which containers have no methods."""
 BODY: list[ast.stmt] = [ast.Expr(ast.Constant(...))]
 
 
@@ -68,14 +67,14 @@ def overlay(out: Path) -> dict[Path, str]:
 
 def supported() -> set[str]:
     """The names of torch's functions that return a container of the class of their argument, or a bool."""
-    names = {function.__name__ for function in TensorCollection._torch_functions}
-    return {name for name in names if name in JOINS or name.endswith("_like") or _keeps_class(name)}
+    names = {*TORCH_FUNCTIONS, *(function.__name__ for function in TensorCollection._torch_functions)}
+    return {name for name in names if name in (*JOINS, *LIKE) or _keeps_class(POINTWISE.get(name, name))}
 
 
 def _keeps_class(name: str) -> bool:
     method = inspect.getattr_static(TensorClass, name, None)
     said = getattr(getattr(method, "__func__", method), "__annotations__", {}).get("return", "")
-    return name == "equal" or said in ("Self", "tuple[Self, ...]") or name in ("stack", "cat", "where")
+    return name == "equal" or said in ("Self", "tuple[Self, ...]") or name == "where"
 
 
 def _lines(file: SourceFile, names: set[str], added: set[str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Every pointwise operation once, as data: the kernels, the generated methods and the tests all read this table."""
+"""Every pointwise operation once, as data: kernels, generated methods, checkers and tests all read this table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Row:
         augmented: the in-place operator method.
         swapped: the function in `operator` for the reflected operator, if operands don't commute.
         swap: whether the operation itself reverses its operands (`rsub`).
-        result: dtype of the result: as torch promotes, or bool.
+        result: dtype of the result: as torch promotes, floating (of integers: floating or an error), or bool.
         options: keyword arguments of the torch function.
         domain: the inputs for which the result is well defined.
         other_domain: the same for the second operand.
@@ -45,7 +45,7 @@ class Row:
     augmented: str = ""
     swapped: str = ""
     swap: bool = False
-    result: Literal["promoted", "bool"] = "promoted"
+    result: Literal["promoted", "floating", "bool"] = "promoted"
     options: tuple[str, ...] = ()
     domain: Domain = "any"
     other_domain: Domain = "any"
@@ -63,8 +63,12 @@ class Row:
         return {"unary": 0, "predicate": 0, "binary": 1, "comparison": 1, "ternary": 2, "clamp": 2}[self.family]
 
 
-def _unary(name: str, doc: str, domain: Domain = "any", forward: str = "", aliases: tuple[str, ...] = ()) -> Row:
-    return Row(name, "unary", doc, foreach=name, in_place=True, domain=domain, forward=forward, aliases=aliases)
+def _unary(name: str, doc: str, forward: str = "", aliases: tuple[str, ...] = ()) -> Row:
+    return Row(name, "unary", doc, foreach=name, in_place=True, forward=forward, aliases=aliases)
+
+
+def _floating(name: str, doc: str, domain: Domain = "any", aliases: tuple[str, ...] = ()) -> Row:
+    return Row(name, "unary", doc, foreach=name, in_place=True, result="floating", domain=domain, aliases=aliases)
 
 
 def _predicate(name: str, doc: str) -> Row:
@@ -88,33 +92,34 @@ def _logical(name: str, word: str) -> Row:
 
 UNARY: Final = (
     _unary("abs", "Absolute value of every leaf.", forward="__abs__", aliases=("absolute",)),
-    _unary("acos", "Inverse cosine of every leaf, in radians.", "unit", aliases=("arccos",)),
-    _unary("asin", "Inverse sine of every leaf, in radians.", "unit", aliases=("arcsin",)),
-    _unary("atan", "Inverse tangent of every leaf, in radians.", aliases=("arctan",)),
+    _floating("acos", "Inverse cosine of every leaf, in radians.", "unit", aliases=("arccos",)),
+    _floating("asin", "Inverse sine of every leaf, in radians.", "unit", aliases=("arcsin",)),
+    _floating("atan", "Inverse tangent of every leaf, in radians.", aliases=("arctan",)),
     _unary("ceil", "Smallest integer not below each element of every leaf."),
-    _unary("cos", "Cosine of every leaf, in radians."),
-    _unary("cosh", "Hyperbolic cosine of every leaf."),
-    _unary("erf", "Error function of every leaf."),
-    _unary("erfc", "Complementary error function of every leaf."),
-    _unary("exp", "Exponential of every leaf."),
-    _unary("expm1", "Exponential minus one of every leaf, accurate near zero."),
+    _floating("cos", "Cosine of every leaf, in radians."),
+    _floating("cosh", "Hyperbolic cosine of every leaf."),
+    _floating("erf", "Error function of every leaf."),
+    _floating("erfc", "Complementary error function of every leaf."),
+    _floating("exp", "Exponential of every leaf."),
+    _floating("expm1", "Exponential minus one of every leaf, accurate near zero."),
     _unary("floor", "Largest integer not above each element of every leaf."),
-    _unary("frac", "Fractional part of every leaf, with the sign of the element."),
-    _unary("lgamma", "Logarithm of the absolute value of the gamma function of every leaf.", "positive"),
-    _unary("log", "Natural logarithm of every leaf.", "positive"),
-    _unary("log10", "Logarithm to base 10 of every leaf.", "positive"),
-    _unary("log1p", "Natural logarithm of one plus every leaf, accurate near zero.", "positive"),
-    _unary("log2", "Logarithm to base 2 of every leaf.", "positive"),
+    _floating("frac", "Fractional part of every leaf, with the sign of the element."),
+    _floating("lgamma", "Logarithm of the absolute value of the gamma function of every leaf.", "positive"),
+    _floating("log", "Natural logarithm of every leaf.", "positive"),
+    _floating("log10", "Logarithm to base 10 of every leaf.", "positive"),
+    _floating("log1p", "Natural logarithm of one plus every leaf, accurate near zero.", "positive"),
+    _floating("log2", "Logarithm to base 2 of every leaf.", "positive"),
     _unary("neg", "Every leaf with its sign reversed.", forward="__neg__", aliases=("negative",)),
-    _unary("reciprocal", "One divided by every leaf.", "nonzero"),
+    _floating("reciprocal", "One divided by every leaf.", "nonzero"),
     _unary("round", "Every leaf rounded to the nearest integer, halves to even."),
-    _unary("sigmoid", "Logistic function of every leaf."),
+    _floating("rsqrt", "One divided by the square root of every leaf.", "positive"),
+    _floating("sigmoid", "Logistic function of every leaf."),
     _unary("sign", "Sign of every leaf: -1, 0 or 1."),
-    _unary("sin", "Sine of every leaf, in radians."),
-    _unary("sinh", "Hyperbolic sine of every leaf."),
-    _unary("sqrt", "Square root of every leaf.", "positive"),
-    _unary("tan", "Tangent of every leaf, in radians.", "unit"),
-    _unary("tanh", "Hyperbolic tangent of every leaf."),
+    _floating("sin", "Sine of every leaf, in radians."),
+    _floating("sinh", "Hyperbolic sine of every leaf."),
+    _floating("sqrt", "Square root of every leaf.", "positive"),
+    _floating("tan", "Tangent of every leaf, in radians.", "unit"),
+    _floating("tanh", "Hyperbolic tangent of every leaf."),
     _unary("trunc", "Every leaf without its fractional part.", aliases=("fix",)),
     Row("bitwise_not", "unary", "Bitwise complement of every leaf.", forward="__invert__", domain="int"),
     Row("logical_not", "predicate", "Logical complement of every leaf, where nonzero counts as true.", result="bool"),
@@ -176,6 +181,7 @@ ARITHMETIC: Final = (
         "div",
         "binary",
         "Every leaf divided by `other`; integers give floating point.",
+        result="floating",
         foreach="div",
         in_place=True,
         forward="__truediv__",
@@ -272,6 +278,7 @@ TERNARY: Final = (
         "addcdiv",
         "ternary",
         "Every leaf plus `value` times the quotient of two others.",
+        result="floating",
         foreach="addcdiv",
         in_place=True,
         options=("value",),
