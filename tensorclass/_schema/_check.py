@@ -5,7 +5,7 @@ A value that fits is returned in its stored form; else problems with hints are c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -295,6 +295,10 @@ class Checker:
 
     def _container(self, spec: FieldSpec, value: Any) -> Any:
         """With `autocast`, convert a mapping or container to the declared class; None if that fails."""
+        make = getattr(spec.nested, "_from_object", None)
+        held = isinstance(value, Mapping) or is_collection(type(value)) or is_tensorclass(type(value))
+        if make is not None and not held:
+            return self._made(spec, make, value)
         plain = isinstance(value, Mapping) and not is_collection(type(value))
         other: Any = spec.nested if spec.kind == "nested" else spec.annotation
         if not hasattr(other, "from_dict") or self.coercion(spec) != "cast" or is_tensorclass(type(value)):
@@ -309,6 +313,14 @@ class Checker:
         except TensorClassError as error:
             self.add(spec, describe(value), str(error))
         return None
+
+    def _made(self, spec: FieldSpec, make: Callable[..., Any], value: Any) -> Any:
+        """An instance of a nested class that accepts objects of another type, such as `Dist[Normal]`."""
+        try:
+            return make(value, self.batch_size)
+        except SchemaError as error:
+            self.add(spec, describe(value), str(error))
+            return None
 
     def _nested(self, spec: FieldSpec, value: Any) -> None:
         if spec.nested is None or isinstance(value, spec.nested):

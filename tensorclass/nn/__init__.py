@@ -16,6 +16,7 @@ from . import utils as utils
 from .distributions import AddStateIndependentNormalScale as AddStateIndependentNormalScale
 from .distributions import CompositeDistribution as CompositeDistribution
 from .distributions import Delta as Delta
+from .distributions import Dist as Dist
 from .distributions import NormalParamExtractor as NormalParamExtractor
 from .distributions import OneHotCategorical as OneHotCategorical
 from .distributions import TruncatedNormal as TruncatedNormal

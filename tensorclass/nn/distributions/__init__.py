@@ -15,6 +15,7 @@ from ._extractors import biased_softplus as biased_softplus
 from ._extractors import expln as expln
 from ._extractors import inv_softplus as inv_softplus
 from ._extractors import mappings as mappings
+from ._field import Dist as Dist
 from ._interaction import InteractionType as InteractionType
 from ._interaction import set_interaction_type as set_interaction_type
 from ._truncated_normal import TruncatedNormal as TruncatedNormal

@@ -44,7 +44,7 @@ class TruncatedNormal(D.Distribution):
     (tensor([0., 0., 0.]), tensor([0.2911, 0.2911, 0.2911]))
     """
 
-    arg_constraints = {"a": constraints.real, "b": constraints.real}
+    arg_constraints = dict.fromkeys(("loc", "scale", "a", "b"), constraints.real)
     has_rsample = True
     eps = 1e-6
 

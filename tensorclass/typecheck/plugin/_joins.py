@@ -11,6 +11,7 @@ from mypy.types import CallableType, FunctionLike, Instance, TupleType, Type, Un
 
 from ..._operations import JOINS, PARTS, TORCH_FUNCTIONS
 from ._codes import JOIN
+from ._given import TENSOR
 from ._source import anything, source_of, type_of
 
 COLLECTION = "tensorclass.core._base.TensorCollection"
@@ -24,7 +25,7 @@ ITERATING = {
 """Functions over the items of a loader."""
 _MODULES = ("torch._C._VariableFunctions", "torch.functional")
 OWN_JOINS = ("tensorclass.ops._join.stack", "tensorclass.ops._join.cat", "tensorclass.store.lazy._functions.lazy_stack")
-_TAKES = ("input", "tensors", "tensor", "self", "other", "dataset")
+_TAKES = ("input", "tensors", "tensor", "self", "other", "dataset", "end", "weight", "tensor1", "tensor2", "exponent")
 
 
 def torch_function(fullname: str) -> str | None:
@@ -45,9 +46,11 @@ def widened(ctx: FunctionSigContext, collection: nodes.TypeInfo, sequence: nodes
 
 def _widen(typ: Type, container: Instance, sequence: nodes.TypeInfo) -> Type:
     proper = get_proper_type(typ)
-    if isinstance(proper, Instance) and proper.type.fullname == "torch._tensor.Tensor":
+    if isinstance(proper, Instance) and proper.type.fullname == TENSOR:
         return UnionType([typ, container])
     members = proper.items if isinstance(proper, UnionType) else []
+    if TENSOR in (m.type.fullname for m in map(get_proper_type, members) if isinstance(m, Instance)):
+        return UnionType([*members, container])
     if any(isinstance(m, Instance) and m.type.fullname == "builtins.list" for m in map(get_proper_type, members)):
         return UnionType([*members, Instance(sequence, [container])])
     return typ
