@@ -68,7 +68,7 @@ types: $(VENV)/.stamp-test
 
 generated: $(VENV)/.stamp-test
 	$(BIN)/python -m tensorclass.ops._generate --check
-	$(BIN)/python -m tensorclass stubs examples --torch --out stubs --check
+	$(BIN)/python -m tensorclass stubs examples --out stubs --check
 
 unit: $(VENV)/.stamp-test
 	$(PYTEST) -m "not slow" $(ARGS)

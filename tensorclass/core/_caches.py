@@ -70,6 +70,7 @@ KEPT = MappingProxyType({
     "classes._algebra._MADE": "a class goes with its last user",
     "classes._build._PARAMETRISED": "a class goes with its last user",
     "classes._dataclass._CONVERTED": "a class goes with its last user",
+    "nn.distributions._field._DECLARED": "a class goes with its last user",
     "nn.parts._unnamed._UNNAMED": "a class goes with its last user",
     "nn.typed._subsequence._PICKED": "a class goes with its last user",
     "ops._exports._NAMED_TUPLES": "a class goes with its last user",

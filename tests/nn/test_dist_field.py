@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch import distributions as D
 
-from tensorclass import TensorClass
+from tensorclass import TensorClass, cat, stack
 from tensorclass.errors import SchemaError
 from tensorclass.nn import Dist, TruncatedNormal
 from tensorclass.typing import Float32, Int64
@@ -66,8 +66,8 @@ def test_a_field_keeps_the_distribution(name: str, tmp_path: Path) -> None:
     wanted = dist.log_prob(value)
     assert torch.allclose(batch.policy.log_prob(value), wanted, atol=1e-6)
     assert torch.allclose(batch[1:3].policy.log_prob(value[1:3]), wanted[1:3], atol=1e-6)
-    assert torch.allclose(torch.cat([batch[:1], batch[1:]]).policy.log_prob(value), wanted, atol=1e-6)
-    assert torch.allclose(torch.stack([batch, batch]).policy.log_prob(value)[1], wanted, atol=1e-6)
+    assert torch.allclose(cat([batch[:1], batch[1:]]).policy.log_prob(value), wanted, atol=1e-6)
+    assert torch.allclose(stack([batch, batch]).policy.log_prob(value)[1], wanted, atol=1e-6)
     batch.save(tmp_path / "saved")
     copies = [batch.to("cpu"), batch.clone(), type(batch).load(tmp_path / "saved")]
     copies += [type(batch).from_json(batch.to_json()), type(batch).from_dict(batch.to_dict())]
@@ -88,7 +88,7 @@ class Step(TensorClass):
 def test_gradients_reach_the_parameters() -> None:
     """`rsample`, `log_prob` and `entropy` are differentiable."""
     loc = torch.zeros(4, 2, requires_grad=True)
-    step = Step(action=ONES, policy=D.Normal(loc, ONES))
+    step = Step(action=ONES, policy=Dist.of(D.Normal(loc, ONES), 4))
     (step.policy.rsample() + step.policy.log_prob(step.action) + step.policy.entropy()).sum().backward()
     assert loc.grad is not None
     assert torch.equal(loc.grad, torch.full((4, 2), 2.0))
@@ -117,7 +117,7 @@ WRONG: dict[str, tuple[Any, str]] = {
 def test_what_does_not_fit_is_refused(name: str) -> None:
     """The error names the field, what was given, and what to pass; nothing is written."""
     value, text = WRONG[name]
-    step = Step(action=ZEROS, policy=D.Normal(ZEROS, ONES))
+    step = Step(action=ZEROS, policy=Dist.of(D.Normal(ZEROS, ONES), 4))
     with pytest.raises(SchemaError, match=f"(?s)policy.*{text}"):
         step.policy = value
     assert torch.equal(step.policy.dist.mean, ZEROS)

@@ -237,6 +237,7 @@ def calls_of_operations() -> Iterator[str]:
         yield f"n.{reduction.name}({'0.5' if reduction.name == 'quantile' else '' if reduction.name == 'norm' else '0'})"
 
 
+@pytest.mark.slow
 def test_operations_of_the_table_are_judged_as_they_run() -> None:
     """For each operation the plugin reports the calls that raise an error, and no others."""
     lines = list(calls_of_operations())

@@ -71,7 +71,7 @@ class Dist(TensorClass, Generic[D]):
         tensor([1.3863, 1.3863, 1.3863])
         """
         size = dist.batch_shape if batch_size is None else as_batch_size(batch_size)
-        found: Dist[D] = Dist[type(dist)]._from_object(dist, size)  # type: ignore[index]  # a class at run time
+        found: Dist[D] = Dist.__class_getitem__(type(dist))._from_object(dist, size)
         return found
 
     @classmethod

@@ -25,7 +25,11 @@ ITERATING = {
 """Functions over the items of a loader."""
 _MODULES = ("torch._C._VariableFunctions", "torch.functional")
 OWN_JOINS = ("tensorclass.ops._join.stack", "tensorclass.ops._join.cat", "tensorclass.store.lazy._functions.lazy_stack")
-_TAKES = ("input", "tensors", "tensor", "self", "other", "dataset", "end", "weight", "tensor1", "tensor2", "exponent")
+_TAKES = {
+    "input", "tensors", "tensor", "self", "other", "dataset", "end", "weight", "tensor1", "tensor2", "exponent", "min",
+    "max",
+}  # fmt: skip
+"""The parameters of torch's functions that take containers."""
 
 
 def torch_function(fullname: str) -> str | None:
