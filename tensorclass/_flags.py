@@ -43,46 +43,15 @@ _KINDS: Final[dict[str, tuple[Callable[..., Any], bool]]] = {
 """The annotations of options: the check for each, and whether None is allowed."""
 
 
-_HERE: Final = {
-    "axis": "dim dims start_dim", "axes": "dims", "keepdims": "keepdim", "reduction": "reduce",
-    "sep": "delimiter separator", "replace with_replacement": "replacement", "num_proc n_jobs": "num_workers",
-    "seed random_state random_seed rng": "generator", "mask predicate function func fn": "keep fn",
-    "n k num count size num_samples batch_size chunk_size": "n size chunks chunksize",
-    "padding_value pad_value fill_value": "value",
-    "values data rows tokens": "tensors",
-    "path_or_buf f fp file file_name filename": "path prefix", "sections": "split_size chunks",
-}  # fmt: skip
-"""Keywords of pandas, torch, polars and numpy, and the options that users probably mean."""
-_SAID: Final = {
-    "ascending reverse": "`descending=True` has the largest first",
-    "inplace": "the result is a new container: `batch = batch.{op}(...)`",
-    "index as_index ignore_index": "rows have no index; every column is a field",
-    "stable kind maintain_order na_position nulls_last": "equal rows keep their order; None and nan come last",
-    "frac fraction": "`n` is a number of rows: `n=len(batch) // 2`", "weights": "`batch[weights.multinomial(n)]`",
-    "axis dim": "it works along the rows; `transpose` first for another batch dim",
-    "by keys key subset on": 'fields are named without a keyword: `{op}("a", "b")`',
-    "columns items like regex include exclude usecols": "choose fields first: `batch.select(...)`",
-    "offsets": "`lengths=offsets.diff()`",
-    "orient as_series": "rows are `[row.to_dict() for row in batch]`", "copy": "`batch.clone()` copies",
-    "sort dropna": "groups are in order; nan is one of them",
-    "dtype": "cast first: `batch.to(dtype)`", "indent": "`json.dumps(json.loads(text), indent=2)`",
-    "batched": "the function gets `chunksize` rows", "num_workers collate_fn": "`DataLoader` has workers",
-}  # fmt: skip
-"""Keywords of other libraries without an option here, and what to write instead."""
-
-
 def _unexpected(function: Any, word: str) -> ArgumentError:
     """The error for an option that a function doesn't have."""
     code, op = unwrap(function).__code__, function.__name__
     op = function.__qualname__.split(".")[-2] if op == "__init__" else op
     names = [name for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if name not in _SELF]
-    meant = next((options.split() for words, options in _HERE.items() if word in words.split()), [])
-    here = next((f"write `{name}=`" for name in meant if name in names), None)
-    said = next((text.format(op=op) for words, text in _SAID.items() if word in words.split()), None)
-    hint = f"; {here or said}" if here or said else did_you_mean(word, names)
-    seeded = hint.replace("generator=", "generator=torch.Generator().manual_seed(0)")
     options = f"its options are {names}" if names else "it has no options"
-    return ArgumentError(f"{op}() got an unexpected keyword argument `{word:.80}`{seeded}; {options}")
+    return ArgumentError(
+        f"{op}() got an unexpected keyword argument `{word:.80}`{did_you_mean(word, names)}; {options}"
+    )
 
 
 def _too_many(function: Any, args: tuple[Any, ...], most: int) -> ArgumentError:
@@ -98,13 +67,13 @@ def _too_many(function: Any, args: tuple[Any, ...], most: int) -> ArgumentError:
 
 
 def answers(made: T) -> T:
-    """As `flags`; in addition, errors of every public method suggest options for names from other libraries.
+    """As `flags`; in addition, unknown options of every public method are errors that list the options there are.
 
-    >>> @flags
+    >>> @answers
     ... def draw(*, replacement: bool = False): ...
     >>> draw(replace=True)
     Traceback (most recent call last):
-    tensorclass.errors.ArgumentError: draw() got an unexpected keyword argument `replace`; write `replacement=`; ...
+    tensorclass.errors.ArgumentError: draw() got an unexpected keyword argument `replace`...
     """
     return flags(made, _every=True)
 

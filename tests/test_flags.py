@@ -124,7 +124,12 @@ def called(owner: str, name: str, option: str, value: Any) -> Any:
     return getattr(cls, name)(kinds.get(INSTEAD.get(owner, owner)), **arguments)
 
 
-INSTEAD = {"TensorDictBase": "TensorDict", "PersistentTensorDict": "TensorDict", "FrozenTensorClass": "TensorClass"}
+INSTEAD = {
+    "TensorDictBase": "TensorDict",
+    "PersistentTensorDict": "TensorDict",
+    "FrozenTensorClass": "TensorClass",
+    "Dist": "TensorClass",
+}
 """Bases, and what is one of them."""
 
 

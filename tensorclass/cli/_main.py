@@ -25,7 +25,6 @@ class Command(NamedTuple):
 COMMANDS: dict[str, Command] = {
     "check": Command("_check", "check pipelines; exit status 1 when one is wrong"),
     "convert": Command("_convert", "convert rows between files and folders: Parquet, CSV, HDF5, a dataset, ..."),
-    "completion": Command("_completion", "print a script that completes commands and options in bash or zsh"),
     "diff": Command(
         "_diff", "compare two classes, or a class with a saved schema; exit status 1 for a breaking change"
     ),

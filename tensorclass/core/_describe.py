@@ -17,7 +17,6 @@ from ._keys import join_path
 from ._mapped import tensors_of
 from ._repr import describe_entry, describe_value
 
-_BARS = "▁▂▃▄▅▆▇█"
 _COLUMNS = ("field", "type", "min", "max", "mean", "nan", "values")
 
 
@@ -32,17 +31,13 @@ class FieldSummary(NamedTuple):
     max: float | None = None
     mean: complex | None = None
     nan: int = 0
-    histogram: tuple[int, ...] = ()
-    """The number of finite numbers in each of up to eight equal parts of their range."""
     text: str = ""
     """For objects, the number of distinct values and the most common one; for ragged fields, the lengths."""
 
     def cells(self) -> tuple[str, ...]:
         """The summary as columns of the table."""
         numbers = ["" if value is None else f"{value:.4g}" for value in (self.min, self.max, self.mean)]
-        most = max(self.histogram, default=0)
-        bars = "".join(_BARS[-(-count * (len(_BARS) - 1) // most)] for count in self.histogram) if most else ""
-        return (self.type, *numbers, str(self.nan) if self.nan else "", "  ".join(filter(None, (bars, self.text))))
+        return (self.type, *numbers, str(self.nan) if self.nan else "", self.text)
 
 
 class Description(dict[str, FieldSummary]):
@@ -136,17 +131,4 @@ def _of_numbers(kind: str, values: Tensor, text: str) -> FieldSummary:
     wide = kept.double()
     exact = kept.dtype in (torch.int16, torch.int32, torch.int64)  # for other integers, torch has no `aminmax`
     low, high = (kept if exact else wide).aminmax()
-    finite = wide[wide.isfinite()]
-    whole = not kept.is_floating_point()
-    bins = min(len(_BARS), int(high) - int(low) + 1) if whole else len(_BARS)
-    bars = _histogram(finite, bins) if len(finite) else ()
-    return FieldSummary(kind, count, low.item(), high.item(), wide.mean().item(), nan, bars, text)
-
-
-def _histogram(values: Tensor, bins: int) -> tuple[int, ...]:
-    """Counts in equal parts of the range; one part if all values are equal."""
-    low, high = (bound.item() for bound in values.aminmax())
-    if low == high:
-        return (len(values),)
-    places = ((values / 2 - low / 2) / (high / 2 - low / 2) * bins).long().clamp(0, bins - 1)  # avoids overflow
-    return tuple(torch.bincount(places, minlength=bins).tolist())
+    return FieldSummary(kind, count, low.item(), high.item(), wide.mean().item(), nan, text)

@@ -225,7 +225,7 @@ class RowOps(ConversionOps):
         return (self._index(span if order is None else order[span]) for span in spans)
 
     def describe(self) -> Description:
-        """Summarize each field: minimum, maximum, mean, number of nan, and a histogram. Prints as a table.
+        """Summarize each field: minimum, maximum, mean, number of nan, and distinct objects. Prints as a table.
 
         For objects, it has the number of distinct values and the most common one; for ragged fields, the lengths.
 

@@ -1,12 +1,10 @@
-"""`new`, `migrate`, `doctor`, `completion` and pictures: what they write, what they find, what they refuse."""
+"""`new`, `migrate`, `doctor` and pictures: what they write, what they find, what they refuse."""
 
 from __future__ import annotations
 
 import ast
 import json
 import re
-import shutil
-import subprocess
 import webbrowser
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -21,7 +19,6 @@ import torch
 import tensorclass
 from tensorclass import RaggedTensor, TensorDict, save
 from tensorclass.cli import main
-from tensorclass.cli._main import COMMANDS
 from tensorclass.cli._migrate import Rule, migrated, rules
 from tensorclass.cli._target import load_module
 from tests._sources import ROOT
@@ -418,7 +415,7 @@ def test_migrate_refuses(tmp_path: Path, capsys: Any):
     assert capsys.readouterr().out.count("can't be read") == 2
 
 
-# ---- doctor, completion ----------------------------------------------------------------------------------------------
+# ---- doctor ---------------------------------------------------------------------------------------------------------
 
 
 def test_doctor(tmp_path: Path, monkeypatch: Any, capsys: Any):
@@ -447,24 +444,6 @@ def test_doctor_of_a_checkout(monkeypatch: Any, capsys: Any):
     told = capsys.readouterr().err
     assert "but is not installed: pip install -e" in told
     assert str(ROOT) in told
-
-
-@pytest.mark.parametrize(
-    ("words", "wanted"),
-    [(["gr"], ["graph"]), (["migrate", "--d"], ["--diff"]), (["completion", "z"], ["zsh"]), (["--v"], ["--version"])],
-)
-@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
-def test_completion(words: list[str], wanted: list[str], tmp_path: Path, capsys: Any):
-    """Bash completes commands, options and choices."""
-    assert main(["completion", "bash"]) == 0
-    script = capsys.readouterr().out
-    assert all(name in script for name in COMMANDS)
-    line = f"COMP_WORDS=(tensorclass {' '.join(words)}); COMP_CWORD={len(words)}; _tensorclass; echo ${{COMPREPLY[@]}}"
-    done = subprocess.run(["bash", "-c", script + line], capture_output=True, text=True, check=True, cwd=tmp_path)
-    assert done.stdout.split() == wanted
-    assert main(["completion", "zsh"]) == 0
-    assert "bashcompinit" in capsys.readouterr().out
-    assert main(["completion", "fish"]) == 2
 
 
 # ---- pictures --------------------------------------------------------------------------------------------------------

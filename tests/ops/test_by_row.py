@@ -411,9 +411,6 @@ def test_describe(kind: str):
         assert found[name].mean == pytest.approx(column.mean())
         assert found[name].nan == column.isna().sum()
         assert found[name].size == 6
-    finite = table["real"][np.isfinite(table["real"])]
-    assert found["real"].histogram == tuple(np.histogram(finite, 8)[0])
-    assert found["whole"].histogram == (2, 1, 3)
     assert found["word"].text == "3 different, most often 'a'"
     assert found["tokens"].text == "1 to 2 long"
     assert (found["tokens"].min, found["tokens"].max) == (0, 4)
@@ -443,8 +440,6 @@ def test_describe_odd_tensors(values: Tensor):
     assert "a" in repr(batch.describe())
     if values.dtype is torch.int64:
         assert (found.min, found.max) == (-(2**63), 2**63 - 1)
-    if values.is_floating_point() and values.numel() and not values.is_meta and values.isfinite().all():
-        assert sum(found.histogram) == values.numel()
 
 
 def test_describe_is_a_mapping():
