@@ -283,7 +283,9 @@ class TensorCollection(Items):
         if not (self._plain and other._plain):
             theirs = other._outline()
             for key, value in list(self._outline().items()):
-                if isinstance(value, TensorCollection) and isinstance(theirs.get(key), TensorCollection):
+                if type(value) is Tensor or not isinstance(value, TensorCollection):
+                    continue
+                if isinstance(theirs.get(key), TensorCollection):
                     value._meet(theirs[key], op)
 
     def _twin(self) -> Self:

@@ -41,11 +41,11 @@ from ._compare import same_object
 from ._index import Index, IndexOps, indexed_size, normalise
 from ._lengths import Ragged, has_lengths, lent, take_back
 from ._levels import by_level
-from ._mapping import MappingOps, foreach_is_safe
+from ._mapping import MappingOps
 from ._pairs import keys_of, pairs_of, size_error, wanted_paths
+from ._steps import WHOLE, apart, carry_out, copied, copied_alike, copy_steps, foreach_is_safe, rows_at
 from ._steps import Copy as Copy
-from ._steps import apart, carry_out, copied, copied_alike, copy_steps
-from ._writable import NUMBERS, as_mask, as_source, filled, require_writable, scalar_like, spread, takes
+from ._writable import NUMBERS, as_mask, as_source, filled, is_readable, require_writable, scalar_like, spread, takes
 
 
 @flags
@@ -158,8 +158,7 @@ class InplaceOps(IndexOps):
         if type(key) is str:
             if self._layered:
                 self._refuse_frozen("write in place", key)
-            entries = self._live()
-            leaf = entries.get(key) if entries is self._live() else None  # otherwise entries are copies
+            leaf = self._held(key)
             if type(leaf) is Tensor and filled(leaf, value):
                 return self
         with sharing():
@@ -203,8 +202,10 @@ class InplaceOps(IndexOps):
         tensor([0., 1., 0.])
         """
         flag(non_blocking=non_blocking) if non_blocking is not False else None
-        if type(key) is str and self._fill_at(index, value, key):
-            return self
+        if type(key) is str:
+            number = type(value) in NUMBERS
+            if self._fill_at(index, value, key) if number else self._assign_alike(index, {key: value}, False):
+                return self
         path = unravel_key_to_tuple(key)
         source = {path if path[1:] else path[0]: value}
         return InplaceOps.update_at_(self, source, index, non_blocking=non_blocking)
@@ -253,14 +254,22 @@ class InplaceOps(IndexOps):
 
     def _assign_alike(self, index: Any, value: Any, whole: bool) -> bool:
         """Write a value if its leaves have exactly the shapes and dtypes of the elements; else return False."""
-        kind, given = type(index), type(value) is dict and not whole
-        if (kind is not int and kind is not slice) or not (type(value) is type(self) or given):
+        given = type(value) is dict and not whole
+        if not (type(value) is type(self) or given):
             return False
         typed = self._layered
         own: Any = self._store if typed else store_of(self)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # reading its slots is faster
         size = () if own._stacked else own._batch_size  # a stack would compute it from all its members
-        if not size or (kind is int and not -size[0] <= index < size[0]):
+        if not size:
             return False
+        if type(index) is Tensor and index.dtype is torch.bool and index.shape == size[:1] and is_readable(index):
+            index = index.nonzero().reshape(-1)
+        rows = rows_at(index, size)
+        if rows == WHOLE:
+            return False
+        if given and len(value) == 1 and not typed:
+            ((key, item),) = value.items()
+            return copied(self._held(key), item, False, index, rows)
         pair: Any = self
         there: Any = value
         frozen = typed and self.__tensorclass_options__.frozen  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a typed class
@@ -270,14 +279,13 @@ class InplaceOps(IndexOps):
         sources: list[Tensor] = []
         if pair._beside(there, leaves, sources, "index", whole) is None or not leaves:
             return False
-        rows = None if kind is int else len(range(*index.indices(size[0])))
-        fits = typed and kind is int and not given and (size[0], *there._batch_size) == size  # faster than a slice
+        fits = typed and rows is None and not given and (size[0], *there._batch_size) == size  # faster than a slice
         declared = fits and (self.__tensorclass__.rigid if own._plain else self._is_rigid())
         return copied_alike(leaves, sources, declared, False, index, rows, own)
 
     def _fill_at(self, index: Any, value: Any, key: str | None = None) -> bool:
         """Write a number to the elements at an int, a slice or a mask; False for the general path."""
-        if self._stacked:
+        if type(value) not in NUMBERS or self._stacked:
             return False
         mask: Any = index if type(index) is Tensor else None
         size = self._batch_size
@@ -300,16 +308,18 @@ class InplaceOps(IndexOps):
 
     def _fillable(self, value: Any, key: str | None = None) -> list[Tensor] | None:
         """One leaf, or all, if they are plain tensors that can hold the number exactly; None for the general path."""
-        if self._stacked or type(value) not in NUMBERS:
-            return None
         leaves: list[Any] = []
         if key is not None:
             self._refuse_frozen("write in place", key)
-            entries = self._live()
-            leaves.append(entries.get(key) if entries is self._live() else None)  # otherwise entries are copies
+            leaves.append(self._held(key))
         elif self._beside(self, leaves, [], "index") is None:
             return None
         return leaves if all([type(leaf) is Tensor and takes(leaf, value) for leaf in leaves]) else None
+
+    def _held(self, key: str) -> Any:
+        """The entry that this container holds, or None; those of a file are copies."""
+        entries = self._live()
+        return entries.get(key) if entries is self._live() else None
 
     def _set_at(self, index: Index, value: Any, wanted: list[Path] | None, non_blocking: bool) -> None:
         if self._stacked:

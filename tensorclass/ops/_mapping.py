@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 from typing_extensions import Self
 
@@ -42,13 +41,13 @@ from ..errors import (
     UnsupportedOperationError,
 )
 from ._levels import by_level
-from ._pairs import both, items_of, once, wanted_paths
+from ._pairs import both, items_of, once, tensors_at, wanted_paths
 from ._reading import UNSET as UNSET
 from ._reading import BatchIndex as BatchIndex
 from ._reading import IndexPart as IndexPart
 from ._reading import ReadingOps, below
 from ._reading import Unset as Unset
-from ._steps import all_begin_with, any_tracked, clone_all
+from ._steps import all_begin_with, clone_leaves
 
 
 @flags
@@ -351,8 +350,9 @@ class MappingOps(ReadingOps):
             self._meet(source, "update")
         if update_batch_size and isinstance(source, TensorCollection):
             return self._replace_all(source, clone)
-        simple = keys_to_update is None and not (clone or ignore_lock)
-        if simple and (self._copied_alike(source, False, non_blocking) if inplace else self._update_tensors(source)):
+        simple = is_leaf is None and not (clone or ignore_lock)
+        given = source if keys_to_update is None or not simple else tensors_at(source, keys_to_update)
+        if simple and (self._copied_alike(given, False, non_blocking) if inplace else self._update_tensors(given)):
             return self
         steps, in_place = self._update_plan(source, keys_to_update, clone, inplace, is_leaf, ignore_lock)
         if not in_place:
@@ -384,19 +384,47 @@ class MappingOps(ReadingOps):
         return steps, in_place
 
     def _update_tensors(self, source: Any) -> bool:
-        """Write plain tensors under plain keys; False for the general path."""
+        """Write plain tensors under plain keys, at every level; False for the general path."""
+        plan: list[tuple[MappingOps, dict[str, Any]]] = []
+        if not self._plan_tensors(source, plan):
+            return False
+        for holder, values in plan:
+            if values:
+                holder._require_unlocked("write", next(iter(values)))
+        if len(plan) == 1:
+            self._put_all(plan[0][1])
+        else:
+            publish([step for holder, values in plan if values for step in holder._put_steps(values)])
+        return True
+
+    def _plan_tensors(self, source: Any, plan: list[tuple[MappingOps, dict[str, Any]]]) -> bool:
         values = source if type(source) is dict or not isinstance(source, MappingOps) else source._tensors_by_key()
+        if values is None and not source._stacked:
+            values = source._entries()
         if type(values) is not dict:
             return False
+        tensors: dict[str, Any] = {}
+        for key, value in values.items():
+            if type(key) is not str:
+                return False
+            if type(value) is Tensor or isinstance(value, Tensor):
+                tensors[key] = value
+            elif not self._merges_tensors(key, value, plan):
+                return False
         open_to_all = type(self) is self._dense and self._device is None  # stores tensors of its batch size unchecked
-        taken = open_to_all and all_begin_with(self._batch_size, values)
-        if not taken and not all([type(key) is str and isinstance(value, Tensor) for key, value in values.items()]):
-            return False
-        checked = values if taken else self._check_all(values)
-        if checked:
-            self._require_unlocked("write", next(iter(checked)))
-        self._put_all(checked)
+        taken = open_to_all and all_begin_with(self._batch_size, tensors)
+        plan.append((self, tensors if taken else self._check_all(tensors)))
         return True
+
+    def _merges_tensors(self, key: str, value: Any, plan: list[tuple[MappingOps, dict[str, Any]]]) -> bool:
+        """Whether the values of a nested mapping are planned; if one does not fit, the general path says why."""
+        mine = None if self._stacked else self._outline().get(key)
+        if not isinstance(mine, MappingOps) or not (type(value) is dict or isinstance(value, MappingOps)):
+            return False
+        try:
+            return mine._plan_tensors(value, plan)
+        except (SchemaError, BatchSizeError, StructureError, MissingKeyError):
+            return False
 
     def _plan_update(
         self,
@@ -475,7 +503,7 @@ class MappingOps(ReadingOps):
             return self._each(lambda leaf: leaf.clone(), self._batch_size, self._names, STORAGE)
         leaves: list[Tensor] = []
         new = self._open(leaves, STORAGE)
-        return new._refill(_clone_leaves(leaves, kwargs), self._batch_size, self._names, STORAGE)
+        return new._refill(clone_leaves(leaves, kwargs), self._batch_size, self._names, STORAGE)
 
     def copy(self) -> Self:
         """A new container around the same tensors.
@@ -563,24 +591,6 @@ def _cloned(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.clone()
     return MappingOps.clone(value) if isinstance(value, MappingOps) else value
-
-
-def _clone_leaves(leaves: list[Tensor], kwargs: dict[str, Any]) -> Sequence[Tensor]:
-    unknown = sorted(kwargs.keys() - {"memory_format"}) if kwargs else None
-    if unknown:
-        raise ArgumentError(f"clone() has no argument {unknown[0]!r:.200}; it takes `recurse` and `memory_format`")
-    tracked = torch.is_grad_enabled() and any_tracked(leaves)
-    if not kwargs and len(leaves) > 3 and not tracked and foreach_is_safe():  # its autograd refuses integers
-        try:
-            return clone_all(leaves)
-        except NotImplementedError:  # of nested tensors
-            pass
-    return [leaf.clone(**kwargs) for leaf in leaves]
-
-
-def foreach_is_safe() -> bool:
-    """Whether foreach kernels may be used: they have no batching rule, so not under functorch."""
-    return torch._C._functorch.peek_interpreter_stack() is None  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs leave it out
 
 
 def _in_some_member(holder: Any, key: str) -> bool:

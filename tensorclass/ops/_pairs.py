@@ -84,6 +84,28 @@ def wanted_paths(keys: Sequence[Key] | None, source: Any) -> list[Path] | None:
     return wanted
 
 
+def tensors_at(source: Any, keys: Sequence[Key]) -> dict[str, Any] | None:
+    """The tensors of a dict or container at some keys, as nested dicts; None if one is absent or another kind."""
+    top = source if type(source) is dict and all([type(key) is str for key in source]) else _by_name(source)
+    found: dict[str, Any] = {}
+    for key in keys:
+        *outer, last = (key,) if type(key) is str else unravel_key_to_tuple(key)
+        entries, level = top, found
+        for part in outer:
+            if entries is None:
+                return None
+            entries, level = _by_name(entries.get(part)), level.setdefault(part, {})
+        value = None if entries is None else entries.get(last)
+        if not isinstance(value, Tensor):
+            return None
+        level[last] = value
+    return found
+
+
+def _by_name(level: Any) -> Any:
+    return level._live() if isinstance(level, TensorCollection) and not level._stacked else None
+
+
 def pairs_of(source: Any) -> list[tuple[Any, Any]]:
     """The top-level pairs of a mapping that gives every entry once, or of a container, as they are stored."""
     require_once(source)

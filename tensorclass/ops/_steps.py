@@ -15,12 +15,18 @@ from torch.compiler import is_dynamo_compiling
 
 from ..core import Path
 from ..core._publish import Step, call_each, each_row, publish, sharing
+from ..errors import ArgumentError
+from ._writable import is_readable
 
 Copy = tuple[Tensor, Tensor, Path]
 Target = tuple[Any, Any, Any]
 """A tensor or an entry node, the value to write, and the index or None."""
 WHOLE: Final = -1
+MOST_LISTED: Final = 64
+"""The longest index whose least and greatest value are found faster in a list."""
 """The rows of a write to all elements, see `KnownWrite`."""
+FEW: Final = 4
+"""From so many leaves on, one call for all views takes less time than a call for each leaf."""
 
 
 class Writes:
@@ -138,9 +144,11 @@ def copied_alike(
     known: Any = None if traced else getattr(holder, "_known_write", None)
     fits = known is not None and known.rows == rows and known.declared is declared and known.leaves == len(leaves)
     seen = fits and (known.check(*leaves) if declared else known.check(*leaves, *sources))  # pyright: ignore[reportOptionalMemberAccess]  # fits says that it is there
+    picks = type(index) is Tensor
+    if picks and False in [tensor.is_cpu for tensor in (*leaves, *sources)]:
+        return False
     if not seen:
-        targets = leaves if declared or index is None else [leaf[index] for leaf in leaves]
-        if not (declared or _alike(targets, sources)):
+        if not (declared or _alike(leaves, sources, rows)):
             return False
         if traced:
             if True in [leaf.requires_grad or not leaf.is_contiguous() for leaf in leaves]:
@@ -153,19 +161,47 @@ def copied_alike(
         if holder is not None and (declared or index is not None or not any_tracked(sources)):  # see `seen` below
             _note(holder, known, rows, declared, leaves, sources)
     inside = _interpreters() is not None  # a function transform, whose tensors have no address
-    if inside or _aliases(tuple(leaves), {}, tuple(sources)):
-        sources = apart(leaves if index is None else [leaf[index] for leaf in leaves], sources)
+    if inside or _aliases(tuple(leaves), {}, (*sources, index) if picks else tuple(sources)):
+        if picks:
+            *sources, index = apart(leaves, [*sources, index], own=False)
+        else:
+            sources = apart(leaves if index is None else [leaf[index] for leaf in leaves], sources)
+    untracked = seen and not declared  # the check has seen that none is tracked
     if index is None:
-        _copy(leaves, sources, non_blocking, seen and not declared)  # the check has seen that none is tracked
-        return True
-    call_each(setitem, leaves, repeat(index), sources)  # torch creates no object for these views
+        _copy(leaves, sources, non_blocking, untracked)
+    elif picks:
+        call_each(Tensor.index_copy_, leaves, repeat(0), repeat(index), sources)
+    elif len(leaves) < FEW or not _listable(leaves, sources, untracked):
+        call_each(setitem, leaves, repeat(index), sources)  # torch creates no object for these views
+    else:
+        torch._foreach_copy_([leaf[index] for leaf in leaves], sources)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
     return True
 
 
-def _alike(targets: list[Tensor], sources: list[Tensor]) -> bool:
+def rows_at(index: Any, size: torch.Size) -> int | None:
+    """How many elements of the first dim an index takes; None for an int, `WHOLE` for any other that may not fit."""
+    kind = type(index)
+    if kind is int:
+        return None if -size[0] <= index < size[0] else WHOLE
+    if kind is slice:
+        return len(range(*index.indices(size[0])))
+    if kind is not Tensor or index.dtype is not torch.int64 or index.ndim != 1 or not is_readable(index):
+        return WHOLE
+    count: int = index.numel()
+    if not count:
+        return WHOLE
+    ends = index.tolist() if count <= MOST_LISTED else [end.item() for end in torch.aminmax(index)]
+    return count if min(ends) >= 0 and max(ends) < size[0] else WHOLE
+
+
+def _alike(leaves: list[Tensor], sources: list[Tensor], rows: int | None) -> bool:
+    """Whether sources have the dtypes and shapes of what is written."""
     try:
-        for target, source in zip(targets, sources):  # noqa: B905  # a keyword takes time
-            if target.dtype is not source.dtype or target.shape != source.shape:
+        for leaf, source in zip(leaves, sources):  # noqa: B905  # a keyword takes time
+            shape: Any = leaf.shape
+            if rows != WHOLE:
+                shape = shape[1:] if rows is None else (rows, *shape[1:])
+            if leaf.dtype is not source.dtype or source.shape != shape:
                 return False
     except RuntimeError:  # the shape of a nested tensor can't be read
         return False
@@ -279,6 +315,26 @@ clone_all: Callable[[list[Tensor]], Sequence[Tensor]] = getattr(
     torch, "_foreach_clone", lambda leaves: [leaf.clone() for leaf in leaves]
 )
 """Copies of several tensors, in one call if torch offers it."""
+
+
+def clone_leaves(leaves: list[Tensor], kwargs: dict[str, Any]) -> Sequence[Tensor]:
+    unknown = sorted(kwargs.keys() - {"memory_format"}) if kwargs else None
+    if unknown:
+        raise ArgumentError(f"clone() has no argument {unknown[0]!r:.200}; it takes `recurse` and `memory_format`")
+    tracked = torch.is_grad_enabled() and any_tracked(leaves)
+    if not kwargs and len(leaves) > 3 and not tracked and foreach_is_safe():  # its autograd refuses integers
+        try:
+            return clone_all(leaves)
+        except NotImplementedError:  # of nested tensors
+            pass
+    return [leaf.clone(**kwargs) for leaf in leaves]
+
+
+def foreach_is_safe() -> bool:
+    """Whether foreach kernels may be used: they have no batching rule, so not under functorch."""
+    return _interpreters() is None
+
+
 _aliases: Callable[..., bool] = getattr(torch._C, "_any_output_is_alias_to_input_or_output", lambda *_: True)
 """Whether tensors share a storage, in one call; torch versions without it use the slower check."""
 
@@ -316,16 +372,28 @@ def _same_place(target: Tensor, source: Tensor) -> bool:
     return target.dtype is source.dtype and target.shape == source.shape and target.stride() == source.stride()
 
 
-def copied(target: Any, source: Any, non_blocking: bool) -> bool:
-    """Copy one plain tensor to another of equal dtype and shape; for anything else copy nothing, return False."""
+def copied(target: Any, source: Any, non_blocking: bool, index: Any = None, rows: int | None = WHOLE) -> bool:
+    """Copy one plain tensor to another, or to its elements at an index; if in doubt copy nothing, return False."""
     if type(target) is not Tensor or type(source) is not Tensor or target.dtype is not source.dtype:
         return False
-    if source.is_nested or target.shape != source.shape or target.requires_grad or not target.is_contiguous():
+    if source.is_nested or not _alike([target], [source], rows) or target.requires_grad or not target.is_contiguous():
         return False
     if not torch.compiler.is_compiling() and target.is_inference():
         return False
+    if index is not None:
+        return _copied_at(target, source, index)
     try:
         target.copy_(source if source.is_contiguous() else apart([target], [source])[0], non_blocking)
     except RuntimeError:  # torch checks contiguous tensors for overlap before it writes
         target.copy_(source.clone(), non_blocking)
     return True
+
+
+def _copied_at(target: Tensor, source: Tensor, index: Any) -> bool:
+    if type(index) is not Tensor:
+        target[index] = apart([target], [source], own=False)[0]
+        return True
+    try:
+        return bool(target.is_cpu and source.is_cpu) and target.index_copy_(0, index, source) is target
+    except RuntimeError:  # torch refuses tensors that overlap before it writes
+        return False

@@ -160,7 +160,7 @@ def require_fit(source: Tensor, dtype: torch.dtype, path: Path = (), most: int =
         )
     low, high = _range(dtype)
     least, greatest = _range(source.dtype)
-    if (low <= least and greatest <= high) or not (source.numel() <= most and _is_readable(source)):
+    if (low <= least and greatest <= high) or not (source.numel() <= most and is_readable(source)):
         return
     outside = [value for value in _extremes(source) if not low <= value <= high]
     if outside:
@@ -185,7 +185,7 @@ def _range(dtype: torch.dtype) -> tuple[float, float]:
     return info.min, info.max
 
 
-def _is_readable(source: Tensor) -> bool:
+def is_readable(source: Tensor) -> bool:
     """Whether the values of a tensor can be read at once: on the CPU, neither traced nor fake nor inside vmap."""
     if is_dynamo_compiling() or not source.is_cpu or type(source).__torch_dispatch__ is not Tensor.__torch_dispatch__:  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs take it for a method
         return False

@@ -14,7 +14,7 @@ from torch.nn.parameter import Parameter
 
 from ...core import Entry, Path, TensorCollection, join_path
 from ...errors import ArgumentError, KeySetError, Later, StructureError, did_you_mean, few
-from ...ops._mapping import foreach_is_safe
+from ...ops._steps import foreach_is_safe
 from ...store import TensorDict, TensorDictParams
 from ._plan import Level, Plan, Swaps, Tensors
 
