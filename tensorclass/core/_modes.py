@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import threading
 from collections.abc import Callable
 from contextlib import ContextDecorator
 from contextvars import ContextVar, Token
@@ -14,12 +13,10 @@ from typing_extensions import Self
 
 from .._flags import flags
 from ..errors import ArgumentError
-from ._forks import forked
 
 T = TypeVar("T")
 Entered: TypeAlias = "tuple[Token[T], bool] | None"
 """The data to end a block: its token, and whether it counts as open; None in compiled code."""
-_LOCK = forked(threading.Lock())
 _NONE: Any = object()
 
 
@@ -37,8 +34,8 @@ class Setting(Generic[T]):
         self.kept = False
         """Whether `keep` set the value of the process."""
         self.variable: ContextVar[T] = ContextVar(f"tensorclass.{name}")
-        self.open = 0
-        """The number of open blocks in all threads with a value other than the default."""
+        self.open: list[None] = []
+        """One item for each open block, in all threads, with a value other than the default."""
         self.traced: list[T] = []
 
     def get(self) -> T:
@@ -58,8 +55,7 @@ class Setting(Generic[T]):
         """Set the value until `leave`; in compiled code only `enter` can be traced."""
         counts = self.kept or (value is not self.default and value != self.default)
         if counts:
-            with _LOCK:
-                self.open += 1
+            self.open.append(None)
         return self.variable.set(value), counts
 
     def leave(self, entered: Entered[T]) -> None:
@@ -69,8 +65,7 @@ class Setting(Generic[T]):
             return
         self.variable.reset(entered[0])
         if entered[1]:
-            with _LOCK:
-                self.open -= 1
+            self.open.pop()
 
     def keep(self, value: T) -> Callable[[], None]:
         """Set the value from now on: to the end of the open block of this thread, else for the process.
@@ -110,7 +105,8 @@ class Block(ContextDecorator, Generic[T]):
             self._setting.keep(self.mode)
 
     def __enter__(self) -> Self:
-        self._entered.append(self._setting.enter(self.mode))
+        setting = self._setting
+        self._entered.append(setting.enter(self.mode) if is_dynamo_compiling() else setting.begin(self.mode))
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -249,6 +249,10 @@ class ValuesView(View[Any]):
     __slots__ = ()
 
     def __iter__(self) -> Iterator[Any]:
+        if self._scope is TOP:
+            entries: Any = self._collection._entries()
+            if self._collection._plain:  # after the copy: a write of anything but a tensor clears the flag first
+                return iter(entries.values())
         table = self._top()
         if table is not None:
             return iter(table.values())

@@ -350,9 +350,11 @@ class MappingOps(ReadingOps):
             self._meet(source, "update")
         if update_batch_size and isinstance(source, TensorCollection):
             return self._replace_all(source, clone)
-        simple = is_leaf is None and not (clone or ignore_lock)
+        simple = not (clone or ignore_lock)
         given = source if keys_to_update is None or not simple else tensors_at(source, keys_to_update)
-        if simple and (self._copied_alike(given, False, non_blocking) if inplace else self._update_tensors(given)):
+        if simple and not inplace and self._update_tensors(given, is_leaf is None):
+            return self
+        if simple and inplace and self._copied_alike(given, False, non_blocking):
             return self
         steps, in_place = self._update_plan(source, keys_to_update, clone, inplace, is_leaf, ignore_lock)
         if not in_place:
@@ -383,10 +385,10 @@ class MappingOps(ReadingOps):
             steps += holder._put_steps({key: _cloned(value) for key, value in values.items()} if clone else values)
         return steps, in_place
 
-    def _update_tensors(self, source: Any) -> bool:
-        """Write plain tensors under plain keys, at every level; False for the general path."""
+    def _update_tensors(self, source: Any, merges: bool) -> bool:
+        """Write plain tensors under plain keys, at every level if it `merges`; False for the general path."""
         plan: list[tuple[MappingOps, dict[str, Any]]] = []
-        if not self._plan_tensors(source, plan):
+        if not self._plan_tensors(source, plan, merges):
             return False
         for holder, values in plan:
             if values:
@@ -397,21 +399,24 @@ class MappingOps(ReadingOps):
             publish([step for holder, values in plan if values for step in holder._put_steps(values)])
         return True
 
-    def _plan_tensors(self, source: Any, plan: list[tuple[MappingOps, dict[str, Any]]]) -> bool:
+    def _plan_tensors(self, source: Any, plan: list[tuple[MappingOps, dict[str, Any]]], merges: bool) -> bool:
         values = source if type(source) is dict or not isinstance(source, MappingOps) else source._tensors_by_key()
         if values is None and not source._stacked:
             values = source._entries()
         if type(values) is not dict:
             return False
+        open_to_all = type(self) is self._dense and self._device is None  # stores tensors of its batch size unchecked
+        if open_to_all and all_begin_with(self._batch_size, values):
+            plan.append((self, values))
+            return True
         tensors: dict[str, Any] = {}
         for key, value in values.items():
             if type(key) is not str:
                 return False
             if type(value) is Tensor or isinstance(value, Tensor):
                 tensors[key] = value
-            elif not self._merges_tensors(key, value, plan):
+            elif not (merges and self._merges_tensors(key, value, plan)):
                 return False
-        open_to_all = type(self) is self._dense and self._device is None  # stores tensors of its batch size unchecked
         taken = open_to_all and all_begin_with(self._batch_size, tensors)
         plan.append((self, tensors if taken else self._check_all(tensors)))
         return True
@@ -422,7 +427,7 @@ class MappingOps(ReadingOps):
         if not isinstance(mine, MappingOps) or not (type(value) is dict or isinstance(value, MappingOps)):
             return False
         try:
-            return mine._plan_tensors(value, plan)
+            return mine._plan_tensors(value, plan, True)
         except (SchemaError, BatchSizeError, StructureError, MissingKeyError):
             return False
 

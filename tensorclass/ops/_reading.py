@@ -250,6 +250,8 @@ class ReadingOps(TensorCollection):
         >>> [tuple(value.shape) for value in data.values(include_nested=True, leaves_only=True)]
         [(3,), (3, 4)]
         """
+        if include_nested is leaves_only is sort is False and is_leaf is None:
+            return ValuesView(self)
         return ValuesView(self, ViewScope.of(include_nested, leaves_only, is_leaf, sort))
 
     @overload

@@ -12,8 +12,7 @@ from torch import Tensor
 from ..core import TensorCollection
 from ..errors import BatchSizeError, StructureError, too_deep
 from ..ops import stack
-from ..ops._steps import foreach_is_safe
-from ..ops._steps import clone_all
+from ..ops._steps import clone_all, foreach_is_safe
 from ..ops._writable import overflows
 from .entries._slots import plain_object as plain_object
 

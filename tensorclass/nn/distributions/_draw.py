@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from ._composite import drawn
 from ._fixed import fixed
 from ._interaction import InteractionType, interaction_type
 
+Label = Callable[[], str]
 Generator = Any  # a torch.Generator, a seed, or the key of either
 
 
@@ -37,7 +39,7 @@ def unknown_parameter(maker: Callable[..., Any], names: list[str]) -> str | None
     return f"{title} has no parameter `{wrong[0]}`{near}; it takes {', '.join(arguments)}"
 
 
-def build(maker: Callable[..., Any], values: Mapping[str, Any], constants: Mapping[str, Any], label: str) -> Any:
+def build(maker: Callable[..., Any], values: Mapping[str, Any], constants: Mapping[str, Any], label: Label) -> Any:
     """Build a distribution from values.
 
     Raises:
@@ -48,11 +50,11 @@ def build(maker: Callable[..., Any], values: Mapping[str, Any], constants: Mappi
         dist = maker(**values, **constants)
     except TypeError as error:
         wrong = unknown_parameter(maker, [*values, *constants]) or str(error)
-        raise ModuleError(f"{label}: {wrong}") from error
+        raise ModuleError(f"{label()}: {wrong}") from error
     except ValueError as error:
-        raise ModuleError(f"{label}: {error}") from error
+        raise ModuleError(f"{label()}: {error}") from error
     if not isinstance(dist, Distribution):
-        raise ModuleError(f"{label}: {maker!r:.60} gives a {type(dist).__name__}, not a torch distribution")
+        raise ModuleError(f"{label()}: {maker!r:.60} gives a {type(dist).__name__}, not a torch distribution")
     return dist
 
 
@@ -63,7 +65,7 @@ def draw(
     scored: bool,
     estimates: int,
     generator: torch.Generator | None,
-    label: str,
+    label: Label,
 ) -> tuple[Any, Any]:
     """Draw or compute a value of a distribution by the active interaction type, and its log-probability if `scored`.
 
@@ -74,7 +76,7 @@ def draw(
         scored: Whether to compute the log-probability.
         estimates: The number of samples that estimate a mean without a closed form.
         generator: The source of random numbers; None for the global generator of torch.
-        label: The module, for messages.
+        label: Gives the name of the module, for messages.
 
     Returns:
         The value, and its log-probability or None.
@@ -84,7 +86,7 @@ def draw(
     """
     kind = interaction_type() or default
     if generator is not None and torch.compiler.is_compiling():
-        raise ModuleError(f"{label}: torch.compile can't follow a generator; seed with `torch.manual_seed` instead")
+        raise ModuleError(f"{label()}: torch.compile can't follow a generator; seed with `torch.manual_seed` instead")
     with nullcontext() if generator is None else Seeded(generator):
         if kind is InteractionType.RANDOM:
             return drawn(dist, "rsample" if dist.has_rsample else "sample", shape, scored)
@@ -93,16 +95,19 @@ def draw(
     return value, dist.log_prob(value) if scored else None
 
 
-def _fixed(dist: Any, kind: InteractionType, estimates: int, label: str) -> Any:
+def _fixed(dist: Any, kind: InteractionType, estimates: int, label: Label) -> Any:
     """A value without sampling; for a composite distribution, that of each component."""
     if isinstance(dist, CompositeDistribution):
         parts = dist.dists.items()
-        values = {key: _fixed(part, kind, estimates, f"{label}, component {key!r}") for key, part in parts}
+        values = {
+            key: _fixed(part, kind, estimates, partial("{}, component {!r}".format, label(), key))
+            for key, part in parts
+        }
         return TensorDict(values, dist.batch_shape)
     try:
         return fixed(dist, kind, estimates)
     except NotImplementedError as error:
-        raise UnsupportedOperationError(f"{label}: {error}") from error
+        raise UnsupportedOperationError(f"{label()}: {error}") from error
 
 
 def _repeated(value: Any, shape: torch.Size) -> Any:

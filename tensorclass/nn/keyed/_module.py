@@ -63,12 +63,6 @@ class TensorDictModule(TensorDictModuleBase):
 
     module: Any
     _direct = True
-    """Whether `forward` only calls `_run`, so that a sequence may call `_run` directly."""
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if not {"forward", "__call__"}.isdisjoint(cls.__dict__):
-            cls._direct = cls.__dict__.get("_direct", False)
 
     def __init__(
         self,

@@ -201,7 +201,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
                     f"{sorted(names)}"
                 )
         constants = dict(self.distribution_kwargs.items())
-        return build(self.distribution_class, dict(zip(self._names, values, strict=True)), constants, self._label())
+        return build(self.distribution_class, dict(zip(self._names, values, strict=True)), constants, self._label)
 
     build_dist_from_params = get_dist
 
@@ -228,6 +228,8 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
 
     # ---- running -------------------------------------------------------------------------------------------------
 
+    _direct = True
+
     @dispatch(auto_batch_size=False)
     def forward(self, tensordict: Any, tensordict_out: Any = None, _requires_sample: bool = True) -> Any:
         """Build the distribution and write a value of it.
@@ -239,20 +241,23 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         Returns:
             The container with the values; with `num_samples`, a new container, expanded to `[*num_samples, *batch]`.
         """
+        return self._run(tensordict, tensordict_out, {"_requires_sample": _requires_sample})
+
+    def _run(self, data: Any, out: Any = None, kwargs: Mapping[str, Any] | None = None) -> Any:
         mode = SKIP.get()
-        if mode is not False and skips(tensordict, self.in_keys, self.out_keys, mode):
-            return tensordict
-        target = tensordict if tensordict_out is None else tensordict_out
-        if not _requires_sample:
+        if mode is not False and skips(data, self.in_keys, self.out_keys, mode):
+            return data
+        target = data if out is None else out
+        if kwargs and not kwargs["_requires_sample"]:
             return target
-        dist = self.get_dist(tensordict)
+        dist = self.get_dist(data)
         scored = self.return_log_prob
         if scored:
             self._same_flag()
-        generator, seed = self._generator_of(tensordict)
+        generator, seed = self._generator_of(data)
         value, score = self._drawn(dist, scored, generator)
         if seed is not None and generator is not None:
-            tensordict.set(seed, _next_seed(generator, tensordict[seed]))
+            data.set(seed, _next_seed(generator, data[seed]))
         if self.num_samples:
             target = target.expand(self.num_samples + target.batch_size)
         values = self._values(value)
@@ -295,7 +300,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
     def _by_type(self, dist: Any, scored: bool, generator: torch.Generator | None) -> tuple[Any, Any]:
         shape = torch.Size(()) if self.num_samples is None else self.num_samples
         kind = self.default_interaction_type
-        return draw(dist, kind, shape, scored, self.n_empirical_estimate, generator, self._label())
+        return draw(dist, kind, shape, scored, self.n_empirical_estimate, generator, self._label)
 
     def _generator_of(self, data: Any) -> tuple[torch.Generator | None, Any]:
         """The generator of a call, and the key of its seed."""

@@ -15,7 +15,7 @@ from ..parts._dispatch import dispatch
 from ..parts._keyed_base import Keys
 from ._module import Inplace
 from ._probabilistic import ProbabilisticTensorDictModule
-from ._sequential import TensorDictSequential, called_with, given_options, step
+from ._sequential import TensorDictSequential, called_with, direct, given_options, globally_hooked, step
 
 
 @flags
@@ -276,7 +276,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
 
     # ---- running -------------------------------------------------------------------------------------------------
 
-    _direct = False
+    _direct = True
 
     @dispatch(auto_batch_size=False)
     def forward(
@@ -337,5 +337,8 @@ def _is_given(module: Any, data: Any) -> bool:
 
 def _run(module: Any, data: Any, options: dict[str, Any]) -> Any:
     """Run one module. Keyword arguments of the call are passed unless it is probabilistic."""
-    own = isinstance(module, ProbabilisticTensorDictModule) and "_requires_sample" not in options
-    return step(module, data) if own or not options else module(data, **options)
+    if isinstance(module, ProbabilisticTensorDictModule) and "_requires_sample" not in options:
+        options = {}
+    if direct(module) and not globally_hooked():
+        return module._run(data, None, options)
+    return module(data, **options) if options else step(module, data)

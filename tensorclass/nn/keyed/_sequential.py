@@ -139,7 +139,7 @@ class TensorDictSequential(TensorDictModule):
             for module in modules._modules.values():
                 data = self._partial(module, data)
             return data
-        hooked = _globally_hooked()
+        hooked = globally_hooked()
         for module in modules._modules.values():
             data = step(module, data) if hooked or not direct(module) else module._run(data)
         return data
@@ -319,7 +319,7 @@ class TensorDictSequential(TensorDictModule):
 def direct(module: Any) -> bool:
     """Whether a module has no hooks, so that `nn.Module.__call__` may be bypassed."""
     return (
-        isinstance(module, TensorDictModule)
+        isinstance(module, TensorDictModuleBase)
         and module._direct
         and not (module._forward_hooks or module._forward_pre_hooks or module._backward_hooks)
         and not module._backward_pre_hooks
@@ -353,7 +353,7 @@ def _provides(keys: Keys, key: Any) -> bool:
     return any(unravel_key_to_tuple(other) == path[: len(unravel_key_to_tuple(other))] for other in keys)
 
 
-def _globally_hooked() -> bool:
+def globally_hooked() -> bool:
     """Whether `register_module_forward_hook` and its like are in use."""
     return bool(
         _hooks._global_forward_hooks

@@ -46,8 +46,13 @@ class TensorDictModuleBase(Hooked):
     _all_keys: Keys | None = None
     """The out keys before a selection; None without a selection."""
 
+    _direct = False
+    """Whether `forward` only calls `_run`, so that a sequence may call `_run` directly."""
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if not {"forward", "__call__"}.isdisjoint(cls.__dict__):
+            cls._direct = cls.__dict__.get("_direct", False)
         for role in ("in_keys", "out_keys"):
             if isinstance(cls.__dict__.get(role), str | list | tuple):
                 setattr(cls, role, as_keys(cls.__dict__[role], role))

@@ -48,16 +48,19 @@ class Sampler(nn.Module):
         """The name of the distribution."""
         return str(getattr(self.maker, "__name__", self.maker))
 
+    def _label(self) -> str:
+        return f"`{self.title}`"
+
     def dist(self, *values: Any, **named: Any) -> Any:
         """Build the distribution from parameters, by position or by name."""
         parameters = {**dict(zip(self.names, values, strict=False)), **named}
-        return build(self.maker, parameters, dict(self.constants.items()), f"`{self.title}`")
+        return build(self.maker, parameters, dict(self.constants.items()), self._label)
 
     def forward(self, *values: Any, **named: Any) -> Any:
         """Draw a value, or the components of a composite one, and compute the requested log-probabilities."""
         dist = self.dist(*values, **named)
         value, score = draw(
-            dist, self.kind, torch.Size(), bool(self.scores), self.estimates, self.generator, f"`{self.title}`"
+            dist, self.kind, torch.Size(), bool(self.scores), self.estimates, self.generator, self._label
         )
         parts = self._parts(dist, value)
         if self.scores:
