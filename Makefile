@@ -77,6 +77,7 @@ slow: $(VENV)/.stamp-test $(MYPYS:%=$(VENV)/.stamp-mypy-%)
 	$(PYTEST) -m slow --hypothesis-profile=thorough $(ARGS)
 
 bench: $(VENV)/.stamp-test
+	$(BIN)/python -m tests.benchmarks._programs
 	$(BIN)/python -m tests.benchmarks $(ARGS)
 	$(BIN)/python -m tests.benchmarks._scale
 
