@@ -42,7 +42,7 @@ from ._index import Index, IndexOps, indexed_size, normalise
 from ._lengths import Ragged, has_lengths, lent, take_back
 from ._levels import by_level
 from ._mapping import MappingOps
-from ._pairs import keys_of, pairs_of, size_error, wanted_paths
+from ._pairs import pairs_of, require_same_keys, size_error, wanted_paths
 from ._steps import WHOLE, apart, carry_out, copied, copied_alike, copy_steps, foreach_is_safe, rows_at
 from ._steps import Copy as Copy
 from ._writable import NUMBERS, as_mask, as_source, filled, is_readable, require_writable, scalar_like, spread, takes
@@ -141,7 +141,7 @@ class InplaceOps(IndexOps):
         """
         if self._copied_alike(tensordict, True, non_blocking):
             return self
-        self._require_same_keys(tensordict, "copy_")
+        require_same_keys(self, tensordict, "copy_")
         self._write(self._plan(tensordict, (), None, None, None), non_blocking)
         return self
 
@@ -238,7 +238,7 @@ class InplaceOps(IndexOps):
         """Copy all leaves of another container into this one's elements at an index; see `update_at_`."""
         if self._assign_alike(idx, tensordict, True):
             return self
-        self._require_same_keys(tensordict, "copy_at_")
+        require_same_keys(self, tensordict, "copy_at_")
         self._set_at(idx, tensordict, None, non_blocking)
         return self
 
@@ -249,7 +249,7 @@ class InplaceOps(IndexOps):
             self._preallocate(index, value)
             return
         if isinstance(value, (TensorCollection, Mapping)):
-            self._require_same_keys(value, "index assignment")
+            require_same_keys(self, value, "index assignment")
         self._set_at(index, value, None, False)
 
     def _assign_alike(self, index: Any, value: Any, whole: bool) -> bool:
@@ -348,16 +348,6 @@ class InplaceOps(IndexOps):
         self._put_all(self._check_all(twin._entries()))
 
     # ---- planning and writing ------------------------------------------------------------------------------------
-
-    def _require_same_keys(self, source: Any, op: str) -> None:
-        if not isinstance(source, (TensorCollection, Mapping)):
-            raise ArgumentError(f"{op} takes a container or a mapping, got a {type(source).__name__}")
-        lacking = sorted(self._outline().keys() - keys_of(source))
-        if lacking:
-            absent = ", ".join([f"`{key}`" for key in lacking])
-            raise MissingKeyError(
-                f"{op}: the source lacks {absent}; use `update_` or `update_at_` to write some entries"
-            )
 
     def _plan(
         self,

@@ -34,7 +34,6 @@ from ..core._views import KeysView, ViewScope
 from ..errors import (
     ArgumentError,
     BatchSizeError,
-    KeyThroughLeafError,
     MissingKeyError,
     SchemaError,
     StructureError,
@@ -45,7 +44,7 @@ from ._pairs import both, items_of, once, tensors_at, wanted_paths
 from ._reading import UNSET as UNSET
 from ._reading import BatchIndex as BatchIndex
 from ._reading import IndexPart as IndexPart
-from ._reading import ReadingOps, below
+from ._reading import ReadingOps, below, through_leaf
 from ._reading import Unset as Unset
 from ._steps import all_begin_with, clone_leaves
 
@@ -560,13 +559,6 @@ class MappingOps(ReadingOps):
         torch.Size([3])
         """
         return MappingOps.set(self, key, self._bare(self._batch_size, self._names))
-
-
-def through_leaf(leaf: Any, path: Path, depth: int) -> KeyThroughLeafError:
-    return KeyThroughLeafError(
-        f"`{join_path(path[:depth])}` is a {type(leaf).__name__}, not a container, so it can't hold "
-        f"`{join_path(path[depth:])}`"
-    )
 
 
 def _checked(holder: Any, path: Path, item: Any) -> Any:

@@ -119,6 +119,16 @@ def keys_of(source: Any) -> set[str]:
     return {unravel_key_to_tuple(key)[0] for key in source}
 
 
+def require_same_keys(target: TensorCollection, source: Any, op: str) -> None:
+    """Refuse a source that lacks a key of the target."""
+    if not isinstance(source, (TensorCollection, Mapping)):
+        raise ArgumentError(f"{op} takes a container or a mapping, got a {type(source).__name__}")
+    lacking = sorted(target._outline().keys() - keys_of(source))
+    if lacking:
+        absent = ", ".join([f"`{key}`" for key in lacking])
+        raise MissingKeyError(f"{op}: the source lacks {absent}; use `update_` or `update_at_` to write some entries")
+
+
 def size_error(op: str, path: Path, given: torch.Size, target: torch.Size) -> BatchSizeError:
     """The error for a value whose batch size does not broadcast to that of its target."""
     where = f" at `{join_path(path)}`" if path else ""

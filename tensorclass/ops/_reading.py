@@ -343,3 +343,10 @@ class ReadingOps(TensorCollection):
             return self._read(path)
         found = holder._live().get(path[-1], UNSET)
         return self._read(path) if found is UNSET else found
+
+
+def through_leaf(leaf: Any, path: Path, depth: int) -> KeyThroughLeafError:
+    return KeyThroughLeafError(
+        f"`{join_path(path[:depth])}` is a {type(leaf).__name__}, not a container, so it can't hold "
+        f"`{join_path(path[depth:])}`"
+    )

@@ -23,6 +23,7 @@ from ...ops._inplace import InplaceOps
 from ...ops._join import JoinOps
 from ...ops._lengths import Ragged, has_lengths
 from ...ops._mapping import MappingOps
+from ...ops._pairs import require_same_keys
 from ...ops._steps import AtMember, Copy, surely_writable
 from ...ops._writable import as_source, require_writable, takes
 from .._dict import TensorDict
@@ -329,7 +330,7 @@ class LazyWrites(LazyBase):
             LazyWrites._set_index(some, slice(None), value)
             return
         if isinstance(value, (TensorCollection, Mapping)):
-            self._require_same_keys(value, "index assignment")
+            require_same_keys(self, value, "index assignment")
         self._set_at(index, value, None, False)
 
     def _some(self, index: Any) -> Self | None:
