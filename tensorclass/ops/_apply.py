@@ -336,7 +336,7 @@ class ApplyOps(KeyOps):
                 continue
             if new is not None:
                 entries[key] = new
-        if not entries and called and (filter_empty or (filter_empty is None and dropped)):
+        if not entries and (filter_empty or (filter_empty is None and called and dropped)):
             return None
         return self._mapped(entries, size, path)
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -20,6 +20,7 @@ from ..core import (
     default_is_leaf,
     is_shared,
     join_path,
+    store_of,
     unravel_key_to_tuple,
 )
 from ..core._publish import Step, publish
@@ -358,9 +359,17 @@ def _flatten(node: TensorCollection, prefix: str, separator: str, is_leaf: Any, 
             flat[here] = value
 
 
-def _leaf_paths(value: Any) -> list[Path]:
-    """The paths of the entries below a container that are not containers."""
-    return [unravel_key_to_tuple(key) for key in MappingOps.keys(value, True, True)]
+def _leaf_paths(value: Any) -> Iterator[Path]:
+    """The paths of the entries below a container that are not containers, Python objects and those of members too."""
+    if value._stacked:
+        for member in store_of(value)._members:
+            yield from _leaf_paths(member)
+        return
+    for key, entry in value._entries().items():
+        if isinstance(entry, TensorCollection):
+            yield from ((key, *path) for path in _leaf_paths(entry))
+        else:
+            yield (key,)
 
 
 def _shallow(value: Any) -> Any:

@@ -31,9 +31,9 @@ class Objects:
     """Combines the Python objects of two containers in an operation; so far, the result has the left ones.
 
     `==` and `!=` give a bool for each element, as for tensors. Objects have no order: `<` and the like keep the left
-    ones. Bitwise and logical operations combine bools and integers, keep other objects that are equal, and refuse the
-    rest. `left` and `right` collect the paths
-    that only one side has.
+    ones. Bitwise and logical operations keep objects that are equal (exclusive ones combine them too, where they are
+    bools or integers), combine bools and integers that differ, and refuse the rest. `left` and `right` collect the
+    paths that only one side has.
     """
 
     def __init__(self, op: str) -> None:
@@ -68,6 +68,8 @@ class Objects:
     def _met(self, same: Tensor, mine: Any, theirs: Any, path: Path) -> Any:
         if self.op in ("eq", "ne"):
             return same if self.op == "eq" else ~same
+        if self.op not in EXCLUSIVE and bool(same.all()):
+            return mine
         left, right = shared_object(mine), shared_object(theirs)
         if isinstance(left, int) and isinstance(right, int):
             return COMBINED[self.op](left, right)

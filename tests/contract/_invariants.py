@@ -57,7 +57,7 @@ def _check_entry(holder: TensorCollection, value: Any, here: str) -> None:
         assert value.is_locked or not holder.is_locked, f"`{here}` is unlocked in a locked container"  # type: ignore[attr-defined]  # every container has the operations
         check(value, here)
     elif isinstance(value, Node):
-        shape = value._batch_shape
+        shape = getattr(value, "_batch_shape", None)  # an integer kept as it is has none
         assert shape is None or shape[: len(size)] == size, f"`{here}` has shape {shape} in {list(size)}"
     elif isinstance(value, Tensor):
         assert value.shape[: len(size)] == size, f"`{here}` has shape {list(value.shape)} in {list(size)}"
@@ -73,19 +73,23 @@ def _check_views(collection: Any) -> None:
     items = list(type(collection).items(collection))
     assert [key for key, _ in items] == keys
     for (key, shown), value in zip(items, type(collection).values(collection), strict=True):
-        assert shown is value or (type(shown) is ItemText and shown == value)  # a string of one element
+        assert _is_same(shown, value)
         read = collection._entry(key)
         if isinstance(shown, NonTensorStack):  # an untyped container reads its objects as lists
             assert (read.tolist() if isinstance(read, NonTensorStack) else read) == shown.tolist()
         else:
-            assert read is shown or (type(read) is ItemText and read == shown), (
-                f"`{key}` reads differently by key and by view"
-            )
+            assert _is_same(read, shown), f"`{key}` reads differently by key and by view"
+
+
+def _is_same(shown: Any, value: Any) -> bool:
+    """Whether a view shows a value: an instance and its store are one, and so are strings of one element."""
+    one, other = getattr(shown, "_store", shown), getattr(value, "_store", value)
+    return one is other or (type(shown) is ItemText and bool(shown == value))
 
 
 def _numbers(collection: TensorCollection) -> Iterator[int]:
     """What numbers the elements of entry nodes: no storage, as what views share says it all."""
-    for value in () if collection._stacked else collection._entries().values():
+    for value in getattr(collection, "tensordicts", ()) if collection._stacked else collection._entries().values():
         if isinstance(value, TensorCollection):
             yield from _numbers(value)
         elif isinstance(value, (RaggedTensor, NonTensorStack)):

@@ -17,12 +17,16 @@ from torch import Tensor
 from tensorclass._operations import ROWS, Row
 from tensorclass.core import VALUES
 from tensorclass.errors import BatchIndexError, TensorClassError
+from tensorclass.ops._objects import EXCLUSIVE
 from tests.contract import _relayouts as _relayouts
 from tests.contract._invariants import check
 from tests.contract._lazy_kinds import LAZY, MACHINE_KINDS
 from tests.contract._model import Model, as_list, assert_same, mask_path, trimmed
 from tests.contract._operations import OPS, Op, at
 from tests.contract._pointwise import expected, overlaps, shares_elements, spans_batch
+from tests.contract._random import admits, typed, uneven, untyped
+from tests.contract._ways import EXACT, LOOSE
+from tests.io._exact import assert_same as identical
 
 Step: TypeAlias = "tuple[str, int]"
 Change: TypeAlias = "Callable[[random.Random, Any, Model], tuple[Any, Model]]"
@@ -77,7 +81,8 @@ def legal(op: Op, container: Any, model: Model) -> bool:
     if "ragged" in model.roles.values() and "apply" in op.name:
         return False
     if (model.uneven and op.name.startswith("new_")) or (
-        op.name == "apply(batch_size)" and "shared" in model.roles.values()
+        op.name == "apply(batch_size)"
+        and ("shared" in model.roles.values() or (model.typed and any(model.nests.values())))
     ):
         return False
     if model.typed and (op.schemaless or (op.restructures and op.untyped)):
@@ -120,6 +125,12 @@ def listed(op: Op) -> Change:
                 return container, model  # docs/ragged.md; a tensor of the table is padded, where torch sees no overlap
             if beyond:  # positions of members are looked up also where there are no elements (docs/lazy-stacks.md)
                 return container, model
+            if (
+                model.typed
+                and isinstance(given, TensorClassError)
+                and not admits(container, as_list(wanted)[-1].leaves)
+            ):
+                return container, model
             if not (model.uneven and op.name.split("(")[0] in DENSE and isinstance(given, TensorClassError)):
                 raise given
             return container, model
@@ -143,11 +154,17 @@ def pointwise(row: Row, in_place: bool) -> Change:
         wanted = attempt(lambda: expected(row, model, others))
         refused = isinstance(wanted, Exception) or (spans_batch(others) and "shared" in model.roles.values())
         method = getattr(container, f"{row.name}_" if in_place else row.name)
-        if in_place and (guarded(container) or 0 in model.size):
+        none = any(0 in leaf.shape for leaf in model.leaves.values())
+        if (in_place and guarded(container)) or ((in_place or refused) and none):
             return container, model  # what autograd allows, and what torch checks of no elements, is tested elsewhere
+        if row.name in EXCLUSIVE and model.statics:
+            return container, model  # bools and integers that both sides have are combined (tests/ops)
         if refused and model.lazy and row.name == "lerp":
             return container, model  # a scalar is cast to the dtype of members without dims (docs/lazy-stacks.md)
         if refused or (in_place and (overlaps(container) or changes_dtype(model, wanted))):
+            must_refuse(lambda: method(*others))
+            return container, model
+        if model.typed and row.result != "bool" and not in_place and not admits(container, wanted.leaves):
             must_refuse(lambda: method(*others))
             return container, model
         shared = in_place and shares_elements(container)
@@ -158,6 +175,8 @@ def pointwise(row: Row, in_place: bool) -> Change:
             raise result
         wanted = in_dtypes_of(model, wanted) if in_place else wanted
         assert_same(result, replace(wanted, lazy=model.lazy), exact=False)
+        if model.typed and row.result == "bool":
+            return container, model  # a class declares no bools for its fields
         return result, replace(
             Model.of(result).frozen(), lazy=model.lazy
         )  # kernels differ in the last bit by memory layout
@@ -240,33 +259,77 @@ def named(rng: random.Random, container: Any, model: Model) -> tuple[Any, Model]
     return container, model
 
 
+def returned(name: str) -> Change:
+    """A round trip as a step."""
+    way, exact = {**EXACT, **LOOSE}[name], name in EXACT
+
+    def change(rng: random.Random, container: Any, model: Model) -> tuple[Any, Model]:
+        if not comes_back(name, container, model):
+            return container, model
+        result = way(container)
+        if exact:
+            identical(result, container)
+        assert type(result) is type(container) or model.lazy
+        return result, replace(model, nests=Model.of(result).nests)
+
+    return change
+
+
+def comes_back(name: str, container: Any, model: Model) -> bool:
+    """Whether a form keeps what the container holds."""
+    if name in EXACT:
+        return not guarded(container)
+    untyped = not model.typed
+    if name in ("to_json", "to_tensordict") and untyped:
+        return False
+    if name == "state_dict" and model.uneven:
+        return False  # it has entries of the whole batch
+    if name == "to_dict" and untyped and (0 in model.size or model.lazy or "shared" in model.roles.values()):
+        return False  # lists of no objects are no objects, and a tensor without batch dims needs a declaration
+    return not guarded(container)
+
+
 def steps() -> dict[str, Change]:
     """Every step by name."""
     found: dict[str, Change] = {"index": indexed, "lock": locked, "names": named}
+    found.update({name: returned(name) for name in WAYS})
     found.update({op.name: listed(op) for op in OPS if not op.name.startswith(LEFT_OUT)})
     found.update({row.name: pointwise(row, False) for row in ROWS})
     found.update({f"{row.name}_": pointwise(row, True) for row in ROWS if row.in_place})
     return found
 
 
+WAYS = [*EXACT, *LOOSE]
 STEPS = steps()
 NAMES = sorted(STEPS)
+STARTS: dict[str, Callable[[int], Any]] = {"an untyped structure": untyped, "a typed class": typed}
+"""Kinds whose structure is drawn too."""
 
 # ---- sequences -------------------------------------------------------------------------------------------------------
 
 
-def draw(seed: int, length: int) -> Sequence:
-    """A random sequence."""
+def draw(seed: int, length: int, kind: str = "") -> Sequence:
+    """A random sequence, from a random kind if none is named."""
     rng = random.Random(seed)
     return Sequence(
-        rng.choice(sorted(MACHINE_KINDS)), seed, tuple((rng.choice(NAMES), rng.randrange(10**6)) for _ in range(length))
+        kind or rng.choice(sorted(MACHINE_KINDS)),
+        seed,
+        tuple((rng.choice(NAMES), rng.randrange(10**6)) for _ in range(length)),
     )
+
+
+def begin(sequence: Sequence) -> Any:
+    """The container that a sequence starts with."""
+    if sequence.kind in STARTS:
+        return STARTS[sequence.kind](sequence.seed)
+    return MACHINE_KINDS[sequence.kind](maker(random.Random(sequence.seed)))
 
 
 def run(sequence: Sequence) -> int:
     """Carry a sequence out; the number of steps. Raises AssertionError where the two diverge."""
-    container = MACHINE_KINDS[sequence.kind](maker(random.Random(sequence.seed)))
-    model = replace(Model.of(container).frozen(), lazy=sequence.kind in LAZY)
+    container = begin(sequence)
+    lazy = sequence.kind in LAZY or (sequence.kind in STARTS and uneven(container))
+    model = replace(Model.of(container).frozen(), lazy=lazy)
     start = model
     for name, seed in sequence.steps:
         torch.manual_seed(seed)
@@ -276,7 +339,7 @@ def run(sequence: Sequence) -> int:
         if (model.uneven and 0 in model.size) or (model.typed and compared(start, model)):
             break  # nothing says what each of no elements would hold; a class does not declare bools for objects
         container, model = smaller(container, model)
-        model = replace(trimmed(model), lazy=sequence.kind in LAZY)
+        model = replace(trimmed(model), lazy=lazy)
     return len(sequence.steps)
 
 

@@ -190,6 +190,10 @@ def trimmed(model: Model) -> Model:
         leaf, mask = model.leaves[path], model.leaves[mask_path(path)]
         dims = len(model.size)
         where = mask.nonzero()
+        if not len(where) and role == "ragged":
+            for kept, old in ((path, leaf), (mask_path(path), mask)):
+                new.leaves[kept] = old.new_empty((*model.size, 0))
+            continue
         if not len(where):
             for gone in (path, mask_path(path)):
                 del new.leaves[gone], new.roles[gone]

@@ -1,9 +1,10 @@
 """The machine: random sequences of operations on a container and on a plain dict of tensors never diverge.
 
-A sequence is a container of a random kind (dense, typed, lazy, ragged; alone and as entries) and ten random steps: an
-operation of the contract suite, a row of the pointwise table, in place or not, an index, names, a lock. After each step
-every element, the invariants and the batch size are compared. A sequence of members that differ ends when no elements
-are left of it.
+A sequence is a container of a random kind (dense, typed, lazy, ragged; alone and as entries), of a random structure, or
+of a class with random fields, and ten random steps: an operation of the contract suite, a row of the pointwise table,
+in place or not, an index, names, a lock, a round trip through a dict, JSON, a pickle or a file. After each step every
+element, the invariants and the batch size are compared. A sequence of members that differ ends when no elements are
+left of it. `python -m tests.contract.fuzz` runs many short ones.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ import torch
 
 from tensorclass import TensorDict, lazy_stack
 from tensorclass.errors import UnsupportedOperationError
+from tests.contract import fuzz
 from tests.contract._lazy_kinds import LAZY, MACHINE_KINDS
-from tests.contract._machine import NAMES, STEPS, Sequence, draw, fails, maker, run, shrink
+from tests.contract._machine import NAMES, STARTS, STEPS, Sequence, draw, fails, maker, run, shrink
 from tests.contract._model import Model
 
 LENGTH = 10
@@ -30,11 +32,11 @@ TOTAL = int(os.environ.get("FUZZ_SEQUENCES", "40000"))
 """How many sequences the slow run carries out; `FUZZ_SEQUENCES=200000 make slow` for a long one."""
 
 
-def sequences(first: int, count: int, record_property: Callable[[str, object], None]) -> None:
+def sequences(first: int, count: int, record_property: Callable[[str, object], None], kind: str = "") -> None:
     """Run sequences; of the first that diverges, report the steps that are needed."""
     done = 0
     for seed in range(first, first + count):
-        sequence = draw(seed, LENGTH)
+        sequence = draw(seed, LENGTH, kind)
         if fails(sequence):
             done += run(shrink(sequence))
         done += LENGTH
@@ -48,12 +50,26 @@ def test_sequences(block: int, record_property: Callable[[str, object], None]):
     sequences(1_000_000 + 50 * block, 50, record_property)
 
 
+@pytest.mark.parametrize("kind", STARTS)
+@pytest.mark.parametrize("block", range(3))
+def test_sequences_of_random_structures(kind: str, block: int, record_property: Callable[[str, object], None]):
+    """Containers of random entries, and classes of random fields."""
+    sequences(2_000_000 + 25 * block, 25, record_property, kind)
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", ["", *STARTS], ids=["kinds", *STARTS])
 @pytest.mark.parametrize("block", range(MANY))
-def test_many_sequences(block: int, record_property: Callable[[str, object], None]):
+def test_many_sequences(block: int, kind: str, record_property: Callable[[str, object], None]):
     """Thousands of sequences, in blocks."""
-    each = TOTAL // MANY
-    sequences(each * block, each, record_property)
+    each = TOTAL // MANY // 3
+    sequences(each * block, each, record_property, kind)
+
+
+def test_long_runs_have_a_command(capsys: pytest.CaptureFixture[str]):
+    """The command prints its counts, and its status says whether anything diverged."""
+    assert fuzz.main(["--untyped", "4", "--typed", "2", "--seed", "7"]) == 0
+    assert "a typed class: 2 sequences, 0 diverged" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("kind", LAZY)
@@ -99,12 +115,20 @@ DIVERGED = [
         99509,
         (("to(torch.bfloat16)", 759370), ("expand(2, -1...)", 998723), ("flatten", 947193), ("sin_", 707229)),
     ),
+    Sequence("an untyped structure", 10614, (("filter_empty_", 73589),)),
+    Sequence("an untyped structure", 100426, (("state_dict", 150470),)),
+    Sequence("a typed class", 1170, (("logical_or", 673655),)),
+    Sequence("a typed class", 1995, (("split_keys", 475460),)),
 ]
 
 
 @pytest.mark.parametrize("sequence", DIVERGED, ids=lambda sequence: f"{sequence.kind}-{sequence.seed}")
 def test_sequences_that_once_diverged(sequence: Sequence):
-    """A reshaped expanded lazy stack copies its elements, as torch copies those of a tensor."""
+    """Causes that are mended.
+
+    A reshaped expanded lazy stack copies its elements, as torch copies those of a tensor. A container of Python objects
+    isn't empty. A tensor that the batch shares is written whole. Equal objects stay what they are.
+    """
     assert run(sequence) == len(sequence.steps)
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import TensorDict, lazy_stack
+from tensorclass import TensorDict, UnbatchedTensor, lazy_stack
 
 SIZE, FURTHER = (2, 3), (4, 2)
 PATHS: list[Any] = ["a", ("n", "x"), ("n", "y"), ("n", "m", "z")]
@@ -156,3 +156,20 @@ def test_a_write_of_a_container_is_that_of_the_dense_stack(name: str, kind: Any)
     """A container or mapping is split along the stack dim, and so are the containers in it."""
     for shape in SHAPES:
         same_as_dense(ALL_ENTRIES[name], kind, shape)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (3, 2)], ids=str)
+@pytest.mark.parametrize("write", [
+    lambda t, value: t.set_("shared", value),
+    lambda t, value: t.update_({"shared": value}),
+    lambda t, value: t.load_state_dict({**t.state_dict(), "shared": value}),
+], ids=["set_", "update_", "load_state_dict"])  # fmt: skip
+def test_a_tensor_shared_by_the_batch_is_written_whole(shape: tuple[int, ...], write: Callable[[Any, Tensor], Any]):
+    """Its dims are no batch dims, of whatever size: every member gets all of it."""
+    for size in ([], [2]):
+        rows = [
+            TensorDict(x=torch.zeros(2), shared=UnbatchedTensor(torch.zeros(shape)), batch_size=size) for _ in "abc"
+        ]
+        value = torch.rand(shape)
+        write(stack := lazy_stack(rows), value)
+        assert all(torch.equal(row["shared"], value) for row in stack.tensordicts)

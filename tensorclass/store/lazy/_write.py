@@ -399,7 +399,7 @@ class LazyWrites(LazyBase):
         if isinstance(value, NonTensorStack) or has_lengths(value):
             index = value._leaves(BATCHED)[0]
             return [value._make([i], i.shape, None, BATCHED) for i in _along(index, index.ndim, size, axis, path)]
-        if not isinstance(value, Tensor):
+        if not isinstance(value, Tensor) or isinstance(entry, Unbatched):  # a shared tensor has no batch dims
             return [value] * size[axis]
         event = entry.ndim - len(holder._batch_size) if isinstance(entry, Tensor) else 0
         return _along(value, value.ndim - event, size, axis, path)
