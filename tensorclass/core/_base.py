@@ -194,8 +194,9 @@ class TensorCollection(Items):
         return self
 
     def _untyped(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """As `_through`, for an operation whose result has another schema."""
-        return getattr(store_of(self), name)(*args, **kwargs)
+        """As `_through`, for an operation whose result has another schema: no class says how to join its members."""
+        result = getattr(store_of(self), name)(*args, **kwargs)
+        return result._joined_by(result._dense) if self._layered and result._stacked else result
 
     def _through(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Call the stack's own implementation of an operation."""

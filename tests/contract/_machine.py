@@ -164,7 +164,7 @@ def pointwise(row: Row, in_place: bool) -> Change:
         if refused or (in_place and (overlaps(container) or changes_dtype(model, wanted))):
             must_refuse(lambda: method(*others))
             return container, model
-        if model.typed and row.result != "bool" and not in_place and not admits(container, wanted.leaves):
+        if row.result != "bool" and not in_place and not admits(container, wanted.leaves):
             must_refuse(lambda: method(*others))
             return container, model
         shared = in_place and shares_elements(container)
@@ -284,8 +284,8 @@ def comes_back(name: str, container: Any, model: Model) -> bool:
         return False
     if name == "state_dict" and model.uneven:
         return False  # it has entries of the whole batch
-    if name == "to_dict" and untyped and (0 in model.size or model.lazy or "shared" in model.roles.values()):
-        return False  # lists of no objects are no objects, and a tensor without batch dims needs a declaration
+    if name == "to_dict" and untyped and ({"shared", "objects"} & {*model.roles.values()} or model.lazy):
+        return False  # without a declaration, one object may be for all, and a tensor without batch dims is refused
     return not guarded(container)
 
 

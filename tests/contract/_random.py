@@ -214,15 +214,16 @@ def typed(seed: int) -> Any:
 
 
 def admits(container: Any, leaves: dict[tuple[str, ...], Tensor], path: tuple[str, ...] = ()) -> bool:
-    """Whether the declared dtypes of a typed container take these leaves; other fields are not looked at."""
-    for name, spec in type(container).__tensorclass_schema__.fields.items():
-        here = (*path, name)
-        if spec.nested is not None and getattr(container, name) is not None:
-            if not admits(getattr(container, name), leaves, here):
-                return False
-        elif spec.spec is not None and here in leaves and not spec.spec.dtype.accepts(leaves[here].dtype):
+    """Whether the dtypes that typed containers declare, at all depths, take these leaves."""
+    schema = getattr(type(container), "__tensorclass_schema__", None)
+    for name, spec in schema.fields.items() if schema else ():
+        leaf = leaves.get((*path, name))
+        if spec.spec is not None and leaf is not None and not spec.spec.dtype.accepts(leaf.dtype):
             return False
-    return True
+    inner = [
+        (key, container.get(key)) for key, value in container._entries().items() if isinstance(value, TensorCollection)
+    ]
+    return all(admits(value, leaves, (*path, key)) for key, value in inner)
 
 
 def uneven(container: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What counts as an entry: containers of Python objects, of shared tensors and of members of their own are not empty."""
+"""What counts as an entry: containers of Python objects, shared tensors or entries of single members are not empty."""
 
 from __future__ import annotations
 
