@@ -68,7 +68,7 @@ class DeviceOps(CastMethods, ApplyOps):
         if cast_filter is not None and self._stacked:
             return self._cast_members("_cast", dtype, cast_filter)
         if cast_filter is None:
-            wanted = twin._castable(leaves, dtype) if twin._layered else [True] * len(leaves)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a typed class
+            wanted = twin._castable(leaves, dtype)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # every container has it
         else:
             wanted = [bool(cast_filter(path, leaf)) for path, leaf in zip(twin._paths(), leaves, strict=True)]
         convert = _CONVERSIONS.get(dtype)

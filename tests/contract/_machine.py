@@ -125,11 +125,7 @@ def listed(op: Op) -> Change:
                 return container, model  # docs/ragged.md; a tensor of the table is padded, where torch sees no overlap
             if beyond:  # positions of members are looked up also where there are no elements (docs/lazy-stacks.md)
                 return container, model
-            if (
-                model.typed
-                and isinstance(given, TensorClassError)
-                and not admits(container, as_list(wanted)[-1].leaves)
-            ):
+            if isinstance(given, TensorClassError) and not admits(container, as_list(wanted)[-1].leaves):
                 return container, model
             if not (model.uneven and op.name.split("(")[0] in DENSE and isinstance(given, TensorClassError)):
                 raise given
