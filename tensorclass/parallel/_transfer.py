@@ -7,12 +7,13 @@ so that its peer does not wait.
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
-from threading import Lock
+from threading import Event, Lock, Thread
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -108,8 +109,10 @@ class _Known:
 
 _KNOWN: WeakKeyDictionary[Any, _Known] = WeakKeyDictionary()
 _LAST: WeakValueDictionary[Any, Receiving] = WeakValueDictionary()
-_ENQUEUING = Turn()
 """By group, peer and tag, the last transfer that was requested; transfers end in that order."""
+_POSTED: dict[tuple[int, ...], deque[Receiving]] = {}
+"""By process, group, peer and tag, the transfers that a thread will end."""
+_ENQUEUING = Turn()
 
 
 def _tags(device: torch.device) -> bool:
@@ -194,10 +197,13 @@ class Transfer:
         """
         if timeout is not None and not isinstance(timeout, timedelta):
             raise ArgumentError(f"timeout is a datetime.timedelta, got {timeout!r:.60}")
-        self.end(timeout)
+        self._await_end(timeout)
         if self._error is not None:
             self._error.reraise()
         return True
+
+    def _await_end(self, timeout: timedelta | None) -> None:
+        self.end(timeout)
 
     @in_turn
     def end(self, timeout: timedelta | None) -> None:
@@ -413,10 +419,48 @@ class Receiving(Transfer):
     def __init__(self, batch: Any, group: Any, peer: int, tag: int) -> None:
         super().__init__(group, f"recv from rank {peer}")
         self._batch, self._peer, self._tag = batch, peer, tag
+        self._arrived: Event | None = None
+        """Set when a posted transfer has ended."""
+        self._late: HeldError | None = None
+        """The error of a wait whose time was over."""
         key = (id(group), peer, tag)
         with _ENQUEUING:
             self._before: Receiving | None = _LAST.get(key)
             _LAST[key] = self
+
+    def post(self) -> None:
+        """Receive in a thread, behind the earlier transfers of this tag, so that the sender gets its answer."""
+        self._arrived, self._modes = Event(), (torch.is_grad_enabled(), torch.is_inference_mode_enabled())
+        key = os.getpid(), id(self._group), self._peer, self._tag
+        with _ENQUEUING:
+            waiting = _POSTED.get(key)
+            if waiting is not None:
+                waiting.append(self)
+                return
+            _POSTED[key] = deque([self])
+        Thread(target=_receive_all, args=(key,), name="tensorclass-irecv", daemon=True).start()
+
+    def receive(self) -> None:
+        """End the transfer in the modes of torch in which it was requested."""
+        assert self._arrived is not None  # it was posted
+        try:
+            with torch.inference_mode(self._modes[1]), torch.set_grad_enabled(self._modes[0]):
+                self.end(None)
+        finally:
+            self._arrived.set()
+
+    def _await_end(self, timeout: timedelta | None) -> None:
+        if self._arrived is None:
+            self.end(timeout)
+        elif self._late is None and not self._arrived.wait(None if timeout is None else timeout.total_seconds()):
+            self._late = HeldError(
+                WorkerError(
+                    f"{self._doing} on rank {self._group.rank()} of {self._group.size()}: nothing came within "
+                    f"{timeout}; nothing was written here, and what comes later is dropped"
+                )
+            )
+        if self._late is not None:
+            self._late.reraise()
 
     def end(self, timeout: timedelta | None) -> None:
         """End the transfers that were requested earlier, then this one."""
@@ -445,6 +489,7 @@ class Receiving(Transfer):
             if len(heard) >= _STRUCTURES:
                 heard.clear()
             heard[peer, message.digest] = pickle.loads(message.text)[0]
+        problem = problem or self._late
         if problem is None and structure is not None and structure.digest != message.digest:
             here, there = f"rank {group.rank()}", f"rank {peer}, which sent it"
             where, theirs = f"{here} has forgotten that of {there}", heard.get((peer, message.digest))
@@ -458,6 +503,19 @@ class Receiving(Transfer):
             problem.reraise()
         assert structure is not None  # or there was a problem
         incoming.take(message, self._batch, structure)
+
+
+def _receive_all(key: tuple[int, ...]) -> None:
+    """The thread of one sender and tag: end its transfers in turn."""
+    while True:
+        with _ENQUEUING:
+            waiting = _POSTED[key]
+            if not waiting:
+                del _POSTED[key]
+                return
+            transfer = waiting.popleft()
+        transfer.receive()
+        del transfer  # its container may go
 
 
 # ---- the methods -----------------------------------------------------------------------------------------------------
@@ -484,6 +542,8 @@ def _started(kind: Any, batch: Any, rank: Any, group: Any, group_rank: Any, init
         raise ArgumentError(f"init_tag is a number from 0, below 2**29, got {init_tag!r:.40}")
     transfer = kind(batch, found, peer, init_tag)
     if early:
+        if kind is Receiving and _tags(device_of(found)):  # other backends run requests in the order of the calls
+            transfer.post()
         return [transfer]
     transfer.wait()
     return init_tag
