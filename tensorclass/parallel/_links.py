@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ..errors import ArgumentError, HeldError, TensorClassError, UnsupportedOperationError, WorkerError
+from ..errors import ArgumentError, HeldError, TensorClassError, UnsupportedOperationError, WorkerError, add_note
 
+_LOST = re.compile(
+    r"time[d-]?[ -]?out|connect|closed|socket|peer|reset|broken pipe|abort|gloo|nccl|store", re.IGNORECASE
+)
+"""What backends say of a lost rank. Other errors are raised as they are."""
 BUCKET = 256 << 20
 """The most bytes that move at once."""
 
@@ -102,6 +107,11 @@ class talking:  # a class like `torch.no_grad`: a generator takes three times as
         if error is None and self._problem is not None:
             self._problem.reraise()
         if error is None or not isinstance(error, RuntimeError) or isinstance(error, TensorClassError):
+            return
+        if type(error) is RuntimeError and _LOST.search(str(error)) is None:
+            add_note(
+                error, f"{self._doing} on rank {self._group.rank()} of {self._group.size()}; its peers are not lost"
+            )
             return
         group = self._group
         raise WorkerError(

@@ -88,6 +88,7 @@ class Structure:
                 self._walk(member, f"{start}{number:06d}")
             return
         for key, value in sorted(batch._entries().items()):
+            check_local(start + key, value)
             if isinstance(value, Tensor) and value.layout is torch.strided and not value.is_nested:
                 self._leaf(start + key, value, (value.dtype, value.shape), None)
             elif isinstance(value, TensorCollection):
@@ -116,6 +117,18 @@ class Structure:
             self._leaf(name, value.tensor, f"shared {value.tensor.dtype} {list(value.tensor.shape)}", None)
         else:
             self._found.append((name, "objects"))
+
+
+def check_local(name: str, value: Any) -> None:
+    """Refuse a DTensor, which torch moves between ranks itself.
+
+    Raises:
+        UnsupportedOperationError: names the field.
+    """
+    if isinstance(value, Tensor) and callable(getattr(value, "full_tensor", None)):
+        raise UnsupportedOperationError(
+            f"`{name}` is a DTensor, of which each rank holds a part; exchange `.to_local()` or `.full_tensor()`"
+        )
 
 
 def _key(batch: Any, leaves: list[Tensor]) -> Any:

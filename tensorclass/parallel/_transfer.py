@@ -20,11 +20,13 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import torch
 from torch import Tensor
 
+from ..core import TensorCollection
 from ..core._forks import Turn, forked, in_turn
 from ..errors import ArgumentError, HeldError, StructureError, WorkerError
+from ..io._memmap import tensors_in
 from ._blocks import Views, check_writable, write
 from ._links import BUCKET, bytes_on, device_of, peer_of, talking
-from ._structure import Structure, difference
+from ._structure import Structure, check_local, difference
 from ._wire import Parcel, take_apart
 
 FRAME = 1 << 14
@@ -333,6 +335,9 @@ def message_in(whole: Tensor) -> Message:
 def said(batch: Any, device: torch.device) -> tuple[MessageBlock, HeldError | None]:
     """A container as a message; if it can't be sent, the reason, so that no rank waits."""
     try:
+        if isinstance(batch, TensorCollection):
+            for path, leaf in tensors_in(batch):
+                check_local(".".join(path), leaf)
         return _whole(batch, device), None
     except Exception as error:  # the caller raises it, when the other ranks have been told
         return problem_message(error, device), HeldError(error)

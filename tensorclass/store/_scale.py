@@ -261,7 +261,7 @@ class ScaleOps(TableOps):
         pseudo_rand: bool = False,
         consolidated: bool = False,
     ) -> Any:
-        """As `recv`; `return_premature` returns a list of handles. A thread receives; read the values after `wait()`."""
+        """As `recv`; `return_premature` returns a list of handles: a thread receives, `wait()` says when all is there."""
         return scaling().irecv(self, src, group, group_src, init_tag, return_premature)
 
     async def asend(self, dst: Any) -> None:

@@ -56,7 +56,8 @@ class Raw:
     """Transfers of a tensor by torch."""
 
     def __init__(self, value: Any, number: int) -> None:
-        self.mine, self.theirs = torch.full((20_000,), value), torch.zeros(20_000)
+        self.mine: Any = torch.full((20_000,), value)
+        self.theirs: Any = torch.zeros(20_000)
         self.tag = number
 
     def step(self, name: str, after: int, before: int) -> None:

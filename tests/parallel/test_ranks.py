@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from torch import nn
 from tensorclass import TensorDict, lazy_stack
 from tensorclass.errors import ArgumentError, StructureError, TensorClassError, UnsupportedOperationError, WorkerError
 from tensorclass.parallel import _collectives, _links, _transfer
+from tensorclass.parallel._links import talking
 from tensorclass.parallel._structure import Structure
 from tests.parallel._functions import containers, items
 from tests.parallel._ranks import run
@@ -565,3 +567,43 @@ def test_errors_have_their_classes() -> None:
     assert issubclass(StructureError, RuntimeError)
     assert issubclass(WorkerError, RuntimeError)
     assert issubclass(UnsupportedOperationError, TypeError)
+
+
+def test_dtensors_are_refused_by_name() -> None:
+    """On every way between ranks; the group still works."""
+
+    def body(rank: int, world: int) -> Any:
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.tensor import distribute_tensor
+
+        mesh = init_device_mesh("cpu", (world,))
+        batch = TensorDict(a=torch.ones(2), n={"w": distribute_tensor(torch.ones(4), mesh)})
+        calls = {
+            "all_reduce": batch.all_reduce,
+            "all_gather": batch.all_gather,
+            "broadcast": lambda: batch.broadcast(0),
+            "send": lambda: batch.send(1) if rank == 0 else TensorDict(a=torch.ones(2)).recv(0),
+        }
+        found = {name: failure(call) for name, call in calls.items()}
+        good = TensorDict(a=torch.ones(3))
+        good.all_reduce()
+        return found, good["a"].tolist()
+
+    for rank, (found, good) in enumerate(run(body)):
+        assert good == [2.0] * 3
+        for name, error in found.items():
+            if name != "send" or rank == 0:
+                assert error[0] == "UnsupportedOperationError" or name == "broadcast" and rank
+                assert "`n.w` is a DTensor" in error[1]
+
+
+def test_only_lost_ranks_are_lost() -> None:
+    """Another error of torch is raised as such, with what this rank did."""
+    group: Any = SimpleNamespace(rank=lambda: 0, size=lambda: 2)
+    with pytest.raises(RuntimeError, match="not implemented for 'Half'") as caught, talking(group, "send to rank 1"):
+        raise RuntimeError("add not implemented for 'Half'")
+    assert not isinstance(caught.value, WorkerError)
+    assert "send to rank 1 on rank 0 of 2" in f"{caught.value} {getattr(caught.value, '__notes__', '')}"
+    for text in ("Connection closed by peer [127.0.0.1]:1", "Timed out waiting 200ms for recv operation to complete"):
+        with pytest.raises(WorkerError, match="another rank died"), talking(group, "send to rank 1"):
+            raise RuntimeError(text)
