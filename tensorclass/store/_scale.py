@@ -261,7 +261,7 @@ class ScaleOps(TableOps):
         pseudo_rand: bool = False,
         consolidated: bool = False,
     ) -> Any:
-        """As `recv`; `return_premature` returns a list of handles: a thread receives, `wait()` says when all is there."""
+        """As `recv`; `return_premature` returns handles: a thread receives, and `wait()` ends when all is there."""
         return scaling().irecv(self, src, group, group_src, init_tag, return_premature)
 
     async def asend(self, dst: Any) -> None:

@@ -183,10 +183,12 @@ def test_what_comes_after_a_timeout() -> None:
             dist.barrier()
             more = TensorDict(a=torch.zeros(3))
             more.recv(0)
+            dist.barrier()
             return error and error[0], failure(handle.wait) == error, target["a"].tolist(), more["a"].tolist()
         dist.barrier()
         first = failure(lambda: TensorDict(a=torch.ones(3)).send(1))
         TensorDict(a=torch.full((3,), 2.0)).send(1)
+        dist.barrier()
         return first and first[0]
 
     zero, one = run(body)

@@ -593,7 +593,7 @@ def test_dtensors_are_refused_by_name() -> None:
         assert good == [2.0] * 3
         for name, error in found.items():
             if name != "send" or rank == 0:
-                assert error[0] == "UnsupportedOperationError" or name == "broadcast" and rank
+                assert error[0] == "UnsupportedOperationError" or (name == "broadcast" and rank)
                 assert "`n.w` is a DTensor" in error[1]
 
 
