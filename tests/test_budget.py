@@ -69,6 +69,15 @@ def broad_handlers(source: Source) -> list[str]:
     return found
 
 
+def nested_conditions(source: Source) -> list[str]:
+    """Conditional expressions that are the result or the test of another one."""
+    nodes = [node for node in ast.walk(source.tree) if isinstance(node, ast.IfExp)]
+    parts = [(node, part) for node in nodes for part in (node.test, node.body, node.orelse)]
+    return [
+        f"{source.name}:{node.lineno}: give the parts a name" for node, part in parts if isinstance(part, ast.IfExp)
+    ]
+
+
 def machine_paths(name: str, text: str) -> list[str]:
     """Lines of any tracked file that name a path of one machine."""
     lines = enumerate(text.splitlines(), 1)
@@ -97,7 +106,7 @@ def test_package_sizes(check):
     assert not problems, "\n".join(problems)
 
 
-@pytest.mark.parametrize("check", [bare_ignores, broad_handlers], ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", [bare_ignores, broad_handlers, nested_conditions], ids=lambda check: check.__name__)
 def test_package_habits(check):
     """Generated files keep these too: nobody reads an unexplained ignore better because a program wrote it."""
     problems = [problem for source in sources() for problem in check(source)]
@@ -157,6 +166,13 @@ def test_long_functions_are_found():
         == []
     )
     assert len(long_functions(Source("a.py", fits.replace("    def", "    @d\n    def")))) == 1
+
+
+def test_nested_conditions_are_found():
+    """In either branch or in the test; two beside one another are none."""
+    assert nested_conditions(Source("a.py", "x = a if b else c\ny = [d if e else f]")) == []
+    for text in ("x = a if b else c if d else e", "x = (a if b else c) if d else e", "x = a if (b if c else d) else e"):
+        assert len(nested_conditions(Source("a.py", text))) == 1
 
 
 def test_generated_files_have_no_limit(tmp_path):

@@ -9,10 +9,10 @@ from ._functions import PARTS as PARTS
 from ._functions import POINTWISE as POINTWISE
 from ._functions import RESHAPING as RESHAPING
 from ._functions import TORCH_FUNCTIONS as TORCH_FUNCTIONS
-from ._methods import COMBINING as COMBINING
-from ._methods import FLOATING as FLOATING
-from ._methods import IN_PLACE as IN_PLACE
-from ._methods import SCALED as SCALED
+from ._groups import COMBINING as COMBINING
+from ._groups import FLOATING as FLOATING
+from ._groups import IN_PLACE as IN_PLACE
+from ._groups import SCALED as SCALED
 from ._reduce_table import REDUCTIONS as REDUCTIONS
 from ._reduce_table import Reduction as Reduction
 from ._table import BITWISE as BITWISE

@@ -22,7 +22,7 @@ NEVER_NONE = ("tensor", "shared", "ragged", "nested", "collection", "per_element
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
+class AnnotatedName:
     """One annotated name of a class body, before its annotation is read."""
 
     name: str
@@ -36,7 +36,7 @@ class Row:
         return _plain(self).replace(kind="pending", produced=self.info.produced)
 
 
-def make_field(row: Row, annotation: Any, parsed: Parsed | None) -> FieldSpec:
+def make_field(row: AnnotatedName, annotation: Any, parsed: Parsed | None) -> FieldSpec:
     """Make the record of a field.
 
     Args:
@@ -56,7 +56,7 @@ def make_field(row: Row, annotation: Any, parsed: Parsed | None) -> FieldSpec:
     return spec if default is spec.default else spec.replace(default=default)
 
 
-def _plain(row: Row) -> FieldSpec:
+def _plain(row: AnnotatedName) -> FieldSpec:
     info = row.info
     return FieldSpec(
         name=row.name,

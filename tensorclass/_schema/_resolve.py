@@ -11,7 +11,7 @@ from typing import Any, ClassVar, get_origin
 
 from ..errors import Problem, SchemaError, did_you_mean
 from ._annotations import Parsed, WrongDeclaration, is_tensorclass, parse_annotation
-from ._declare import Row, check_argument, make_field, substitute_field
+from ._declare import AnnotatedName, check_argument, make_field, substitute_field
 from ._fields import MISSING, FieldInfo, as_field_info
 from ._narrow import DimMap, redeclared, widening
 from ._schema import Schema, name_problems, schema_of
@@ -107,7 +107,7 @@ class _Body:
 
     # ---- the class body ------------------------------------------------------------------------------------------
 
-    def _rows(self, kw_only: bool) -> Iterator[Row]:
+    def _rows(self, kw_only: bool) -> Iterator[AnnotatedName]:
         for name, annotation in own_annotations(self.cls).items():
             if is_private(name, annotation):
                 continue
@@ -124,7 +124,7 @@ class _Body:
             init_var = isinstance(annotation, dataclasses.InitVar) or _is_special(annotation, "InitVar")
             annotation = annotation.type if isinstance(annotation, dataclasses.InitVar) else annotation
             info = as_field_info(self._default(name))
-            yield Row(name, annotation, info, kw_only if info.kw_only is MISSING else info.kw_only, init_var)
+            yield AnnotatedName(name, annotation, info, kw_only if info.kw_only is MISSING else info.kw_only, init_var)
 
     def _default(self, name: str) -> Any:
         default = vars(self.cls).get(name, MISSING)
@@ -178,7 +178,7 @@ class _Body:
                 found[row.name] = spec
         return found
 
-    def _read(self, row: Row, final: bool, known: dict[Any, tuple[Any, Parsed]]) -> FieldSpec | None:
+    def _read(self, row: AnnotatedName, final: bool, known: dict[Any, tuple[Any, Parsed]]) -> FieldSpec | None:
         key = row.annotation if isinstance(row.annotation, str) else id(row.annotation)  # the row keeps it alive
         try:
             annotation, parsed = known.get(key) or (self.scope.evaluate(row.annotation), None)
@@ -205,7 +205,7 @@ class _Body:
         declared = annotation if isinstance(annotation, str) else type_name(annotation)
         self.problems.append(Problem(name, declared, given, hint))
 
-    def _add_unknown_name(self, row: Row, error: NameError) -> None:
+    def _add_unknown_name(self, row: AnnotatedName, error: NameError) -> None:
         name = getattr(error, "name", None) or str(error)
         names = [*vars(sys.modules[self.cls.__module__])] if self.cls.__module__ in sys.modules else []
         hint = (

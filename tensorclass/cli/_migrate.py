@@ -61,7 +61,7 @@ def _pattern(text: str) -> ast.AST:
     return tree.value if isinstance(tree, ast.Expr) else tree
 
 
-class Finding(NamedTuple):
+class ImportFinding(NamedTuple):
     """A place that a person has to check."""
 
     line: int
@@ -121,7 +121,7 @@ def _sources(path: Path) -> Iterator[Path]:
             yield file
 
 
-def migrated(text: str) -> tuple[str, list[Finding]]:
+def migrated(text: str) -> tuple[str, list[ImportFinding]]:
     """A program with rewritten imports, and the findings.
 
     Raises:
@@ -135,13 +135,13 @@ def migrated(text: str) -> tuple[str, list[Finding]]:
     imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) and _modules(node)]
     if not imports:
         return text, [*_texts(nodes)]
-    source, places, odd = _Source(text), list[tuple[int, str]](), list[Finding]()
+    source, places, odd = _Source(text), list[tuple[int, str]](), list[ImportFinding]()
     for node in imports:
         for place, begin in _places(node, source):
             if text.startswith(OLD, begin):
                 places.append((begin, place))
             else:  # Python reads other letters of Unicode as the same name
-                odd.append(Finding(node.lineno, f"the import is unchanged; write `{OLD}` in plain letters"))
+                odd.append(ImportFinding(node.lineno, f"the import is unchanged; write `{OLD}` in plain letters"))
     near: dict[str, str] = {}
     findings = [
         *odd,
@@ -202,7 +202,7 @@ def _notebook_text(notebook: Any) -> str:
     return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
 
 
-def _migrated_notebook(text: str) -> tuple[str, list[Finding]]:
+def _migrated_notebook(text: str) -> tuple[str, list[ImportFinding]]:
     """A notebook with rewritten imports, and the findings by cell. The code cells are one program, without magics."""
     notebook = json.loads(text)
     if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
@@ -220,7 +220,7 @@ def _migrated_notebook(text: str) -> tuple[str, list[Finding]]:
         source = "\n".join(new)
         cell["source"] = source if isinstance(cell["source"], str) else source.splitlines(keepends=True)
         inside = [one for line in range(start + 1, start + len(lines) + 1) for one in by_line.get(line, ())]
-        findings += [Finding(one.line - start, f"code cell {number}: {one.text}") for one in inside]
+        findings += [ImportFinding(one.line - start, f"code cell {number}: {one.text}") for one in inside]
         start += len(lines)
     return text if before == after else _notebook_text(notebook), findings
 
@@ -235,12 +235,12 @@ def _without_magic(line: str) -> str:
     return f"{line[: len(line) - len(line.lstrip())]}pass" if code[:1] in {*"%!?"} or code[-1:] == "?" else line
 
 
-def _texts(nodes: list[ast.AST]) -> Iterator[Finding]:
+def _texts(nodes: list[ast.AST]) -> Iterator[ImportFinding]:
     """Strings in calls that name a module, as in `import_module("tensordict.nn")` and `patch("tensordict.stack")`."""
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     for value in [one for node in calls for one in node.args if isinstance(one, ast.Constant)]:
         if isinstance(value.value, str) and re.fullmatch(rf"{OLD}(\.\w+)*", value.value):
-            yield Finding(value.lineno, f"the string {value.value!r} is unchanged; write {NEW!r} for a module")
+            yield ImportFinding(value.lineno, f"the string {value.value!r} is unchanged; write {NEW!r} for a module")
 
 
 def _modules(node: ast.Import | ast.ImportFrom) -> list[str]:
@@ -265,13 +265,13 @@ def _places(node: ast.Import | ast.ImportFrom, source: _Source) -> Iterator[tupl
             yield NEW if alias.asname else new, source.at(alias.lineno, alias.col_offset)
 
 
-def _names(imports: list[Any], near: dict[str, str]) -> Iterator[Finding]:
+def _names(imports: list[Any], near: dict[str, str]) -> Iterator[ImportFinding]:
     """Modules and names that this library lacks."""
     for node in imports:
         for module in _modules(node):
             ours = _module(NEW + module[len(OLD) :])
             if ours is None:
-                yield Finding(node.lineno, f"tensorclass has no module `{module[len(OLD) + 1 :]}`")
+                yield ImportFinding(node.lineno, f"tensorclass has no module `{module[len(OLD) + 1 :]}`")
             elif isinstance(node, ast.ImportFrom):
                 yield from (
                     _absent(node.lineno, ours, alias.name, near) for alias in node.names if not _has(ours, alias.name)
@@ -291,12 +291,12 @@ def _has(module: Any, name: str) -> bool:
     return not name.startswith("_") and _module(f"{module.__name__}.{name}") is not None
 
 
-def _absent(line: int, module: Any, name: str, near: dict[str, str]) -> Finding:
+def _absent(line: int, module: Any, name: str, near: dict[str, str]) -> ImportFinding:
     """The finding for an unknown name; `near` has the nearest names that were searched before."""
     if name not in near and len(near) < _HINTED:
         near[name] = did_you_mean(name, dir(module))
     known = [f"; {rule.message}" for rule in rules() if rule.text == name]
-    return Finding(line, f"{module.__name__} has no `{name}`{known[0] if known else near.get(name, '')}")
+    return ImportFinding(line, f"{module.__name__} has no `{name}`{known[0] if known else near.get(name, '')}")
 
 
 def _bound(imports: list[Any]) -> dict[str, Any]:
@@ -307,7 +307,7 @@ def _bound(imports: list[Any]) -> dict[str, Any]:
     return {name: module for name, module in found.items() if module is not None}
 
 
-def _uses(nodes: list[ast.AST], bound: dict[str, Any], near: dict[str, str]) -> Iterator[Finding]:
+def _uses(nodes: list[ast.AST], bound: dict[str, Any], near: dict[str, str]) -> Iterator[ImportFinding]:
     """Attributes of the modules that this library lacks."""
     node: Any
     for node in nodes:
@@ -316,7 +316,7 @@ def _uses(nodes: list[ast.AST], bound: dict[str, Any], near: dict[str, str]) -> 
             yield _absent(node.lineno, module, node.attr, near)
 
 
-def _differences(nodes: list[ast.AST]) -> Iterator[Finding]:
+def _differences(nodes: list[ast.AST]) -> Iterator[ImportFinding]:
     """The places that match a rule.
 
     Fields are only checked in typed classes, and names of other packages are skipped.
@@ -330,11 +330,11 @@ def _differences(nodes: list[ast.AST]) -> Iterator[Finding]:
         if isinstance(node, ast.ClassDef) and _typed(node):
             for row in (row for row in node.body if isinstance(row, ast.AnnAssign)):
                 found = [rule.message for rule in known.get(ast.AnnAssign, ()) if matches(rule.tree, row, node.name)]
-                yield from (Finding(row.lineno, text.replace("OWN", node.name)) for text in found)
+                yield from (ImportFinding(row.lineno, text.replace("OWN", node.name)) for text in found)
         elif not isinstance(node, ast.AnnAssign):
             for rule in known.get(type(node), ()):
                 if matches(rule.tree, node) and (_root(node) not in foreign or rule.text.startswith(f"{_root(node)}.")):
-                    yield Finding(getattr(node, "lineno", 0), rule.message)
+                    yield ImportFinding(getattr(node, "lineno", 0), rule.message)
 
 
 def _foreign(nodes: list[ast.AST]) -> Iterator[str]:

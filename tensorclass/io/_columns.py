@@ -45,7 +45,7 @@ class Column(NamedTuple):
         """Bytes of a row."""
         return self.shape.numel() * self.dtype.itemsize
 
-    def take(self, rows: Rows) -> Tensor:
+    def take(self, rows: FileRows) -> Tensor:
         """The rows."""
         at = next(rows.columns)
         return rows.table.copy(at, rows.places[at], self.step, rows.cuts)
@@ -69,7 +69,7 @@ class RaggedColumn(NamedTuple):
         found = RaggedTensor._of(values, spans, True)
         return found.to_nested() if self.nested else found
 
-    def take(self, rows: Rows) -> Any:
+    def take(self, rows: FileRows) -> Any:
         """The elements, packed."""
         spans, at = self.spans.take(rows), next(rows.columns)
         starts, lengths = spans.view(-1, 2).numpy().T
@@ -96,7 +96,7 @@ class ObjectColumn(NamedTuple):
         """All objects of a table."""
         return NonTensorStack._of(tuple(tables[self.number]), next(tensors))
 
-    def take(self, rows: Rows) -> NonTensorStack[Any]:
+    def take(self, rows: FileRows) -> NonTensorStack[Any]:
         """The objects of the rows; objects that rows share are shared in the result too."""
         index, held = self.places.take(rows), rows.table.held
         shards = rows.numbers.reshape(-1, *[1] * (index.ndim - 1))
@@ -129,7 +129,7 @@ class SharedValue:
         """The value."""
         return self.value
 
-    def take(self, _: Rows) -> Any:
+    def take(self, _: FileRows) -> Any:
         """A copy of the value."""
         value = self.value
         if isinstance(value, Unbatched):
@@ -156,7 +156,7 @@ class Form(NamedTuple):
             elif not isinstance(part, SharedValue):
                 yield from [part] if isinstance(part, Column) else [one for one in part if isinstance(one, Column)]
 
-    def take(self, rows: Rows) -> Any:
+    def take(self, rows: FileRows) -> Any:
         """The container of some rows; the values are not validated again."""
         return self._around({key: part.take(rows) for key, part in self.entries}, rows.count)
 
@@ -330,7 +330,7 @@ def _source(column: Column, low: int, high: int) -> np.ndarray[Any, Any] | None:
     return found
 
 
-class Rows:
+class FileRows:
     """A selection of rows; its columns are taken one after the other, in the order of the form.
 
     Args:

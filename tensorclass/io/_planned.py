@@ -20,7 +20,7 @@ _MOST = 4096
 Range = tuple[int, int]
 
 
-class Layout(NamedTuple):
+class FileLayout(NamedTuple):
     """Where the bytes of a shard are."""
 
     rows: list[Range]
@@ -39,7 +39,7 @@ class Planner:
 
     def __init__(self, shards: Sequence[Shard], how: ReadHow) -> None:
         self._shards, self._how = shards, how
-        self._layouts: dict[str, Layout] = {}
+        self._layouts: dict[str, FileLayout] = {}
 
     def fetch(self, wanted: Mapping[int, IntArray]) -> list[Remote]:
         """Fetch rows, by the numbers of their shards; the files keep them as long as they are referred to.
@@ -71,7 +71,7 @@ class Planner:
         for key, number in new.items():
             self._layouts[key] = self._looked(self._shards[number], files[number])
 
-    def _looked(self, shard: Shard, file: Remote) -> Layout:
+    def _looked(self, shard: Shard, file: Remote) -> FileLayout:
         """The layout that a header describes."""
         head = read_head(file.fd, file.size, shard.path)
         root = narrowed(head.meta.root, self._how)
@@ -81,7 +81,7 @@ class Planner:
         whole = [(at.begin, at.end) for name, at in places.items() if name not in later]
         if whole or not is_plain(root) or shard.entry.layout is None:  # else a shard of this layout shows the header
             whole.append((0, head.header.start))
-        return Layout(rows, whole)
+        return FileLayout(rows, whole)
 
     def _ranges(self, number: int, rows: IntArray) -> list[Range]:
         layout = self._layouts[self._key(number)]

@@ -22,7 +22,7 @@ _MOST_AHEAD = 1024
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Rows(Protocol[T_co]):
+class RowSource(Protocol[T_co]):
     """Anything with rows."""
 
     def __len__(self) -> int: ...
@@ -257,7 +257,7 @@ class Batches(Resumable[T]):
 
     def __init__(
         self,
-        data: Rows[T],
+        data: RowSource[T],
         size: int,
         shuffle: bool = False,
         seed: int = 0,

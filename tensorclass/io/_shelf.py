@@ -11,7 +11,7 @@ import torch
 from .._places import is_url
 from ..ops import cat
 from ._advice import IntArray, expect_heads
-from ._columns import Parts, Rows, Table
+from ._columns import FileRows, Parts, Table
 from ._planned import Planner
 from ._remote import Remote
 from ._shards import Known, ReadHow, Shard, open_parts, remote_shard
@@ -42,7 +42,8 @@ class Shelf:
         self._planner = Planner(shards, how) if far else None
         self._remotes: dict[int, Remote] = {}
         """The remote files of the open shards; each holds descriptors."""
-        self._limit = (REMOTE if far else MAPPED) if how.mmap else LOADED
+        mapped = REMOTE if far else MAPPED
+        self._limit = mapped if how.mmap else LOADED
         self._table = Table(firsts.astype(np.int64), how.mmap)
         self._used = np.zeros(len(shards), np.int64)
         """The number of the call that used each shard last."""
@@ -108,7 +109,7 @@ class Shelf:
             if table.form is None or not table.ready[numbers].all():
                 return self._joined(numbers, rows - table.firsts[numbers])
         self._used[numbers] = self._now
-        return table.form.take(Rows(table, numbers, rows))  # type: ignore[union-attr]  # ready shards have one
+        return table.form.take(FileRows(table, numbers, rows))  # type: ignore[union-attr]  # ready shards have one
 
     def _joined(self, numbers: IntArray, rows: IntArray) -> Any:
         """Rows of shards of different forms, or of more shards than may be open at once: one shard after the other."""

@@ -25,7 +25,7 @@ from ..ops._by_row import places_in_order, ranks
 from ._choose import choose, runs_alone
 from ._commit import Commits, MapRequest
 from ._engines import at_least
-from ._order import Listed, Order, Shuffled
+from ._order import ListedRows, RowOrder, Shuffled
 from ._rows import Jobs, PartTask, RowJob, class_of_rows, identity, needed_class
 from ._stream import ordered
 
@@ -62,7 +62,7 @@ class Piece(NamedTuple):
     """A dataset to write: its folder, its rows, and further facts that a resuming call must match."""
 
     out: Any
-    order: Order
+    order: RowOrder
     detail: str = ""
 
 
@@ -70,7 +70,7 @@ def _run(
     data: Data,
     options: dict[str, Any],
     verb: str,
-    order: Order,
+    order: RowOrder,
     fn: Any = None,
     cls: Any = None,
     seed: int = 0,
@@ -169,13 +169,13 @@ def map_rows(data: Data, fn: Callable[[Any], Any], cls: Any, seed: int, errors: 
     name = _function(fn, "map")
     if cls is not None:
         class_of_rows(cls, "cls")
-    return _run(data, how, "map", Order(len(data)), fn, cls, seed, _skips(data, errors), name)
+    return _run(data, how, "map", RowOrder(len(data)), fn, cls, seed, _skips(data, errors), name)
 
 
 def filter_rows(data: Data, fn: Callable[[Any], Any], errors: str, **how: Any) -> Data:
     """See `TensorClassDataset.filter`."""
     name, cls = _function(fn, "filter"), needed_class(data, "filter")
-    return _run(data, how, "filter", Order(len(data)), fn, cls, skip=_skips(data, errors), detail=name)
+    return _run(data, how, "filter", RowOrder(len(data)), fn, cls, skip=_skips(data, errors), detail=name)
 
 
 def shuffle_rows(data: Data, seed: int, **how: Any) -> Data:
@@ -186,7 +186,7 @@ def shuffle_rows(data: Data, seed: int, **how: Any) -> Data:
 
 def repartition_rows(data: Data, **how: Any) -> Data:
     """See `TensorClassDataset.repartition`."""
-    return _run(data, how, "copy", Order(len(data)), None, needed_class(data, "repartition"))
+    return _run(data, how, "copy", RowOrder(len(data)), None, needed_class(data, "repartition"))
 
 
 def sample_rows(data: Data, size: Any, seed: int, **how: Any) -> Data:
@@ -199,14 +199,14 @@ def sample_rows(data: Data, size: Any, seed: int, **how: Any) -> Data:
         )
     drawn = np.sort(Shuffled(rows, seed).rows(0, number)) if rows else np.empty(0, np.int64)
     cls = needed_class(data, "sample")
-    return _run(data, how, "copy", Listed(drawn), None, cls, seed, detail=f"sample {number}")
+    return _run(data, how, "copy", ListedRows(drawn), None, cls, seed, detail=f"sample {number}")
 
 
 def sort_rows(data: Data, field: Any, descending: bool, **how: Any) -> Data:
     """See `TensorClassDataset.sort_by`."""
     cls = needed_class(data, "sort_by")
     found = places_in_order(_ranks(data, field, "sort_by"), descending).argsort(stable=True).numpy()
-    return _run(data, how, "copy", Listed(found), None, cls, detail=f"sort {field!s:.80} {descending}")
+    return _run(data, how, "copy", ListedRows(found), None, cls, detail=f"sort {field!s:.80} {descending}")
 
 
 def group_rows_by(data: Data, field: Any, **how: Any) -> tuple[Any, tuple[Data, ...]]:
@@ -219,7 +219,7 @@ def group_rows_by(data: Data, field: Any, **how: Any) -> tuple[Any, tuple[Data, 
     for number, rows in enumerate(groups):
         digest = hashlib.sha256(rows.tobytes()).hexdigest()[:16]
         out = os.path.join(local_path(given.out), f"{number:06d}")
-        pieces.append(Piece(out, Listed(rows), f"group {field!s:.80} {digest}"))
+        pieces.append(Piece(out, ListedRows(rows), f"group {field!s:.80} {digest}"))
     return values, _run_all(data, given, "copy", pieces, None, cls, 0, False)
 
 

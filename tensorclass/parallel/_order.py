@@ -10,7 +10,7 @@ import numpy as np
 from ..io._advice import IntArray
 
 
-class Order:
+class RowOrder:
     """The rows of a dataset in parts, in their order. Subclasses have other orders."""
 
     per: int
@@ -25,7 +25,7 @@ class Order:
         return np.arange(begin, end, dtype=np.int64)
 
 
-class Listed(Order):
+class ListedRows(RowOrder):
     """Rows with given numbers, in that order."""
 
     def __init__(self, numbers: IntArray) -> None:
@@ -37,7 +37,7 @@ class Listed(Order):
         return self.numbers[begin:end]
 
 
-class Shuffled(Order):
+class Shuffled(RowOrder):
     """A random order that takes no memory: the number of a row is its encrypted position.
 
     A Feistel network of four rounds permutes the numbers below a power of four. A number that is too large is encrypted

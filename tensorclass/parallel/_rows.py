@@ -23,7 +23,7 @@ from ..ops import cat
 from ..ops._by_row import as_mask
 from ..typing import Int64
 from ._engines import Failed, placed
-from ._order import Order
+from ._order import RowOrder
 from ._seeds import seed_of, seeded
 
 T = TypeVar("T")
@@ -92,7 +92,7 @@ class RowJob:
         verb: str,
         cls: Any,
         out: str,
-        order: Order,
+        order: RowOrder,
         size: int,
         skip: bool,
         seed: int,

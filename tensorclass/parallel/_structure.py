@@ -19,13 +19,13 @@ from ._blocks import DtypeRun, runs_of
 
 Row = tuple[str, Any]
 """A path, and its entry: a description, or the dtype and shape of a tensor."""
-_LAYOUTS: dict[Any, Layout] = {}
+_LAYOUTS: dict[Any, StructureLayout] = {}
 _MOST = 256
 _TENSORS = frozenset((Tensor, torch.nn.Parameter))
 _DTYPE, _SHAPE, _LAYOUT = map(attrgetter, ("dtype", "shape", "layout"))
 
 
-class Layout(NamedTuple):
+class StructureLayout(NamedTuple):
     """The facts that all containers of one structure share."""
 
     rows: tuple[Row, ...]
@@ -62,7 +62,7 @@ class Structure:
             rows = tuple(self._found)
             digest = int.from_bytes(hashlib.sha256(repr(rows).encode()).digest()[:8], "little") >> 1
             runs = runs_of(self.leaves)
-            found = Layout(rows, self.names, digest, runs, sum([run.room for run in runs]))
+            found = StructureLayout(rows, self.names, digest, runs, sum([run.room for run in runs]))
             if key is not None:
                 if len(_LAYOUTS) >= _MOST:
                     _LAYOUTS.clear()

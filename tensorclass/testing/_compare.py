@@ -31,7 +31,7 @@ class Tolerance(NamedTuple):
     check_device: bool = True
 
 
-class Difference(NamedTuple):
+class EntryDifference(NamedTuple):
     """One field that differs; `place` is the first differing element of the tensor."""
 
     path: str
@@ -62,7 +62,7 @@ def _leaf_paths(container: Any, prefix: str) -> Iterator[str]:
         yield from _leaf_paths(value, f"{prefix}{name}.") if inner else [f"{prefix}{name}"]
 
 
-def _containers(a: Any, b: Any, tolerance: Tolerance, prefix: str) -> Iterator[Difference]:
+def _containers(a: Any, b: Any, tolerance: Tolerance, prefix: str) -> Iterator[EntryDifference]:
     where = prefix.rstrip(".") or "itself"
     for what, mine, theirs in (
         ("class", type(a).__name__, type(b).__name__),
@@ -70,7 +70,7 @@ def _containers(a: Any, b: Any, tolerance: Tolerance, prefix: str) -> Iterator[D
         ("names", a._names, b._names),
     ):
         if mine != theirs:
-            yield Difference(where, f"{what} {mine}, expected {theirs}")
+            yield EntryDifference(where, f"{what} {mine}, expected {theirs}")
     if a.batch_size != b.batch_size:
         return
     for position, (x, y) in enumerate(uneven_pairs(a, b)):
@@ -81,9 +81,9 @@ def _containers(a: Any, b: Any, tolerance: Tolerance, prefix: str) -> Iterator[D
     for name in {**mine, **theirs}:
         path = f"{prefix}{name}"
         if name not in mine:
-            yield Difference(path, f"absent, expected {_described(theirs[name])}")
+            yield EntryDifference(path, f"absent, expected {_described(theirs[name])}")
         elif name not in theirs:
-            yield Difference(path, f"{_described(mine[name])}, expected to be absent")
+            yield EntryDifference(path, f"{_described(mine[name])}, expected to be absent")
         else:
             yield from _values(mine[name], theirs[name], tolerance, path)
 
@@ -92,7 +92,7 @@ def _described(value: Any) -> str:
     return describe_tensor(value) if isinstance(value, Tensor) else short(value)
 
 
-def _values(a: Any, b: Any, tolerance: Tolerance, path: str) -> Iterator[Difference]:
+def _values(a: Any, b: Any, tolerance: Tolerance, path: str) -> Iterator[EntryDifference]:
     a, b = (getattr(value, "tensor", value) if isinstance(value, Node) else value for value in (a, b))
     if isinstance(a, TensorCollection) and isinstance(b, TensorCollection):
         yield from _containers(a, b, tolerance, f"{path}.")
@@ -104,25 +104,25 @@ def _values(a: Any, b: Any, tolerance: Tolerance, path: str) -> Iterator[Differe
     elif isinstance(a, NonTensorStack) and isinstance(b, NonTensorStack):
         yield from _lists(a.tolist(), b.tolist(), path, ())
     elif not same_object(a, b):
-        yield Difference(path, f"{_described(a)}, expected {_described(b)}")
+        yield EntryDifference(path, f"{_described(a)}, expected {_described(b)}")
 
 
-def _lists(a: Any, b: Any, path: str, index: tuple[int, ...]) -> Iterator[Difference]:
+def _lists(a: Any, b: Any, path: str, index: tuple[int, ...]) -> Iterator[EntryDifference]:
     """The first difference of nested lists."""
     if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
         parts = (next(_lists(x, y, path, (*index, i)), None) for i, (x, y) in enumerate(zip(a, b, strict=True)))
         found = next((part for part in parts if part is not None), None)
         yield from [found] if found is not None else []
     elif not same_object(a, b):
-        yield Difference(path, f"first at {list(index)}: {short(a)}, expected {short(b)}", index)
+        yield EntryDifference(path, f"first at {list(index)}: {short(a)}, expected {short(b)}", index)
 
 
-def _tensors(a: Tensor, b: Tensor, tolerance: Tolerance, path: str) -> Iterator[Difference]:
+def _tensors(a: Tensor, b: Tensor, tolerance: Tolerance, path: str) -> Iterator[EntryDifference]:
     mine, theirs = describe_tensor(a), describe_tensor(b)
     if tolerance.check_device and a.device != b.device:
         mine, theirs = f"{mine} on {a.device}", f"{theirs} on {b.device}"
     if mine != theirs or a.shape != b.shape:
-        yield Difference(path, f"{mine}, expected {theirs}")
+        yield EntryDifference(path, f"{mine}, expected {theirs}")
         return
     a, b = _wide(a), _wide(b)
     wrong = _wrong(a, b, tolerance)
@@ -156,7 +156,7 @@ def _number(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _element(a: Tensor, b: Tensor, wrong: Tensor, head: str, path: str) -> Difference:
+def _element(a: Tensor, b: Tensor, wrong: Tensor, head: str, path: str) -> EntryDifference:
     """The difference for a tensor: its first wrong element, and the largest error."""
     first = tuple(int(i) for i in wrong.nonzero()[0])
     wide = torch.complex128 if a.is_complex() else torch.float64
@@ -166,4 +166,4 @@ def _element(a: Tensor, b: Tensor, wrong: Tensor, head: str, path: str) -> Diffe
     size, scale = error.flatten()[worst].item(), b.to(wide).abs().flatten()[worst].item()
     relative = size / scale if scale else math.inf
     text = f"first {list(first)}: {_number(a[first].item())}, expected {_number(b[first].item())}"
-    return Difference(path, f"{head}, {text}; largest error {size:.6g} at {place}, relative {relative:.3g}", first)
+    return EntryDifference(path, f"{head}, {text}; largest error {size:.6g} at {place}, relative {relative:.3g}", first)

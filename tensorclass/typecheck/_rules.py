@@ -35,7 +35,7 @@ class WrongAnnotation(Exception):
 
 
 @dataclass(frozen=True)
-class Declared:
+class ClassDeclaration:
     """The declaration of a field in an annotation; `dtype` and `dims` are None for any dtype or shape."""
 
     kind: str = "other"
@@ -106,7 +106,7 @@ def shape_of(family: str, count: int, text: object) -> str:
     return text
 
 
-def no_tensor(name: str, field: Declared) -> str:
+def no_tensor(name: str, field: ClassDeclaration) -> str:
     """The message for a field without tensors in a class with `tensor_only`."""
     wrong = field.kind in ("per_element", "value")
     text = f'"{name}" holds no tensor, and the class is tensor_only; drop the option, or the field'
@@ -118,7 +118,7 @@ def shared_default(name: str) -> str:
     return f'Instances would share the default of "{name}"; write `field(default_factory=...)`'
 
 
-def widening(child: Declared, parent: Declared, table: DimMap) -> str:
+def widening(child: ClassDeclaration, parent: ClassDeclaration, table: DimMap) -> str:
     """How the field of a child is certainly wider than that of its parent; "" if unknown."""
     if child.produced and not parent.produced:
         return "the parent's field can always be read"
@@ -144,7 +144,7 @@ def _is_below(child: str, parent: str) -> bool:
     return issubclass(getattr(builtins, child), getattr(builtins, parent))
 
 
-def redeclared(own: Mapping[str, Declared], inherited: Mapping[str, Declared]) -> DimMap:
+def redeclared(own: Mapping[str, ClassDeclaration], inherited: Mapping[str, ClassDeclaration]) -> DimMap:
     """The dim names of the parents in a child."""
     return DimMap((inherited[name].shape, field.shape) for name, field in own.items() if name in inherited)
 
@@ -163,7 +163,7 @@ def hides(name: str, members: Container[str], shadow: bool) -> str:
     return f'"{name}" would hide a member of every container; rename the field, or write field(shadow=True)'
 
 
-def differs(name: str, one: str, first: Declared, other: str, second: Declared) -> str:
+def differs(name: str, one: str, first: ClassDeclaration, other: str, second: ClassDeclaration) -> str:
     """The message for a field that two classes declare differently, and that can't be merged."""
     said = [(f.kind, f.dtype, None if f.dims is None else f.dims.split(), f.optional, f.type) for f in (first, second)]
     if said[0] == said[1] or "other" in (first.kind, second.kind) or first.open or second.open:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ...ops._nesting import struct_field
 from ._batches import batch_of
-from ._columns import Column, Columns, column_of
+from ._columns import Columns, TableColumn, column_of
 
 
 def from_array(array: np.ndarray[Any, Any], *, cls: Any, device: Any = None) -> Any:
@@ -26,13 +26,13 @@ def _columns(records: np.ndarray[Any, Any]) -> Columns:
     return {name: _column(records[name]) for name in records.dtype.names or ()}
 
 
-def _column(values: np.ndarray[Any, Any]) -> Column:
+def _column(values: np.ndarray[Any, Any]) -> TableColumn:
     kind = f"numpy {values.dtype}"
     if values.dtype.names is not None:
-        return Column(_columns(values), None, kind)
+        return TableColumn(_columns(values), None, kind)
     found = struct_field(values)
     if isinstance(found, Tensor):
-        return Column(found, None, kind, objects=values.tolist)
+        return TableColumn(found, None, kind, objects=values.tolist)
     return column_of([part.numpy() if isinstance(part, Tensor) else part for part in found], kind)
 
 

@@ -31,7 +31,19 @@ from .._format import ClassPart
 from .._manifest import class_part
 from .._optional import optional
 from ._batches import Nulls, batch_of
-from ._columns import Column, Columns, as_json, columns_of, flat, native_type, restored, some, spread, stored, unique
+from ._columns import (
+    Columns,
+    TableColumn,
+    as_json,
+    columns_of,
+    flat,
+    native_type,
+    restored,
+    some,
+    spread,
+    stored,
+    unique,
+)
 
 KEY = b"tensorclass"
 _PART = 1 << 10
@@ -92,13 +104,13 @@ class _ArrowWriter(NamedTuple):
     rows: int
     extension: bool
 
-    def field(self, name: str, column: Column, path: str) -> tuple[Any, Any]:
+    def field(self, name: str, column: TableColumn, path: str) -> tuple[Any, Any]:
         """An Arrow field and its values."""
         array, about = self._array(column, path)
         metadata = {KEY: json.dumps(about).encode()} if about else None
         return self.pa.field(name, array.type, metadata=metadata), array
 
-    def _array(self, column: Column, path: str) -> tuple[Any, dict[str, Any]]:
+    def _array(self, column: TableColumn, path: str) -> tuple[Any, dict[str, Any]]:
         value, pa = column.value, self.pa
         if value is None:
             return pa.nulls(self.rows, self._declared(column.spec)), {} if self.rows else {"absent": True}
@@ -269,7 +281,7 @@ def _floats_of_pandas(metadata: Any) -> set[str]:
         return set()
 
 
-def _with_nan(column: Column, rows: int) -> Column:
+def _with_nan(column: TableColumn, rows: int) -> TableColumn:
     """A column of floats with NaN where the source has null."""
     if column.value is None and rows:
         return replace(column, value=torch.full((rows,), float("nan"), dtype=torch.float64), valid=None)
@@ -288,7 +300,7 @@ class _ArrowReader(NamedTuple):
     pa: Any
     copy: bool | None
 
-    def column(self, array: Any, field: Any, path: str) -> Column:
+    def column(self, array: Any, field: Any, path: str) -> TableColumn:
         """Read one column according to its Arrow type."""
         pa = self.pa
         if isinstance(array, pa.ChunkedArray):
@@ -298,16 +310,16 @@ class _ArrowReader(NamedTuple):
         array = self._plain(array)
         about = _about((field.metadata or {}).get(KEY, b"{}"))
         if pa.types.is_null(array.type) or (nulls and nulls == len(array)) or (not len(array) and "absent" in about):
-            return Column(None, None, kind, objects=array.to_pylist)
+            return TableColumn(None, None, kind, objects=array.to_pylist)
         if pa.types.is_struct(array.type):
             inner = {f.name: self.column(a, f, f"{path}.{f.name}") for a, f in _children(array, path)}
-            return Column(inner, None, kind, objects=array.to_pylist)
+            return TableColumn(inner, None, kind, objects=array.to_pylist)
         valid = torch.from_numpy(array.is_valid().to_numpy(zero_copy_only=False).copy()) if nulls else None
         try:
             value = self._numbers(array.drop_null() if nulls else array, about, path)
         except (_Irregular, pa.ArrowNotImplementedError):
-            return Column(self._objects(array, "json" in about, path), valid, kind, objects=array.to_pylist)
-        return Column(value if valid is None else spread(value, valid), valid, kind, objects=array.to_pylist)
+            return TableColumn(self._objects(array, "json" in about, path), valid, kind, objects=array.to_pylist)
+        return TableColumn(value if valid is None else spread(value, valid), valid, kind, objects=array.to_pylist)
 
     def _plain(self, array: Any) -> Any:
         """An array without its encoding: dictionary, run-end or view."""

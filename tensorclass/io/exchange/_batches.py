@@ -24,12 +24,12 @@ from ...core._device import Device
 from ...errors import ArgumentError, Problem, SchemaError
 from ...store import NonTensorStack, RaggedTensor, TensorDict
 from ...store.entries._rows import spans_of
-from ._columns import Column, Columns, all_null, finite, native_type, numbers_of, restored
+from ._columns import Columns, TableColumn, all_null, finite, native_type, numbers_of, restored
 
 Nulls = Literal["raise", "fill", "mask"]
 
 
-class Options(TypedDict, total=False):
+class TableOptions(TypedDict, total=False):
     """How columns become a batch: the options of all table readers."""
 
     auto_batch_size: bool
@@ -92,7 +92,7 @@ def batch_of(
 
 
 def _cast(columns: Columns, dtype: torch.dtype) -> Columns:
-    def cast(column: Column) -> Any:
+    def cast(column: TableColumn) -> Any:
         if isinstance(column.value, dict):
             return _cast(column.value, dtype)
         return column.value.to(dtype) if isinstance(column.value, Tensor) else column.value
@@ -139,7 +139,7 @@ def _rounded(numbers: Tensor, dtype: torch.dtype) -> Tensor:
     return found
 
 
-def _null_problem(path: str, declared: str, column: Column) -> Problem:
+def _null_problem(path: str, declared: str, column: TableColumn) -> Problem:
     if column.valid is None:
         return Problem(path, declared, f"column of nulls ({column.kind})", "declare `| None` for what may be missing")
     first = int((~column.valid).nonzero()[0])
@@ -170,7 +170,7 @@ def _placed(problem: Problem, columns: Columns) -> Problem:
     for part in problem.path.split("."):
         here = here.get(part) if isinstance(here, dict) else None
         here = here.value if here is not None and isinstance(here.value, dict) else here
-    if not isinstance(here, Column) or not here.kind:
+    if not isinstance(here, TableColumn) or not here.kind:
         return problem
     shape = f" {list(here.value.shape)}" if isinstance(here.value, Tensor) else ""
     return problem._replace(given=f"column of {here.kind}{shape}")
@@ -203,10 +203,10 @@ class _Fields:
         self.checker = outer
         return {name: value for name, value in found.items() if value is not ...}
 
-    def _note(self, spec: FieldSpec, column: Column, path: str, hint: str) -> None:
+    def _note(self, spec: FieldSpec, column: TableColumn, path: str, hint: str) -> None:
         self.problems.append(Problem(path, str(spec), f"column of {column.kind}", hint))
 
-    def _field(self, spec: FieldSpec, column: Column, path: str) -> Any:
+    def _field(self, spec: FieldSpec, column: TableColumn, path: str) -> Any:
         if not self.rows and spec.kind in ("value", "shared"):
             return ...  # no row has a value: use the default, or report the field as missing
         if spec.kind in ("value", "per_element"):
@@ -229,7 +229,7 @@ class _Fields:
             value = _filled(value, column.valid, spec.fill if spec.join == "fill" else None)
         return self._tensor(spec, value, column, path)
 
-    def _container(self, spec: FieldSpec, column: Column, path: str) -> Any:
+    def _container(self, spec: FieldSpec, column: TableColumn, path: str) -> Any:
         if all_null(column.value) and spec.optional:
             return None
         if spec.nested is not None:
@@ -242,7 +242,7 @@ class _Fields:
             return self._note(spec, column, path, "the column nests; no container is declared")
         return TensorDict(_untyped(column.value, self.rows, "raise", (path,), {}), batch_size=[self.rows])
 
-    def _absent(self, spec: FieldSpec, column: Column, path: str) -> Any:
+    def _absent(self, spec: FieldSpec, column: TableColumn, path: str) -> Any:
         if spec.optional:
             return None
         if self.rows:
@@ -252,7 +252,7 @@ class _Fields:
             return empty
         return RaggedTensor._of(empty, spans_of(torch.empty(0, dtype=torch.int64)), True)
 
-    def _tensor(self, spec: FieldSpec, value: Any, column: Column, path: str) -> Any:
+    def _tensor(self, spec: FieldSpec, value: Any, column: TableColumn, path: str) -> Any:
         fixed = spec.kind in ("tensor", "shared")
         if fixed and isinstance(value, RaggedTensor):
             lengths = value.lengths
@@ -290,7 +290,7 @@ class _Fields:
             value = restored(value.double(), NAMES[torch.complex128]).to(dtype)
         return value
 
-    def _converted(self, spec: FieldSpec, value: Any, column: Column, path: str) -> Any:
+    def _converted(self, spec: FieldSpec, value: Any, column: TableColumn, path: str) -> Any:
         """Convert numbers of another type as the field and the class allow; the checks of the class report the rest."""
         ragged = isinstance(value, RaggedTensor)
         numbers = value.values if ragged else value
@@ -314,7 +314,7 @@ class _Fields:
             return self._note(spec, column, path, hint)
         return RaggedTensor._of(found, value._parts[1], True) if ragged and found is not None else found
 
-    def _objects(self, spec: FieldSpec, column: Column, path: str) -> Any:
+    def _objects(self, spec: FieldSpec, column: TableColumn, path: str) -> Any:
         value = column.value
         if value is None and spec.optional:
             return None
@@ -366,7 +366,7 @@ def without_rows(cls: Any) -> Any:
 
 def _absent_columns(schema: Any) -> Columns:
     parts = {name: spec.nested_schema for name, spec in schema.fields.items()}
-    return {name: Column(None if part is None else _absent_columns(part)) for name, part in parts.items()}
+    return {name: TableColumn(None if part is None else _absent_columns(part)) for name, part in parts.items()}
 
 
 def _no_rows(spec: FieldSpec) -> Tensor:

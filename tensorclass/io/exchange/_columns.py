@@ -31,7 +31,7 @@ NATIVE: tuple[Any, ...] = (str, int, float, bool)
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """The values of one field, one for each row."""
 
     value: Any
@@ -48,7 +48,7 @@ class Column:
     """Whether the numbers were text: floats are decimals, which the declared dtype rounds."""
 
 
-Columns = dict[str, Column]
+Columns = dict[str, TableColumn]
 
 
 # ---- out ---------------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def _columns(batch: Any, rows: int) -> Columns:
     schema = schema_of(type(batch))
     entries = batch._entries() if schema is None else batch._fields_and_gaps()
     fields = {} if schema is None else schema.fields
-    return {name: Column(_written(value, rows), spec=fields.get(name)) for name, value in entries.items()}
+    return {name: TableColumn(_written(value, rows), spec=fields.get(name)) for name, value in entries.items()}
 
 
 def _written(value: Any, rows: int) -> Any:
@@ -168,7 +168,7 @@ def as_json(spec: FieldSpec | None, value: Any) -> Any:
     return to_jsonable_python(value, inf_nan_mode="strings")
 
 
-def json_rows(column: Column, rows: int, path: str) -> list[Any]:
+def json_rows(column: TableColumn, rows: int, path: str) -> list[Any]:
     """The values of a column as JSON types, one for each row."""
     value = column.value
     if value is None:
@@ -189,7 +189,9 @@ def json_rows(column: Column, rows: int, path: str) -> list[Any]:
     return [table[i] for i in value._index.tolist()]
 
 
-def flat(columns: Mapping[str, Column], separator: str | None, path: str = "") -> Iterator[tuple[str, Column]]:
+def flat(
+    columns: Mapping[str, TableColumn], separator: str | None, path: str = ""
+) -> Iterator[tuple[str, TableColumn]]:
     """Flatten columns of nested fields to joined names; names of a typed class are joined with ".".
 
     Raises:
@@ -230,19 +232,19 @@ def all_null(columns: Columns) -> bool:
     return all([all_null(c.value) if isinstance(c.value, dict) else c.value is None for c in columns.values()])
 
 
-def column_of(values: list[Any], kind: str, decimal: bool = False) -> Column:
+def column_of(values: list[Any], kind: str, decimal: bool = False) -> TableColumn:
     """A column from Python values.
 
     Numbers, and lists and arrays of numbers, become tensors; dicts become nested columns.
     """
     there = [value for value in values if value is not None]
     if not there:
-        return Column(None, None, kind, objects=lambda: values, decimal=decimal)
+        return TableColumn(None, None, kind, objects=lambda: values, decimal=decimal)
     if all([isinstance(value, dict) for value in there]):
         names = dict.fromkeys(name for value in there for name in value)
         reserve(8 * len(names) * len(values), f"{len(values)} rows with {len(names)} different keys")
         inner = {n: column_of([None if v is None else v.get(n) for v in values], kind, decimal) for n in names}
-        return Column(inner, None, kind, objects=lambda: values)
+        return TableColumn(inner, None, kind, objects=lambda: values)
     valid = None if len(there) == len(values) else torch.tensor([value is not None for value in values])
     value = numbers_of(there)
     if value is None and decimal and not all([isinstance(part, str) for part in there]):
@@ -251,7 +253,7 @@ def column_of(values: list[Any], kind: str, decimal: bool = False) -> Column:
         value = NonTensorStack.of(values, torch.Size([len(values)]))
     elif valid is not None:
         value = spread(value, valid)
-    return Column(value, valid, kind, objects=lambda: values, decimal=decimal)
+    return TableColumn(value, valid, kind, objects=lambda: values, decimal=decimal)
 
 
 def numbers_of(values: list[Any]) -> Any:
@@ -321,7 +323,7 @@ def spread(value: Any, valid: Tensor) -> Any:
     return found
 
 
-def nest(columns: Mapping[str, Column], separator: str | None, cls: Any) -> Columns:
+def nest(columns: Mapping[str, TableColumn], separator: str | None, cls: Any) -> Columns:
     """Nest columns with joined names; names of a typed class are joined with "."."""
     separator = separator or ("." if schema_of(cls) is not None else None)
     if separator is None:
@@ -334,7 +336,7 @@ def nest(columns: Mapping[str, Column], separator: str | None, cls: Any) -> Colu
             raise SchemaError.of("columns", [Problem(name, "one column for each field", column.kind, hint)])
         here = found
         for part in path:
-            inner = here.setdefault(part, Column({})).value
+            inner = here.setdefault(part, TableColumn({})).value
             here = inner if isinstance(inner, dict) else {last: column}
         if last in here:
             hint = f"{name!r} names a field below another column, or a field that exists already"

@@ -16,8 +16,8 @@ from ...store import RaggedTensor, TensorDict
 from .._optional import optional
 from .._parts import BLOCK, blocks, fitting, tables_of
 from ._arrow import as_table, class_of, columns_in, tables
-from ._batches import Options, batch_of
-from ._columns import Column, column_of, columns_of, flat, json_rows, native_type, nest, stored, unique
+from ._batches import TableOptions, batch_of
+from ._columns import TableColumn, column_of, columns_of, flat, json_rows, native_type, nest, stored, unique
 
 
 def to_pandas(batch: Any, separator: str | None = None) -> Any:
@@ -31,7 +31,7 @@ def to_pandas(batch: Any, separator: str | None = None) -> Any:
     return pandas.DataFrame(made, index=pandas.RangeIndex(len(batch)))
 
 
-def _series(pandas: Any, column: Column, rows: int, path: str) -> Any:
+def _series(pandas: Any, column: TableColumn, rows: int, path: str) -> Any:
     value = column.value
     if isinstance(value, Tensor) and value.is_complex():
         return _objects(pandas, value.numpy()) if value.ndim > 1 else pandas.Series(value.to(torch.complex128).numpy())
@@ -51,7 +51,9 @@ def _objects(pandas: Any, values: Any) -> Any:
     return pandas.Series(list(values), dtype=object)
 
 
-def from_pandas(dataframe: Any, *, separator: str | None = None, cls: Any = None, **options: Unpack[Options]) -> Any:
+def from_pandas(
+    dataframe: Any, *, separator: str | None = None, cls: Any = None, **options: Unpack[TableOptions]
+) -> Any:
     """Convert a pandas frame to a batch with an element for each row. The index of the frame is dropped.
 
     Columns of numbers become tensors, anything else one Python value for each row. Cells that are arrays or lists of
@@ -80,12 +82,12 @@ def from_pandas(dataframe: Any, *, separator: str | None = None, cls: Any = None
     return batch_of(cls, nest(columns, separator, cls), len(dataframe), **options)
 
 
-def frame_columns(dataframe: Any) -> dict[str, Column]:
+def frame_columns(dataframe: Any) -> dict[str, TableColumn]:
     """The columns of a pandas frame."""
     return {name: _column(dataframe[name]) for name in unique(list(dataframe.columns), "pandas frame")}
 
 
-def _column(series: Any) -> Column:
+def _column(series: Any) -> TableColumn:
     dtype = series.dtype
     inner = getattr(dtype, "numpy_dtype", dtype)  # of nullable columns
     if isinstance(inner, np.dtype) and inner.kind in "biufc":
@@ -94,7 +96,7 @@ def _column(series: Any) -> Column:
         value = torch.from_numpy(np.array(series.to_numpy(dtype=inner, **options)))
         valid = torch.from_numpy(~missing) if missing.any() else None
         none = valid is not None and not valid.any()
-        return Column(None if none else value, None if none else valid, str(dtype), objects=series.tolist)
+        return TableColumn(None if none else value, None if none else valid, str(dtype), objects=series.tolist)
     there = series.notna().tolist()
     listed = [value if known else None for value, known in zip(series.tolist(), there, strict=True)]
     return column_of(listed, str(dtype))
@@ -116,7 +118,7 @@ def to_hf(batch: Any) -> Any:
 
 
 @flags
-def from_hf(dataset: Any, *, cls: Any = None, rows: int | None = None, **options: Unpack[Options]) -> Any:
+def from_hf(dataset: Any, *, cls: Any = None, rows: int | None = None, **options: Unpack[TableOptions]) -> Any:
     """Convert a Hugging Face dataset to a batch with an element for each row, including its selections and orders.
 
     Args:
@@ -180,7 +182,7 @@ def to_mds(
         writer.finish()
 
 
-def _samples(column: Column, rows: int, path: str) -> tuple[str, list[Any]]:
+def _samples(column: TableColumn, rows: int, path: str) -> tuple[str, list[Any]]:
     """The MosaicML encoding of a column, and its values."""
     value = column.value
     if isinstance(value, Tensor) and value.ndim > 1:

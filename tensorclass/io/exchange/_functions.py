@@ -19,7 +19,7 @@ from ._arrays import is_flat as is_flat
 from ._arrays_out import mapping_of
 from ._arrow import from_arrow
 from ._arrow import to_arrow as to_arrow
-from ._batches import Options
+from ._batches import TableOptions
 from ._frames import from_hf, from_pandas
 from ._frames import to_hf as to_hf
 from ._frames import to_mds as to_mds
@@ -45,7 +45,7 @@ def from_csv(
     delimiter: str = ",",
     cls: Any = None,
     max_bytes: int | None = None,
-    **options: Unpack[Options],
+    **options: Unpack[TableOptions],
 ) -> Any:
     """Read a CSV file as a batch with an element for each line. The first line names the columns.
 
@@ -85,7 +85,7 @@ def from_json(
     lines: bool = False,
     cls: Any = None,
     max_bytes: int | None = None,
-    **options: Unpack[Options],
+    **options: Unpack[TableOptions],
 ) -> Any:
     """Read a JSON file as a batch with an element for each object: a list of objects, or one object on each line.
 
@@ -121,7 +121,7 @@ def from_parquet(
     columns: list[str] | None = None,
     cls: Any = None,
     max_bytes: int | None = None,
-    **options: Unpack[Options],
+    **options: Unpack[TableOptions],
 ) -> Any:
     """Read a Parquet file as a batch with an element for each row. Columns are read as by `from_arrow`.
 

@@ -18,7 +18,7 @@ from .._file_kinds import naming_reader
 from .._parts import BLOCK, fitting, tables_of
 from .._paths import StrPath
 from ._arrow import arrow, class_of, columns_in, tables, width_of
-from ._batches import Options, batch_of
+from ._batches import TableOptions, batch_of
 from ._columns import nest
 from ._text import writing
 
@@ -56,7 +56,7 @@ def read_parquet(
     separator: str | None = None,
     columns: list[str] | None = None,
     max_bytes: int | None = None,
-    **options: Unpack[Options],
+    **options: Unpack[TableOptions],
 ) -> Iterator[Any]:
     """The batches of a file, with `rows` rows each, or one batch for None; see `from_parquet`."""
     pa, parquet, name = arrow(), arrow("pyarrow.parquet"), path_or_url(path)
@@ -112,7 +112,7 @@ def _rows_of(group: Any, rows: int) -> int:
     return fitting(group.num_rows, sum(sizes), rows)
 
 
-def batch_in(table: Any, cls: Any, separator: str | None, options: Options) -> Any:
+def batch_in(table: Any, cls: Any, separator: str | None, options: TableOptions) -> Any:
     """The batch of a table."""
     cls = class_of(table) if cls is None else cls
     return batch_of(cls, nest(columns_in(table), separator, cls), table.num_rows, **options)
@@ -130,7 +130,7 @@ def write_parquet(
 
 
 def read_ipc(
-    path: StrPath, cls: Any, rows: int | None, max_bytes: int | None = None, **options: Unpack[Options]
+    path: StrPath, cls: Any, rows: int | None, max_bytes: int | None = None, **options: Unpack[TableOptions]
 ) -> Iterator[Any]:
     """The record batches of an Arrow file; one empty batch if it has none."""
     pa, name = arrow(), path_or_url(path)

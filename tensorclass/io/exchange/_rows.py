@@ -19,7 +19,7 @@ from ...store import RaggedTensor, TensorDict
 from ._arrays import from_array
 from ._arrow import as_table, columns_in
 from ._batches import batch_of
-from ._columns import Column, Columns, column_of
+from ._columns import Columns, TableColumn, column_of
 from ._frames import frame_columns, from_hf
 
 
@@ -66,7 +66,7 @@ def _from_table(cls: Any, rows: Any, device: Device) -> Any:
     return batch_of(cls, {name: _decimals(column) for name, column in columns.items()}, len(rows), device=device)
 
 
-def _decimals(column: Column) -> Column:
+def _decimals(column: TableColumn) -> TableColumn:
     """A column whose floats are rounded to the declared dtype, as numbers in JSON are."""
     if isinstance(column.value, dict):
         return dataclasses.replace(column, value={name: _decimals(inner) for name, inner in column.value.items()})
@@ -159,19 +159,19 @@ def _columns(cls: Any, rows: Sequence[Mapping[str, Any]], nan_as_none: bool) -> 
     return found
 
 
-def _column(spec: FieldSpec, values: list[Any], nan_as_none: bool) -> Column:
+def _column(spec: FieldSpec, values: list[Any], nan_as_none: bool) -> TableColumn:
     if spec.nested is not None and None not in values:
         inner = [_row(spec.nested, value, f"[{i}].{spec.name}") for i, value in enumerate(values)]
-        return Column(_columns(spec.nested, inner, nan_as_none), None, "rows", objects=lambda: values)
+        return TableColumn(_columns(spec.nested, inner, nan_as_none), None, "rows", objects=lambda: values)
     values = [value.item() if isinstance(value, RaggedTensor) else value for value in values]
     first = values[0] if values else None
     if spec.kind == "ragged" and all([isinstance(value, Tensor) for value in values]) and values:
-        return Column(RaggedTensor(values), None, "rows")
+        return TableColumn(RaggedTensor(values), None, "rows")
     if type(first) is Tensor and spec.kind not in ("value", "per_element"):
         alike = all([type(v) is Tensor and v.shape == first.shape and v.dtype is first.dtype for v in values])
         if alike:
-            return Column(torch.stack(values), None, f"{str(first.dtype).removeprefix('torch.')} tensors")
+            return TableColumn(torch.stack(values), None, f"{str(first.dtype).removeprefix('torch.')} tensors")
         values = [value.tolist() if isinstance(value, Tensor) else value for value in values]
     if spec.kind == "collection" and values and all([isinstance(value, TensorCollection) for value in values]):
-        return Column({key: Column(entry) for key, entry in TensorDict.stack(values).items()}, None, "rows")
+        return TableColumn({key: TableColumn(entry) for key, entry in TensorDict.stack(values).items()}, None, "rows")
     return column_of(values, "rows", True)

@@ -29,7 +29,7 @@ from .._atomic import naming, replacing, require_file
 from .._parts import blocks
 from .._paths import StrPath
 from . import _columns as cols
-from ._batches import Options, batch_of
+from ._batches import TableOptions, batch_of
 
 _OBJECTS = 4
 """The approximate bytes of Python objects for a character of text."""
@@ -132,7 +132,7 @@ def read_csv(
     separator: str | None = None,
     delimiter: str = ",",
     max_bytes: int | None = None,
-    **options: Unpack[Options],
+    **options: Unpack[TableOptions],
 ) -> Iterator[Any]:
     """The batches of a file, with `rows` rows each; see `from_csv`."""
     name = path_or_url(path)
@@ -275,7 +275,7 @@ def read_lines(
     rows: int | None,
     separator: str | None = None,
     max_bytes: int | None = None,
-    **options: Unpack[Options],
+    **options: Unpack[TableOptions],
 ) -> Iterator[Any]:
     """The batches of a file of JSON lines, with `rows` rows each."""
     name = path_or_url(path)
@@ -298,7 +298,7 @@ def _object(text: str | bytes, name: str, where: str) -> Any:
     return found
 
 
-def batch_of_records(rows: list[Any], cls: Any, separator: str | None, **options: Unpack[Options]) -> Any:
+def batch_of_records(rows: list[Any], cls: Any, separator: str | None, **options: Unpack[TableOptions]) -> Any:
     """A batch whose rows are JSON objects.
 
     Raises:
@@ -318,7 +318,7 @@ def batch_of_records(rows: list[Any], cls: Any, separator: str | None, **options
 
 
 def read_records(
-    path: StrPath, cls: Any, separator: str | None, max_bytes: int | None = None, **options: Unpack[Options]
+    path: StrPath, cls: Any, separator: str | None, max_bytes: int | None = None, **options: Unpack[TableOptions]
 ) -> Any:
     """The batch of a file that holds a JSON list of objects."""
     name = path_or_url(path)

@@ -45,7 +45,7 @@ class WithEnds(GenericAlias):
         return origin(*members, **{**known, **options})
 
 
-class Listed(NamedTuple):
+class OpenListing(NamedTuple):
     """A member with the keyword that names it."""
 
     name: str | None
@@ -55,7 +55,7 @@ class Listed(NamedTuple):
 class Opened(NamedTuple):
     """The members as typed modules, and the classes of the pipeline."""
 
-    members: list[Listed]
+    members: list[OpenListing]
     input: Any
     output: Any
 
@@ -78,7 +78,7 @@ def opened(modules: Sequence[Any], stages: Mapping[str, Any], input: Any, output
         raise BuildError("a pipeline needs at least one TensorClassModule or stage")
     names = [*(None for _ in modules), *stages]
     known = [cls for cls in (output, input) if is_tensorclass_type(cls)]
-    members = [Listed(*pair) for pair in zip(names, over_fields([*modules, *stages.values()], known), strict=True)]
+    members = [OpenListing(*pair) for pair in zip(names, over_fields([*modules, *stages.values()], known), strict=True)]
     plain = (
         not stages
         and input is not None
@@ -109,13 +109,13 @@ class Results(NamedTuple):
 class Resolver:
     """Turns members into typed modules: first what each writes, then what each reads."""
 
-    def __init__(self, members: Sequence[Listed]) -> None:
+    def __init__(self, members: Sequence[OpenListing]) -> None:
         self.members = [self._as_member(index, *listed) for index, listed in enumerate(members)]
         self.results: dict[int, Results] = {}
         """By the id of a stage."""
         self.names = {id(m): name or _default(m, i) for i, (name, m) in enumerate(self.members)}
 
-    def run(self) -> list[Listed]:
+    def run(self) -> list[OpenListing]:
         """The typed modules."""
         written = [self._written(index, member) for index, (_, member) in enumerate(self.members)]
         found = []
@@ -123,20 +123,20 @@ class Resolver:
             typed = member
             if isinstance(member, StageCall):
                 typed = self._typed(index, member, written[index - 1] if index else None)
-            found.append(Listed(name, typed))
+            found.append(OpenListing(name, typed))
         return found
 
-    def _as_member(self, index: int, name: str | None, member: Any) -> Listed:
+    def _as_member(self, index: int, name: str | None, member: Any) -> OpenListing:
         if isinstance(member, (StageCall, TensorClassModule, *_WHOLE)):
-            return Listed(name, member)
+            return OpenListing(name, member)
         if isinstance(member, StageValue):
             raise BuildError(f"module {index} is an item of what a stage returns; list the stage itself")
         if isinstance(member, type) or not callable(member):
             _refuse(index, name, member)
         ends = ends_by_annotation(member)
         if ends is not None:
-            return Listed(name, TypedCallable(member, Over(*ends), location_of_caller()))
-        return Listed(name, StageCall(member, (), {}, None, None, {}))
+            return OpenListing(name, TypedCallable(member, Over(*ends), location_of_caller()))
+        return OpenListing(name, StageCall(member, (), {}, None, None, {}))
 
     def _written(self, index: int, member: Any) -> Results:
         if not isinstance(member, StageCall):
@@ -330,7 +330,7 @@ def _reads_of(member: Any) -> tuple[Slot, ...]:
 # ---- the ends ----------------------------------------------------------------------------------------------------
 
 
-def _input(members: Sequence[Listed]) -> type:
+def _input(members: Sequence[OpenListing]) -> type:
     """The class that the first member reads, or a subclass of it that a later member reads."""
     first = _owners(_reads_of(members[0].member))
     if len(first) != 1:
@@ -346,7 +346,7 @@ def _input(members: Sequence[Listed]) -> type:
     return found
 
 
-def _output(members: Sequence[Listed]) -> type:
+def _output(members: Sequence[OpenListing]) -> type:
     """The class that the last member writes; for a value without a field, the class of its results."""
     slots = [slot for slot in _writes_of(members[-1].member) if slot is not None]
     owners = _owners(slots) or list(dict.fromkeys(slot.owner for slot in slots))
@@ -355,7 +355,7 @@ def _output(members: Sequence[Listed]) -> type:
     return owners[0]
 
 
-def _value_of(members: Sequence[Listed], declared: Any) -> Any:
+def _value_of(members: Sequence[OpenListing], declared: Any) -> Any:
     """The class of the results of the last member, if the output is given as another type; else what was given."""
     last = [slot for slot in _writes_of(members[-1].member) if slot is not None]
     if isinstance(declared, type) and len(last) == 1 and is_unnamed(last[0].owner):

@@ -36,8 +36,7 @@ from ._divisible import Divisible
 from ._drawing import Format, draw
 from ._explain import Explanation, explain
 from ._forward import Program, fillable, generate
-from ._resolving import Forward, WithEnds, opened
-from ._resolving import Listed as Listing
+from ._resolving import Forward, OpenListing, WithEnds, opened
 from ._subsequence import Ends, inlined, needs, passed, skipping
 
 In = TypeVar("In", contravariant=True)  # noqa: PLC0105  # users read these names in types
@@ -249,7 +248,7 @@ class TensorClassSequential(Divisible, Densities, Hooked, Generic[In, Out]):
         self._fresh = True
         self._build(self._check(), warn=True)
 
-    def _order(self, members: Sequence[Listing]) -> list[int]:
+    def _order(self, members: Sequence[OpenListing]) -> list[int]:
         groups = [_stages_of(*member, index)[:2] for index, member in enumerate(members)]
         every = [stage for _, stages in groups for stage in stages]
         placed = iter(identify(every, [self.input_class], self.output_class, self._title(), at_once=True).stages)
@@ -261,7 +260,7 @@ class TensorClassSequential(Divisible, Densities, Hooked, Generic[In, Out]):
             nodes.append(Listed(name, location, tuple(needs(stages, ())), tuple(writes.values()), update))
         return topological(nodes, self.input_class, self._title())
 
-    def _add(self, listed: Listing, partial: bool, skip_existing: bool, taken: dict[str, int]) -> None:
+    def _add(self, listed: OpenListing, partial: bool, skip_existing: bool, taken: dict[str, int]) -> None:
         """Register a member under its name if it is a module, and add its stages."""
         index, start = len(self._members), len(self._stages)
         name, stages, registered = _stages_of(*listed, index)

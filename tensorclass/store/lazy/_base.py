@@ -179,7 +179,7 @@ class LazyBase(TensorDictBase):
         if kind == BATCHED:
             still = self._with(self._members)  # a snapshot: other threads may add members
             leaves.append(still)
-            return Place()
+            return StackPlace()
         return self._with([member._open(leaves, kind) for member in list(self._members)])
 
     def _beside(
@@ -202,7 +202,7 @@ class LazyBase(TensorDictBase):
 
     def _refill(self, leaves: Iterable[Any], size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Any:
         if kind == BATCHED:
-            return Place()._refill(leaves, size, names, kind)
+            return StackPlace()._refill(leaves, size, names, kind)
         leaves = iter(leaves)
         self._members = [m._refill(leaves, m._batch_size, m._names, kind) for m in self._members]
         return self
@@ -367,7 +367,7 @@ class LazyBase(TensorDictBase):
         return new_object, (type(self),), self.__getstate__()
 
 
-class Place(TensorCollection):
+class StackPlace(TensorCollection):
     """A placeholder for a lazy stack in a twin, until an operation on batch dims returns its result."""
 
     __slots__ = ("_batch_size", "_names")

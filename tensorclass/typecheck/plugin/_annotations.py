@@ -12,7 +12,7 @@ from mypy.plugin import AnalyzeTypeContext, ClassDefContext, SemanticAnalyzerPlu
 from mypy.types import Instance, RawExpressionType, Type, UnboundType, UnionType
 
 from ..._dims import FAMILY_DTYPES
-from .._rules import ANNOTATED, Declared, shape_of
+from .._rules import ANNOTATED, ClassDeclaration, shape_of
 from ._codes import DECLARATION
 
 MARKS = {"Shared": "shared", "PerElement": "per_element", "Ragged": "ragged"}
@@ -28,7 +28,7 @@ class AnnotationReader:
         imports = [node for node in self.file.imports if isinstance(node, nodes.ImportFrom)]
         self.originals = {local or name: name for node in imports for name, local in node.names}
 
-    def read(self, annotation: Type) -> Declared:
+    def read(self, annotation: Type) -> ClassDeclaration:
         """What a field declares.
 
         Raises:
@@ -37,7 +37,7 @@ class AnnotationReader:
         if isinstance(annotation, UnionType):
             return self._union(annotation.items)
         if not isinstance(annotation, UnboundType):
-            return Declared()
+            return ClassDeclaration()
         name, fullname = self._name(annotation)
         if name in FAMILY_DTYPES and fullname in ANNOTATED:
             return self._tensor(name, annotation.args)
@@ -46,7 +46,7 @@ class AnnotationReader:
         if fullname.startswith("tensorclass.") and name in MARKS:
             inner = self._first(annotation, None)
             return replace(inner, kind=MARKS[name])
-        return Declared("tensor") if fullname == "torch._tensor.Tensor" else self._alias(annotation.name)
+        return ClassDeclaration("tensor") if fullname == "torch._tensor.Tensor" else self._alias(annotation.name)
 
     def is_field(self, annotation: Type) -> bool:
         """Whether an annotated name is a field: no class variable and no argument of `__post_init__` only."""
@@ -59,8 +59,8 @@ class AnnotationReader:
         symbol = self.api.lookup_qualified(annotation.name, annotation, suppress_errors=True)
         return name, (symbol.fullname or "") if symbol is not None else ""
 
-    def _first(self, annotation: UnboundType, kind: str | None) -> Declared:
-        found = self.read(annotation.args[0]) if annotation.args else Declared()
+    def _first(self, annotation: UnboundType, kind: str | None) -> ClassDeclaration:
+        found = self.read(annotation.args[0]) if annotation.args else ClassDeclaration()
         marked = len(annotation.args) > 1 and (found.dtype is None or found.dims is None)
         if kind is not None:
             text = _literal(annotation.args[1]) if len(annotation.args) == 2 else None
@@ -68,34 +68,34 @@ class AnnotationReader:
             return replace(found, kind="ragged", dims=dims if found.dims is None else found.dims)
         return replace(found, open=found.open or marked)
 
-    def _union(self, items: Iterable[Type]) -> Declared:
+    def _union(self, items: Iterable[Type]) -> ClassDeclaration:
         members = [item for item in items if not (isinstance(item, UnboundType) and item.name == "None")]
-        return self.read(members[0]) if len(members) == 1 else Declared()
+        return self.read(members[0]) if len(members) == 1 else ClassDeclaration()
 
-    def _tensor(self, family: str, args: tuple[Type, ...]) -> Declared:
+    def _tensor(self, family: str, args: tuple[Type, ...]) -> ClassDeclaration:
         text = _literal(args[-1]) if args else None
         if len(args) == 2 and isinstance(text, UnboundType):
-            return Declared()  # a name for a shape
+            return ClassDeclaration()  # a name for a shape
         dims = shape_of(family, len(args), text)
         array = args[0]
         name, fullname = self._name(array) if isinstance(array, UnboundType) else ("", "")
         ragged = name == "RaggedTensor" and fullname.startswith("tensorclass.")
         if fullname != "torch._tensor.Tensor" and not ragged:
-            return Declared()
-        return Declared("ragged" if ragged else "tensor", family, dims)
+            return ClassDeclaration()
+        return ClassDeclaration("ragged" if ragged else "tensor", family, dims)
 
-    def _alias(self, name: str) -> Declared:
+    def _alias(self, name: str) -> ClassDeclaration:
         """The declaration of a module-level alias in the same file."""
         symbol = self.file.names.get(name)
         if symbol is None or not isinstance(symbol.node, nodes.TypeAlias):
-            return Declared()
+            return ClassDeclaration()
         for statement in self.file.defs:
             if isinstance(statement, nodes.AssignmentStmt) and _assigns(statement, name):
                 try:
                     return self.read(expr_to_unanalyzed_type(statement.rvalue, self.api.options))
                 except (TypeTranslationError, RecursionError):
                     break
-        return Declared()
+        return ClassDeclaration()
 
 
 def _literal(item: Type) -> object:

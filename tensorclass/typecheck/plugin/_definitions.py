@@ -15,7 +15,7 @@ from ..._dims import DimMap
 from .. import _rules as rules
 from ._annotations import AnnotationReader, bracketed
 from ._codes import DECLARATION
-from ._facts import ROOT, Declared, fields_of, is_below_root, lineage, option, own_fields, record
+from ._facts import ROOT, ClassDeclaration, fields_of, is_below_root, lineage, option, own_fields, record
 from ._given import GivenCheck, refused
 from ._source import anything, callee_name, source_of
 
@@ -97,7 +97,7 @@ def _statement(cls: nodes.ClassDef, name: str) -> nodes.AssignmentStmt:
     return next(statement for found, statement in _statements(cls) if found == name)
 
 
-def _fields(ctx: ClassDefContext) -> Iterator[tuple[str, Declared]]:
+def _fields(ctx: ClassDefContext) -> Iterator[tuple[str, ClassDeclaration]]:
     reader, converted = AnnotationReader(ctx.api), set(_converted(ctx.cls))
     for name, statement in _statements(ctx.cls):
         annotation = statement.unanalyzed_type
@@ -107,16 +107,16 @@ def _fields(ctx: ClassDefContext) -> Iterator[tuple[str, Declared]]:
             field = reader.read(annotation)
         except rules.WrongAnnotation as wrong:
             _fail(ctx, str(wrong), statement)
-            field = Declared("tensor", open=True)
+            field = ClassDeclaration("tensor", open=True)
         produced, policy = callee_name(statement.rvalue) == PRODUCED, _argument(statement.rvalue, "coerce")
-        known = policy.value if isinstance(policy, nodes.StrExpr) else None if policy is None else "cast"
-        coerce = "cast" if name in converted else known
+        unknown = name in converted or not isinstance(policy, nodes.StrExpr | None)
+        coerce = "cast" if unknown else getattr(policy, "value", None)
         if _argument(statement.rvalue, "renamed_from") is not None:
             record(ctx.cls.info)["options"]["removed"] = True
         yield name, replace(field, produced=produced, coerce=coerce)
 
 
-def _check_field(ctx: ClassDefContext, name: str, field: Declared, table: DimMap) -> None:
+def _check_field(ctx: ClassDefContext, name: str, field: ClassDeclaration, table: DimMap) -> None:
     cls, symbol, statement = ctx.cls, ctx.cls.info.names.get(name), _statement(ctx.cls, name)
     room = any(name in base.names for base in cls.info.mro if base.name in rules.CONVENIENCES)
     said = _argument(statement.rvalue, "shadow")
@@ -174,7 +174,7 @@ def default_type(ctx: FunctionContext) -> Type:
     """Report a default whose type certainly doesn't fit the field; values that are converted at run time pass."""
     rows = dict(zip(ctx.callee_arg_names, ctx.arg_types, strict=True))
     default, factory = rows.get("default"), rows.get("default_factory")
-    made = get_proper_type(factory[0] if factory else default[0] if default else None)
+    made = get_proper_type(next(iter(factory or default or ()), None))
     if factory:
         made = get_proper_type(made.items[0].ret_type) if isinstance(made, FunctionLike) and made.items else None
     bindings = source_of(ctx.api).bindings

@@ -12,7 +12,7 @@ from mypy.nodes import ARG_NAMED, ARG_NAMED_OPT, ARG_OPT, ARG_POS, ARG_STAR, ARG
 from mypy.types import CallableType, Instance, LiteralType, ProperType, TupleType, Type, UnionType, get_proper_type
 
 from ...errors import did_you_mean
-from .._rules import Declared as Declared
+from .._rules import ClassDeclaration as ClassDeclaration
 from ._source import anything
 
 ROOT = "tensorclass.classes._base.TensorClass"
@@ -47,10 +47,10 @@ def record(info: TypeInfo) -> dict[str, Any]:
 
 
 _MOST = 4096
-_read: dict[int, tuple[dict[str, Any], dict[str, Declared]]] = {}
+_read: dict[int, tuple[dict[str, Any], dict[str, ClassDeclaration]]] = {}
 
 
-def own_fields(info: TypeInfo) -> dict[str, Declared]:
+def own_fields(info: TypeInfo) -> dict[str, ClassDeclaration]:
     """The fields that one class declares itself."""
     made = info.metadata.get(KEY)
     if made is None:
@@ -60,13 +60,13 @@ def own_fields(info: TypeInfo) -> dict[str, Declared]:
     if known is None or known[0] is not rows:
         if len(_read) >= _MOST:
             _read.clear()
-        known = _read[id(rows)] = rows, {name: Declared(**row) for name, row in rows.items()}
+        known = _read[id(rows)] = rows, {name: ClassDeclaration(**row) for name, row in rows.items()}
     return known[1]
 
 
-def fields_of(info: TypeInfo) -> dict[str, Declared]:
+def fields_of(info: TypeInfo) -> dict[str, ClassDeclaration]:
     """Every field of a class, parents first."""
-    found: dict[str, Declared] = {}
+    found: dict[str, ClassDeclaration] = {}
     for base in reversed(lineage(info)):
         found.update(own_fields(base))
     return found
@@ -160,7 +160,7 @@ class Found(NamedTuple):
     """A field at the end of a path: the class that declares it, its declaration and its type."""
 
     owner: Instance
-    declared: Declared
+    declared: ClassDeclaration
     type: ProperType
 
 

@@ -16,13 +16,13 @@ from mypy.types import AnyType, Instance, Type, UninhabitedType, get_proper_type
 
 from ..._dims import Dim
 from ._codes import FLOW
-from ._facts import Declared, Found, at_path, batch_members, field_type, fields_of, is_below_root, required
+from ._facts import ClassDeclaration, Found, at_path, batch_members, field_type, fields_of, is_below_root, required
 from ._layers import follow_layers
 from ._members import REORDERING, between, ends_of, known_elsewhere, listed, options_of, pipeline_of
-from ._refs import Ref
+from ._refs import FieldReference
 from ._same_value import NamedValues
 from ._source import anything, type_of
-from ._stages import Stage
+from ._stages import KnownStage
 
 Path = tuple[str, ...]
 _INPUT = -1
@@ -30,14 +30,14 @@ _FOREIGN = ("builtins.", "torch.")  # user decorators may change other classes i
 
 
 @dataclass(frozen=True)
-class Place:
+class FlowField:
     """A field of the state, and the index of the module that wrote it."""
 
-    declared: Declared
+    declared: ClassDeclaration
     type: Type
     writer: int = _INPUT
 
-    def clash(self, other: Declared, typ: Type) -> str:
+    def clash(self, other: ClassDeclaration, typ: Type) -> str:
         """The reason why no value fits this place and another declaration; "" if one may fit."""
         mine = self.declared
         if mine.kind != "tensor" or other.kind != "tensor":
@@ -60,7 +60,7 @@ class Flow:
 
     api: Any
     input: Instance
-    places: dict[Path, Place] = field(default_factory=dict)
+    places: dict[Path, FlowField] = field(default_factory=dict)
     open: bool = False
     """Whether an earlier module is unknown, so that any field may exist."""
     names: NamedValues = field(default_factory=NamedValues)
@@ -80,12 +80,12 @@ class Flow:
             if declared.produced or typ is None:
                 continue
             path = (*prefix, name)
-            self.places[path] = Place(declared, typ, writer)
+            self.places[path] = FlowField(declared, typ, writer)
             for inner in batch_members(typ):
                 if inner.type.fullname not in above:
                     self._expand(inner, path, writer, (*above, owner.type.fullname))
 
-    def run(self, stage: Stage | None, index: int, later: list[Stage | None], where: nodes.Context) -> None:
+    def run(self, stage: KnownStage | None, index: int, later: list[KnownStage | None], where: nodes.Context) -> None:
         """One module."""
         if stage is None or stage.reads is None or stage.writes is None:
             self.open = True
@@ -101,7 +101,9 @@ class Flow:
             if ref is not None:
                 self._write(ref, index, stage, where)
 
-    def _read_value(self, call: nodes.CallExpr, index: int, later: list[Stage | None], where: nodes.Context) -> None:
+    def _read_value(
+        self, call: nodes.CallExpr, index: int, later: list[KnownStage | None], where: nodes.Context
+    ) -> None:
         """The value of another stage, which must come before."""
         if call in self.calls or self.open or None in later:
             return
@@ -109,7 +111,7 @@ class Flow:
         hint = f"module {index + 1 + after.index(True)} is that stage, move it before" if True in after else "list it"
         self._fail(f"module {index} reads the value of a stage that is not listed before it; {hint}", where)
 
-    def _read(self, ref: Ref, index: int, later: list[Stage | None], where: nodes.Context) -> None:
+    def _read(self, ref: FieldReference, index: int, later: list[KnownStage | None], where: nodes.Context) -> None:
         if self._is_unclear(ref, f"module {index} reads", where):
             return
         place = self.places.get(self.names.path_of(ref))
@@ -121,7 +123,7 @@ class Flow:
             hint = self._hint(ref, index, later)
             self._fail(f'module {index} reads "{ref}", which nothing before it provides{hint}', where)
 
-    def _is_unclear(self, ref: Ref, what: str, where: nodes.Context) -> bool:
+    def _is_unclear(self, ref: FieldReference, what: str, where: nodes.Context) -> bool:
         """Report a field that may be any of several values."""
         found = self.names.found(ref.owner.type, ref.path[0])
         if len(found) > 1:
@@ -129,7 +131,7 @@ class Flow:
             self._fail(f'{what} "{ref}", which may be any of {several}; name one of them', where)
         return len(found) > 1
 
-    def _hint(self, ref: Ref, index: int, later: list[Stage | None]) -> str:
+    def _hint(self, ref: FieldReference, index: int, later: list[KnownStage | None]) -> str:
         for offset, stage in enumerate(later):
             if stage is not None and any(w is not None and w.path == ref.path for w in stage.writes or ()):
                 later_one = f"; module {index + offset} writes it, move it before"
@@ -137,7 +139,7 @@ class Flow:
         names = ", ".join(".".join(path) for path in self.places if len(path) == 1)
         return f"; available here: {names or 'nothing'}"
 
-    def _write(self, ref: Ref, index: int, stage: Stage, where: nodes.Context) -> None:
+    def _write(self, ref: FieldReference, index: int, stage: KnownStage, where: nodes.Context) -> None:
         if stage.update and self._is_unclear(ref, f"module {index} writes", where):
             return
         own = self.names.write(ref, stage.update)
@@ -149,7 +151,7 @@ class Flow:
             self._fail(f'module {index} writes "{ref}", which {who}; say `update=True` if that is meant', where)
         for path in [p for p in self.places if p[: len(own)] == own or own[: len(p)] == p]:
             del self.places[path]
-        self.places[own] = Place(ref.found.declared, ref.found.type, index)
+        self.places[own] = FlowField(ref.found.declared, ref.found.type, index)
         for inner in batch_members(ref.found.type):
             self._expand(inner, own, index, (ref.owner.type.fullname,))
 
@@ -177,7 +179,7 @@ class Flow:
         found = at_path(owner, (name,))
         if not isinstance(found, Found):
             return (name,)
-        ref = Ref(owner, (name,), found)
+        ref = FieldReference(owner, (name,), found)
         self._is_unclear(ref, "the output takes", where)
         return self.names.path_of(ref)
 
@@ -212,7 +214,7 @@ def pipeline(ctx: FunctionContext) -> Type:
     return known_elsewhere(ctx, None if end is None else between(start, end, known, options.keys()))
 
 
-def _with_ends(ctx: FunctionContext, start: Instance, end: Instance | None, stages: list[Stage | None]) -> Type:
+def _with_ends(ctx: FunctionContext, start: Instance, end: Instance | None, stages: list[KnownStage | None]) -> Type:
     """The type of a pipeline whose ends mypy has not inferred."""
     typ = get_proper_type(ctx.default_return_type)
     if not isinstance(typ, Instance) or len(typ.args) != 2 or not _is_unknown(typ.args[1]):

@@ -69,7 +69,7 @@ class GivenCheck:
         return next((batch for fits, batch in said if fits), said[0][1] if said else None)
 
     def _tensor(
-        self, name: str, field: facts.Declared, fact: TensorFacts, batch: Batch | None, where: nodes.Expression
+        self, name: str, field: facts.ClassDeclaration, fact: TensorFacts, batch: Batch | None, where: nodes.Expression
     ) -> None:
         dtypes = field.dtypes
         clash = dtypes is not None and fact.dtypes is not None and not dtypes & fact.dtypes
@@ -95,7 +95,12 @@ class GivenCheck:
             self._event(name, field, dims, shape[count:], where)
 
     def _ragged(
-        self, name: str, field: facts.Declared, fact: TensorFacts | None, batch: Batch | None, where: nodes.Expression
+        self,
+        name: str,
+        field: facts.ClassDeclaration,
+        fact: TensorFacts | None,
+        batch: Batch | None,
+        where: nodes.Expression,
     ) -> None:
         """One padded tensor, which is right as one element only, or the elements of a list that is written out."""
         rank = None if field.shape is None else field.shape.rank
@@ -110,11 +115,13 @@ class GivenCheck:
                 own = replace(field, dims=" ".join(["_", *map(str, tokens[1:])]))
                 self._tensor(name, own, element, Batch((), ""), item)
 
-    def _rank(self, name: str, field: facts.Declared, fact: TensorFacts, batch: Batch | None) -> str:
+    def _rank(self, name: str, field: facts.ClassDeclaration, fact: TensorFacts, batch: Batch | None) -> str:
         behind = "" if batch is None else f" behind the batch dims {_text(batch.sizes)}{batch.source}"
         return f'"{name}" is declared {field}{behind}, given is {fact}'
 
-    def _event(self, name: str, field: facts.Declared, dims: Dims, event: Shape, where: nodes.Expression) -> None:
+    def _event(
+        self, name: str, field: facts.ClassDeclaration, dims: Dims, event: Shape, where: nodes.Expression
+    ) -> None:
         """Bind the dims with known sizes; none in a shape of unknown rank."""
         if dims.rank is None and None in event:
             return
@@ -122,7 +129,7 @@ class GivenCheck:
             hint = problem.hint.replace("`", '"').replace("\n", "; ")
             self._fail(f'"{problem.path}" is declared {field}: {hint}', where, SHAPE)
 
-    def _other(self, name: str, field: facts.Declared, batch: Batch, where: nodes.Expression) -> None:
+    def _other(self, name: str, field: facts.ClassDeclaration, batch: Batch, where: nodes.Expression) -> None:
         value = self.source.follow(where)
         items = None if isinstance(value, nodes.TupleExpr) else self.source.items(where)
         if field.kind in ("per_element", "ragged") and items is not None and batch.sizes:

@@ -142,7 +142,7 @@ def iterating(ctx: FunctionSigContext, loader: nodes.TypeInfo) -> FunctionLike:
 
 def iterated(ctx: FunctionContext | MethodContext) -> Type:
     """Batches of a loader of instances: in `for` and `iter(...)`."""
-    typ = ctx.type if isinstance(ctx, MethodContext) else ctx.arg_types[0][0] if ctx.arg_types[0] else anything()
+    typ = ctx.type if isinstance(ctx, MethodContext) else next(iter(ctx.arg_types[0]), anything())
     item = _item_of(ctx.api, get_proper_type(typ), ctx.context)
     return ctx.default_return_type if item is None else ctx.api.named_generic_type("typing.Iterator", [item])
 
@@ -156,6 +156,12 @@ def _is_known_loader(api: Any, expr: nodes.Expression) -> bool:
     return isinstance(typ, Instance) and bool(typ.args) and _item_of(api, typ, expr) == typ.args[0]
 
 
+def _tensor_in(part: Type, tensor: Type) -> Type:
+    """What a loader makes of an item: numbers become tensors."""
+    known = ("torch._tensor.Tensor", "builtins.int", "builtins.float", "builtins.bool")
+    return tensor if isinstance(part, Instance) and part.type.fullname in known else anything()
+
+
 def _item_of(api: Any, typ: Type, expr: nodes.Context) -> Type | None:
     """The items of a loader: instances, or tuples with instances if they are unpacked at once."""
     if not isinstance(typ, Instance) or typ.type.fullname != LOADER or not typ.args:
@@ -167,13 +173,5 @@ def _item_of(api: Any, typ: Type, expr: nodes.Context) -> Type | None:
     if not any(map(_is_container, parts)):
         return None
     tensor = Instance(api.modules["torch._tensor"].names["Tensor"].node, [])
-    known = ("torch._tensor.Tensor", "builtins.int", "builtins.float", "builtins.bool")
-    made: list[Type] = [
-        part
-        if _is_container(part)
-        else tensor
-        if isinstance(part, Instance) and part.type.fullname in known
-        else anything()
-        for part in parts
-    ]
+    made = [part if _is_container(part) else _tensor_in(part, tensor) for part in parts]
     return TupleType(made, item.partial_fallback)

@@ -12,10 +12,10 @@ from typing import Any, Final
 from mypy import nodes
 
 from ._codes import DTYPE, SHAPE
-from ._refs import Ref, reference, references
+from ._refs import FieldReference, reference, references
 from ._shapes import FLOATS, int_of
 from ._source import Source, call_arguments, callee_name, source_of
-from ._stages import LINEAR, STAGE, Stage, inputs_of, last_dim, options_of, value_of
+from ._stages import LINEAR, STAGE, KnownStage, inputs_of, last_dim, options_of, value_of
 
 _MODULES: Final = "torch.nn.modules."
 _SAME: Final = frozenset({
@@ -40,7 +40,7 @@ class ValueFacts:
 UNKNOWN: Final = ValueFacts()
 
 
-def follow_layers(api: Any, stages: list[Stage | None]) -> None:
+def follow_layers(api: Any, stages: list[KnownStage | None]) -> None:
     """Check the values between the stages of a pipeline: the widths that layers take, and the fields that they fill."""
     source, known = source_of(api), dict[nodes.CallExpr, ValueFacts]()
     before: list[ValueFacts] = []
@@ -69,17 +69,17 @@ def _given(api: Any, expr: nodes.Expression, known: dict[nodes.CallExpr, ValueFa
     return UNKNOWN if ref is None else _of_field(ref)
 
 
-def _of_field(ref: Ref) -> ValueFacts:
+def _of_field(ref: FieldReference) -> ValueFacts:
     declared = ref.found.declared
     return ValueFacts(declared.dtypes, last_dim(ref), str(ref)) if declared.kind == "tensor" else UNKNOWN
 
 
-def _outs(api: Any, call: nodes.CallExpr) -> list[Ref | None]:
+def _outs(api: Any, call: nodes.CallExpr) -> list[FieldReference | None]:
     options = options_of(call)
     return (references(api, options["out"]) or []) if "out" in options else []
 
 
-def _compare(api: Any, made: ValueFacts, out: Ref, where: nodes.Context) -> None:
+def _compare(api: Any, made: ValueFacts, out: FieldReference, where: nodes.Context) -> None:
     declared = out.found.declared
     if declared.kind != "tensor":
         return

@@ -17,9 +17,9 @@ from mypy.types import Instance, Type, get_proper_type
 
 from ._carried import carried, carry
 from ._facts import Found, at_path, batch_instance, fields_of
-from ._refs import Ref, class_of, from_row, references, to_row
+from ._refs import FieldReference, class_of, from_row, references, to_row
 from ._source import aliased, call_arguments, callee_name, source_of, type_of
-from ._stages import Stage, batch_ends, stage_of
+from ._stages import KnownStage, batch_ends, stage_of
 
 BASE = "tensorclass.nn.typed._class_module.TensorClassModuleBase"
 SEQUENTIAL = "tensorclass.nn.typed._sequential.TensorClassSequential"
@@ -35,11 +35,11 @@ Ends = tuple[Instance, Instance]
 class Pipeline:
     """The modules of a pipeline, the names of the fields that it returns, and the classes of its input and output."""
 
-    stages: list[Stage | None]
+    stages: list[KnownStage | None]
     returned: frozenset[str]
     ends: Ends | None
 
-    def inlined(self) -> Iterator[Stage | None]:
+    def inlined(self) -> Iterator[KnownStage | None]:
         """The modules as part of an outer pipeline, in which fields that this one doesn't return don't exist."""
         hidden: set[Path] = set()
         for stage in self.stages:
@@ -52,7 +52,7 @@ class Pipeline:
             yield replace(stage, reads=reads, writes=writes, inner=True)
 
 
-def members(api: Any, expr: nodes.Expression, depth: int = 0) -> list[Stage | None]:
+def members(api: Any, expr: nodes.Expression, depth: int = 0) -> list[KnownStage | None]:
     """The modules of a pipeline argument; [None] if they are unknown."""
     stage = stage_of(api, expr)
     if stage is not None:
@@ -66,12 +66,12 @@ def members(api: Any, expr: nodes.Expression, depth: int = 0) -> list[Stage | No
     ends = _ends(api, expr, depth)
     if ends is not None:
         taken, returned = (list(_fields(end)) for end in ends)
-        return [Stage(taken, returned, update=True, plain=True)]
+        return [KnownStage(taken, returned, update=True, plain=True)]
     found = get_proper_type(type_of(api, expr))
     typed = None if found is None else batch_ends(api, found)
     if typed is None:
         return [None]
-    return [Stage([], list(_fields(typed[1])), update=True, plain=True, takes=typed[0])]  # it may read any fields
+    return [KnownStage([], list(_fields(typed[1])), update=True, plain=True, takes=typed[0])]  # it may read any fields
 
 
 def pipeline_of(api: Any, expr: nodes.Expression, depth: int = 0) -> Pipeline | None:
@@ -111,7 +111,7 @@ def options_of(call: nodes.CallExpr) -> dict[str, nodes.Expression] | None:
     return {name: value for name, value, kind in rows if kind.is_named() and name in OPTIONS}
 
 
-def listed(api: Any, call: nodes.CallExpr, depth: int = 0) -> Iterator[tuple[Stage | None, nodes.Context]]:
+def listed(api: Any, call: nodes.CallExpr, depth: int = 0) -> Iterator[tuple[KnownStage | None, nodes.Context]]:
     """Every module in order, each with where it is; a list or tuple behind a `*` with its members."""
     for name, expr, kind in zip(call.arg_names, call.args, call.arg_kinds, strict=True):
         if name in OPTIONS:
@@ -124,7 +124,7 @@ def listed(api: Any, call: nodes.CallExpr, depth: int = 0) -> Iterator[tuple[Sta
                 yield stage, expr if kind.is_star() else item
 
 
-def ends_of(call: nodes.CallExpr, stages: list[Stage | None]) -> tuple[Instance | None, Instance | None]:
+def ends_of(call: nodes.CallExpr, stages: list[KnownStage | None]) -> tuple[Instance | None, Instance | None]:
     """The classes of the input and the output: from brackets, options, or the first read and the last written field."""
     options = options_of(call) or {}
     brackets = _brackets(call)
@@ -150,7 +150,7 @@ def _brackets(call: nodes.CallExpr) -> list[Type]:
     return application.types if isinstance(application, nodes.TypeApplication) else []
 
 
-def _first_read(stages: list[Stage | None]) -> Instance | None:
+def _first_read(stages: list[KnownStage | None]) -> Instance | None:
     """The class that the first module reads; a subclass of it that a later one reads wins."""
     found: Instance | None = None
     for stage in stages:
@@ -163,13 +163,15 @@ def _first_read(stages: list[Stage | None]) -> Instance | None:
     return found
 
 
-def _last_written(stages: list[Stage | None]) -> Instance | None:
+def _last_written(stages: list[KnownStage | None]) -> Instance | None:
     last = stages[-1] if stages else None
     written = [ref for ref in (last.writes or ()) if ref is not None] if last is not None else []
     return written[-1].owner if written else None
 
 
-def between(start: Instance, end: Instance, stages: list[Stage | None], options: Collection[str | None]) -> Pipeline:
+def between(
+    start: Instance, end: Instance, stages: list[KnownStage | None], options: Collection[str | None]
+) -> Pipeline:
     """A pipeline of modules from one class to another."""
     if not {*options} <= {"input", "output", "probe", "name"}:
         stages = [stage and replace(stage, plain=False) for stage in stages]
@@ -180,7 +182,7 @@ def _part(api: Any, whole: Pipeline, given: dict[str, nodes.Expression] | None) 
     """`pipeline.select_subsequence(out_fields=...)`: the modules that some fields depend on."""
     refs = references(api, given["out_fields"]) if given is not None and given.keys() == {"out_fields"} else None
     wanted = {ref.path for ref in refs or () if ref is not None}
-    kept, needed = list[Stage | None](), wanted
+    kept, needed = list[KnownStage | None](), wanted
     for stage in reversed(whole.stages):
         if stage is None or stage.reads is None or stage.writes is None or stage.inner:
             return None
@@ -223,17 +225,17 @@ def _declared(api: Any, expr: nodes.Expression) -> Ends | None:
     return (ends[0], ends[1]) if ends[0] is not None and ends[1] is not None else None
 
 
-def _fields(owner: Instance) -> Iterator[Ref | None]:
+def _fields(owner: Instance) -> Iterator[FieldReference | None]:
     for name in fields_of(owner.type):
         found = at_path(owner, (name,))
         if isinstance(found, Found):
-            yield Ref(owner, (name,), found)
+            yield FieldReference(owner, (name,), found)
 
 
 # ---- other files -----------------------------------------------------------------------------------------------------
 
 
-def known_elsewhere(ctx: FunctionContext | MethodContext, made: Pipeline | Stage | None) -> Type:
+def known_elsewhere(ctx: FunctionContext | MethodContext, made: Pipeline | KnownStage | None) -> Type:
     """The type of a module or a pipeline, with its fields if it has a name that other files may use."""
     if made is None or source_of(ctx.api).name_of(ctx.context) is None:
         return ctx.default_return_type
@@ -251,19 +253,19 @@ def decorated(ctx: MethodContext) -> Type:
     return known_elsewhere(ctx, stage_of(ctx.api, value) if isinstance(value, nodes.Expression) else None)
 
 
-def _row(stage: Stage, classes: list[Instance]) -> list[Any] | None:
+def _row(stage: KnownStage, classes: list[Instance]) -> list[Any] | None:
     if stage.reads is None or stage.writes is None:
         return None
     sides = [[ref and to_row(ref, classes) for ref in refs] for refs in (stage.reads, stage.writes)]
     return [*sides, stage.update, stage.plain, stage.inner]
 
 
-def _stage(row: list[Any] | None, classes: list[Instance]) -> Stage | None:
+def _stage(row: list[Any] | None, classes: list[Instance]) -> KnownStage | None:
     if row is None:
         return None
     reads, writes = [[ref and from_row(ref, classes) for ref in refs] for refs in row[:2]]
     gone = [*map(bool, row[0] + row[1])] != [*map(bool, reads + writes)]
-    return None if gone else Stage(reads, writes, *row[2:])
+    return None if gone else KnownStage(reads, writes, *row[2:])
 
 
 def _recorded(expr: nodes.Expression) -> Pipeline | None:

@@ -21,7 +21,7 @@ _DEPTH = 8
 
 
 @dataclass(frozen=True)
-class Ref:
+class FieldReference:
     """A field of a class: `Digits.inputs.image` has the path `("inputs", "image")`."""
 
     owner: Instance
@@ -46,12 +46,12 @@ def class_of(expr: nodes.Expression) -> Instance | None:
     return typ if isinstance(typ, Instance) else None
 
 
-def reference(api: Any, expr: nodes.Expression, env: Env | None = None) -> Ref | None:
+def reference(api: Any, expr: nodes.Expression, env: Env | None = None) -> FieldReference | None:
     """The field that an expression certainly refers to."""
     return _resolve(source_of(api), expr, env or {}, 0)
 
 
-def _resolve(source: Source, expr: nodes.Expression, env: Env, depth: int) -> Ref | None:
+def _resolve(source: Source, expr: nodes.Expression, env: Env, depth: int) -> FieldReference | None:
     value = resolved(source, expr, env)
     path: list[str] = []
     while True:
@@ -59,14 +59,14 @@ def _resolve(source: Source, expr: nodes.Expression, env: Env, depth: int) -> Re
         base = from_row(known[0]["field"], known[1]) if known is not None and "field" in known[0] else None
         if base is not None:
             found = at_path(base.owner, (*base.path, *path))
-            return Ref(base.owner, (*base.path, *path), found) if isinstance(found, Found) else None
+            return FieldReference(base.owner, (*base.path, *path), found) if isinstance(found, Found) else None
         if not isinstance(value, nodes.MemberExpr):
             break
         path.insert(0, value.name)
         owner = class_of(value.expr)
         if owner is not None:
             found = at_path(owner, tuple(path))
-            return Ref(owner, tuple(path), found) if isinstance(found, Found) else None
+            return FieldReference(owner, tuple(path), found) if isinstance(found, Found) else None
         value = resolved(source, value.expr, env)
     if isinstance(value, nodes.CallExpr) and not path and depth < _DEPTH:
         inner = entered(source, value)
@@ -85,18 +85,18 @@ def known_elsewhere(ctx: AttributeContext) -> Type:
     return carry(ctx.api, ctx.default_attr_type, ctx.context, {"field": to_row(ref, classes)}, classes)
 
 
-def to_row(ref: Ref, classes: list[Instance]) -> list[Any]:
+def to_row(ref: FieldReference, classes: list[Instance]) -> list[Any]:
     """A reference for the cache, with its class separately; with the declaration, so that a change is noticed."""
     if ref.owner not in classes:
         classes.append(ref.owner)
     return [classes.index(ref.owner), list(ref.path), f"{ref.found.declared} {ref.found.type}"]
 
 
-def from_row(row: list[Any], classes: list[Instance]) -> Ref | None:
+def from_row(row: list[Any], classes: list[Instance]) -> FieldReference | None:
     """The stored reference; None if the field no longer exists."""
     owner, path = classes[row[0]], tuple(row[1])
     found = at_path(owner, path)
-    return Ref(owner, path, found) if isinstance(found, Found) else None
+    return FieldReference(owner, path, found) if isinstance(found, Found) else None
 
 
 def resolved(source: Source, expr: nodes.Expression, env: Env) -> nodes.Expression:
@@ -124,7 +124,7 @@ def entered(source: Source, call: nodes.CallExpr) -> tuple[nodes.Expression, dic
     return result, names
 
 
-def references(api: Any, expr: nodes.Expression, env: Env | None = None) -> list[Ref | None] | None:
+def references(api: Any, expr: nodes.Expression, env: Env | None = None) -> list[FieldReference | None] | None:
     """The references in an expression or a list; None in the list for `None`; None if one is unknown."""
     source = source_of(api)
     value = resolved(source, expr, env or {})
@@ -132,7 +132,7 @@ def references(api: Any, expr: nodes.Expression, env: Env | None = None) -> list
     if items is None:
         single = reference(api, value, env)
         return None if single is None else [single]
-    found: list[Ref | None] = []
+    found: list[FieldReference | None] = []
     for item in items:
         if isinstance(item, nodes.NameExpr) and item.fullname == "builtins.None":
             found.append(None)

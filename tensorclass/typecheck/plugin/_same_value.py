@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mypy.nodes import TypeInfo
 
-from ._refs import Ref
+from ._refs import FieldReference
 
 Path = tuple[str, ...]
 
@@ -36,12 +36,12 @@ class NamedValues:
         kin = own or [value for value in known if any(related(owner, other) for other in value.owners)]
         return kin or (known if by_name else [])
 
-    def path_of(self, ref: Ref) -> Path:
+    def path_of(self, ref: FieldReference) -> Path:
         """The path of the value that a field finds; of several, the first."""
         found = self.found(ref.owner.type, ref.path[0])
         return ((found[0].key if found else ref.path[0]), *ref.path[1:])
 
-    def write(self, ref: Ref, update: bool) -> Path:
+    def write(self, ref: FieldReference, update: bool) -> Path:
         """The path of the value that a field makes; with `update`, of the value that it finds."""
         name, owner = ref.path[0], ref.owner.type
         found = self.found(owner, name, by_name=update)

@@ -36,8 +36,8 @@ class TensorFacts:
     shape: Shape | None
 
     def __str__(self) -> str:
-        known = self.dtypes is not None and len(self.dtypes) == 1
-        dtype = next(iter(self.dtypes or ())) if known else "float" if self.dtypes == FLOATS else "tensor"
+        several = "float" if self.dtypes == FLOATS else "tensor"
+        dtype = next(iter(self.dtypes)) if self.dtypes is not None and len(self.dtypes) == 1 else several
         sizes = "" if self.shape is None else ", ".join("?" if size is None else str(size) for size in self.shape)
         return f"{dtype} [{sizes}]" if self.shape is not None else dtype
 
@@ -146,7 +146,8 @@ def _filled(source: Source, name: str, call: nodes.CallExpr, named: dict[str, no
 
 def _arange(source: Source, given: list[nodes.Expression], named: dict[str, nodes.Expression]) -> TensorFacts:
     kinds = [_literal(source, value)[0] for value in given]
-    kind = None if None in kinds else FLOATS if FLOATS in kinds else frozenset({"int64"})
+    known = FLOATS if FLOATS in kinds else frozenset({"int64"})
+    kind = None if None in kinds else known
     numbers = [int_of(source, value) for value in given]
     bounds = [number for number in numbers if number is not None]
     known = len(bounds) == len(numbers) and 0 not in bounds[2:]

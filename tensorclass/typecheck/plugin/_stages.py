@@ -14,7 +14,7 @@ from mypy.types_utils import remove_optional
 
 from ._codes import CALLABLE, REFERENCE, SHAPE
 from ._facts import batch_instance
-from ._refs import Env, Ref, class_of, entered, reference, references, resolved
+from ._refs import Env, FieldReference, class_of, entered, reference, references, resolved
 from ._shapes import int_of, torch_name
 from ._source import Source, anything, by_name, call_arguments, callee_name, source_of, type_of
 
@@ -28,11 +28,11 @@ _PARAMETERS = ("module", "in_fields", "out_fields")
 
 
 @dataclass(frozen=True)
-class Stage:
+class KnownStage:
     """The fields of one module; None means unknown."""
 
-    reads: list[Ref | None] | None
-    writes: list[Ref | None] | None
+    reads: list[FieldReference | None] | None
+    writes: list[FieldReference | None] | None
     update: bool
     plain: bool
     """Whether the plugin knows all given options."""
@@ -48,7 +48,7 @@ class Stage:
     """The class of the batch that it takes as a whole."""
 
 
-def stage_of(api: Any, expr: nodes.Expression, env: Env | None = None, depth: int = 0) -> Stage | None:
+def stage_of(api: Any, expr: nodes.Expression, env: Env | None = None, depth: int = 0) -> KnownStage | None:
     """The typed module that an expression certainly is."""
     source, names = source_of(api), env or {}
     value = resolved(source, expr, names)
@@ -78,17 +78,17 @@ def _decorator(source: Source, node: nodes.Decorator | nodes.Var) -> nodes.Expre
     return decorator.original_decorators[0]
 
 
-def _stage(api: Any, given: dict[str, nodes.Expression] | None, env: Env) -> Stage | None:
+def _stage(api: Any, given: dict[str, nodes.Expression] | None, env: Env) -> KnownStage | None:
     if given is None or "in_fields" not in given or "out_fields" not in given:
         return None
     update = given.get("update")
     known = update is None or (isinstance(update, nodes.NameExpr) and update.name in ("True", "False"))
     others = given.keys() - {*_PARAMETERS, "update", "name"}
     reads, writes = (references(api, given[role], env) for role in ("in_fields", "out_fields"))
-    return Stage(reads, writes, isinstance(update, nodes.NameExpr) and update.name == "True", known and not others)
+    return KnownStage(reads, writes, isinstance(update, nodes.NameExpr) and update.name == "True", known and not others)
 
 
-def _called(api: Any, call: nodes.CallExpr, env: Env) -> Stage:
+def _called(api: Any, call: nodes.CallExpr, env: Env) -> KnownStage:
     """`stage(f, Digits.image, out=Prediction.logits)` and `sample(Normal, ...)`."""
     inputs, options = inputs_of(call), options_of(call)
     sources = [value_of(api, value, env) for value in inputs or ()]
@@ -98,7 +98,7 @@ def _called(api: Any, call: nodes.CallExpr, env: Env) -> Stage:
     writes = [references(api, value, env) for value in written]
     update = options.get("update")
     plain = update is None or (isinstance(update, nodes.NameExpr) and update.name in ("True", "False"))
-    return Stage(
+    return KnownStage(
         None if inputs is None else known,
         None if None in writes else [ref for refs in writes for ref in refs or ()],
         isinstance(update, nodes.NameExpr) and update.name == "True",
@@ -144,7 +144,7 @@ def _is_none(expr: nodes.Expression) -> bool:
 # ---- one module ------------------------------------------------------------------------------------------------------
 
 
-def wrapped(ctx: FunctionContext) -> Stage | None:
+def wrapped(ctx: FunctionContext) -> KnownStage | None:
     """`TensorClassModule(module, in_fields=..., out_fields=...)`."""
     named = by_name(ctx)
     stage = _references(ctx.api, named)
@@ -181,7 +181,7 @@ def two_step(ctx: FunctionContext) -> Type:
     return ctx.default_return_type
 
 
-def _references(api: Any, named: dict[str, nodes.Expression]) -> Stage | None:
+def _references(api: Any, named: dict[str, nodes.Expression]) -> KnownStage | None:
     """The fields of a call; arguments that are certainly not fields are reported."""
     for role in ("in_fields", "out_fields"):
         value = named.get(role)
@@ -212,7 +212,11 @@ def _no_reference(api: Any, value: nodes.Expression, role: str, single: bool) ->
 
 
 def _compare(
-    api: Any, typ: ProperType, reads: list[Ref], writes: list[Ref | None] | None, where: nodes.Context
+    api: Any,
+    typ: ProperType,
+    reads: list[FieldReference],
+    writes: list[FieldReference | None] | None,
+    where: nodes.Context,
 ) -> None:
     """The parameters and the return type of a callable against the fields."""
     function = _function(api, typ)
@@ -276,7 +280,7 @@ def _parameter(function: CallableType, position: int) -> Type | None:
     return None if argument is None else argument.typ
 
 
-def _result(api: Any, given: ProperType, writes: list[Ref | None] | None, where: nodes.Context) -> None:
+def _result(api: Any, given: ProperType, writes: list[FieldReference | None] | None, where: nodes.Context) -> None:
     if writes is None or isinstance(given, AnyType):
         return
     wanted: list[Type] = [anything() if ref is None else ref.found.type for ref in writes]
@@ -310,7 +314,9 @@ def _is_mapping(typ: Type) -> bool:
     )
 
 
-def _linear(api: Any, value: nodes.Expression, reads: list[Ref], writes: list[Ref | None] | None) -> None:
+def _linear(
+    api: Any, value: nodes.Expression, reads: list[FieldReference], writes: list[FieldReference | None] | None
+) -> None:
     """`nn.Linear(64, 8)` against the last dims of its fields."""
     if not isinstance(value, nodes.CallExpr) or callee_name(value) != LINEAR:
         return
@@ -323,7 +329,7 @@ def _linear(api: Any, value: nodes.Expression, reads: list[Ref], writes: list[Re
             api.fail(f'{name} is {number}, and {refs[0]} is "{refs[0].found.declared.dims}"', value, code=SHAPE)  # type: ignore[union-attr]  # it has a last dim
 
 
-def last_dim(ref: Ref | None) -> int | None:
+def last_dim(ref: FieldReference | None) -> int | None:
     """The last event dim that a field declares; None if it is unknown or open."""
     dims = None if ref is None or ref.found.declared.kind != "tensor" else ref.found.declared.shape
     token = dims.tokens[-1] if dims is not None and dims.tokens else None

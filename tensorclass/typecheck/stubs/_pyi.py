@@ -188,7 +188,9 @@ class Module:
 
 def assigned(node: ast.AST, receiver: str, said: dict[str, ast.expr | None]) -> Iterator[tuple[str, ast.expr | None]]:
     """The attributes of `self` that a statement binds, with their annotations."""
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    targets: list[ast.expr] = node.targets if isinstance(node, ast.Assign) else []
+    if isinstance(node, ast.AnnAssign):
+        targets = [node.target]
     for target in [part for t in targets for part in (t, *_items(t))]:
         if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == receiver:
             value = getattr(node, "value", None)

@@ -12,7 +12,7 @@ from functools import partial, reduce
 from typing import NamedTuple
 
 from ..._dims import FAMILY_DTYPES
-from .._rules import ANNOTATED, Declared, WrongAnnotation, shape_of
+from .._rules import ANNOTATED, ClassDeclaration, WrongAnnotation, shape_of
 from ._fields import FAMILIES, Declarations
 from ._project import SourceFile, items_of
 
@@ -32,7 +32,7 @@ EXACT = {
 class Said(NamedTuple):
     """The declaration in an annotation, and the typed class that it names."""
 
-    declared: Declared
+    declared: ClassDeclaration
     nested: Class | None = None
 
 
@@ -84,7 +84,7 @@ def is_for_checkers(node: ast.If) -> bool:
 
 
 class SourceReader:
-    """Reads annotations as `Declared`, across the files of a project."""
+    """Reads annotations as `ClassDeclaration`, across the files of a project."""
 
     def __init__(self, declarations: Declarations) -> None:
         self.declarations = declarations
@@ -122,11 +122,11 @@ class SourceReader:
             return self._brackets(file, self.bound(file).name(node.value), items_of(node.slice))
         name = self.bound(file).name(node) if isinstance(node, ast.Name | ast.Attribute) else ""
         if name == "torch.Tensor":
-            return Said(Declared("tensor"))
+            return Said(ClassDeclaration("tensor"))
         if name.startswith("builtins.") and isinstance(getattr(builtins, name[9:]), type):
-            return Said(Declared("any" if name == "builtins.object" else "value", type=name[9:]))
+            return Said(ClassDeclaration("any" if name == "builtins.object" else "value", type=name[9:]))
         found = self.typed_class(file, node)
-        return Said(Declared() if found is None else Declared("nested"), found)
+        return Said(ClassDeclaration() if found is None else ClassDeclaration("nested"), found)
 
     def _text(self, file: SourceFile, text: str) -> Said:
         try:
@@ -137,7 +137,7 @@ class SourceReader:
     def _union(self, file: SourceFile, items: list[ast.expr]) -> Said:
         flat = [part for item in items for part in _members(item)]
         members = [part for part in flat if not (isinstance(part, ast.Constant) and part.value is None)]
-        said = self.read(file, members[0]) if len(members) == 1 else Said(Declared())
+        said = self.read(file, members[0]) if len(members) == 1 else Said(ClassDeclaration())
         return Said(replace(said.declared, optional=len(flat) > 1 or said.declared.optional), said.nested)
 
     def _brackets(self, file: SourceFile, name: str, items: list[ast.expr]) -> Said:
@@ -148,7 +148,7 @@ class SourceReader:
         if name in OPTIONAL:
             return self._union(file, [*items, ast.Constant(None)] if name == OPTIONAL[0] else items)
         if name not in ANNOTATED and kind in (None, "per_element"):
-            return Said(Declared("value" if package == "builtins" else kind or "other"))
+            return Said(ClassDeclaration("value" if package == "builtins" else kind or "other"))
         field, nested = self.read(file, items[0])
         if kind is None:
             return Said(reduce(partial(self._marked, file), items[1:], field), nested)
@@ -158,12 +158,12 @@ class SourceReader:
     def _family(self, file: SourceFile, family: str, items: list[ast.expr]) -> Said:
         shape = items[-1]
         if len(items) == 2 and not isinstance(shape, ast.Constant):
-            return Said(Declared())
+            return Said(ClassDeclaration())
         dims = shape_of(family, len(items), getattr(shape, "value", None))
         plain = self.bound(file).name(items[0]) == "torch.Tensor"
-        return Said(Declared("tensor", family, dims) if plain else Declared())
+        return Said(ClassDeclaration("tensor", family, dims) if plain else ClassDeclaration())
 
-    def _marked(self, file: SourceFile, field: Declared, mark: ast.expr) -> Declared:
+    def _marked(self, file: SourceFile, field: ClassDeclaration, mark: ast.expr) -> ClassDeclaration:
         """A field with another mark of `Annotated[...]`; `open` if the mark may be anything."""
         name = self.bound(file).name(mark)
         if isinstance(mark, ast.Call):
@@ -173,7 +173,7 @@ class SourceReader:
             raise WrongAnnotation(f"two dtypes: {field.dtype} and {dtype}; declare the dtype once")
         return replace(field, dtype=dtype or field.dtype, open=field.open or dtype is None)
 
-    def _shaped(self, field: Declared, items: list[ast.expr]) -> Declared:
+    def _shaped(self, field: ClassDeclaration, items: list[ast.expr]) -> ClassDeclaration:
         """A field with the shape that follows its type."""
         text = items[0].value if len(items) == 1 and isinstance(items[0], ast.Constant) else None
         if text is None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .. import _rules as rules
-from .._rules import Declared, WrongAnnotation
+from .._rules import ClassDeclaration, WrongAnnotation
 from ._fields import DECORATOR, ROOTS, SPECIFIERS, Declarations, FieldLine, Types, own_fields
 from ._project import Definition, Function, SourceFile, items_of
 from ._reader import Class, SourceReader, is_for_checkers
@@ -46,7 +46,7 @@ class FieldRow(NamedTuple):
     """A field as its class declares it; `problem` is the error in its annotation."""
 
     field: FieldLine
-    declared: Declared
+    declared: ClassDeclaration
     nested: Class | None
     owner: str
     problem: str
@@ -188,7 +188,7 @@ class ClassCheck:
         try:
             declared, nested = self.reader.read(cls[0], field.line.annotation)
         except WrongAnnotation as wrong:
-            return FieldRow(field, Declared(produced=produced), None, cls[1].name, str(wrong))
+            return FieldRow(field, ClassDeclaration(produced=produced), None, cls[1].name, str(wrong))
         return FieldRow(field, replace(declared, produced=produced), nested, cls[1].name, "")
 
     def _inherited(self, cls: Class) -> dict[str, FieldRow]:
