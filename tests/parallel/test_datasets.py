@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from tensorclass import PerElement, Ragged, TensorClass, TensorClassDataset, TensorDict
 from tensorclass.errors import ArgumentError, BatchSizeError, FileFormatError, SchemaError, WorkerError
 from tensorclass.nn import TensorClassModule
-from tensorclass.parallel._order import Order, Shuffled
+from tensorclass.parallel._order import RowOrder, Shuffled
 from tensorclass.parallel._rows import RowJob
 from tensorclass.typing import Complex64, Float32, Int64, UInt64
 from tests.parallel._functions import Dies, Item, items
@@ -454,7 +454,7 @@ def test_who_writes(data: Any, tmp_path: Path) -> None:
 def test_a_source_that_changes(data: Any, tmp_path: Path) -> None:
     """A worker that finds another dataset at the path says so; rows that were added are not read."""
     (tmp_path / "out").mkdir()
-    order = Order(ROWS)
+    order = RowOrder(ROWS)
     order.per = 20
     job = RowJob(data, same, "map", None, str(tmp_path / "out"), order, 20, False, 0, True, False)
     raw = pickle.dumps(job)

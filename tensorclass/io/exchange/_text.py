@@ -76,7 +76,7 @@ def write_csv(batches: Iterable[Any], path: StrPath, separator: str | None = Non
             out.writerows(zip(*cells, strict=True))
 
 
-def _cells(column: cols.Column, rows: int, path: str) -> list[str]:
+def _cells(column: cols.TableColumn, rows: int, path: str) -> list[str]:
     """The texts of a column."""
     value = column.value
     if isinstance(value, Tensor) and value.ndim == 1 and not value.is_complex():
@@ -119,7 +119,7 @@ def records_of(batch: Any, separator: str | None) -> list[Any]:
     """The rows of a batch as JSON objects."""
     columns = cols.columns_of(batch, "to_json")
     columns = columns if separator is None else dict(cols.flat(columns, separator))
-    return cols.json_rows(cols.Column(columns), len(batch), "")
+    return cols.json_rows(cols.TableColumn(columns), len(batch), "")
 
 
 # ---- in ----------------------------------------------------------------------------------------------------------
@@ -189,9 +189,9 @@ def _rows(reader: Any, name: str, names: Sequence[str] = ()) -> Iterator[list[st
 
 def _columns(
     block: list[list[str]], names: list[str], cls: Any, separator: str | None, name: str
-) -> dict[str, cols.Column]:
+) -> dict[str, cols.TableColumn]:
     texts = list(zip(*block, strict=True)) or [()] * (len(names) + 1)
-    schema, found = schema_of(cls), dict[str, cols.Column]()
+    schema, found = schema_of(cls), dict[str, cols.TableColumn]()
     for column, given in zip(names, texts, strict=False):
         spec = None if schema is None else _spec_of(schema, column.split(separator or "."))
         try:

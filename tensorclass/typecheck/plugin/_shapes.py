@@ -146,8 +146,8 @@ def _filled(source: Source, name: str, call: nodes.CallExpr, named: dict[str, no
 
 def _arange(source: Source, given: list[nodes.Expression], named: dict[str, nodes.Expression]) -> TensorFacts:
     kinds = [_literal(source, value)[0] for value in given]
-    known = FLOATS if FLOATS in kinds else frozenset({"int64"})
-    kind = None if None in kinds else known
+    dtypes = FLOATS if FLOATS in kinds else frozenset({"int64"})
+    kind = None if None in kinds else dtypes
     numbers = [int_of(source, value) for value in given]
     bounds = [number for number in numbers if number is not None]
     known = len(bounds) == len(numbers) and 0 not in bounds[2:]
