@@ -299,3 +299,16 @@ def test_traceback_names_the_line(tmp_path, monkeypatch):
         run_page(page, monkeypatch)
     last = info.traceback[-1]
     assert (Path(last.path).name, last.lineno + 1) == ("bad.md", 5)
+
+
+def test_readme_fits_a_few_screens(tmp_path, monkeypatch):
+    """It has at most 120 lines; its picture is what the library draws of the pipeline there."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert len(text.splitlines()) <= 120
+    monkeypatch.chdir(tmp_path)
+    module = types.ModuleType("page_picture")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    for block in python_blocks(text):
+        run_block(block, ROOT / "README.md", module.__dict__)
+    (picture,) = (fence["code"] for fence in FENCE.finditer(text) if fence["language"] == "mermaid")
+    assert picture.strip() == module.classifier.graph().strip()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import os
+import re
 import subprocess
 import sys
 from functools import cache
@@ -55,6 +56,28 @@ def test_nothing_is_left_out(room: str):
     shown = [key for name, topic in hooks().TOPICS.items() if topic.room == room for key in hooks().names_of(name)]
     assert sorted(shown) == sorted(hooks().public(room))
     assert len(set(shown)) == len(shown)
+
+
+KINDS = ("Stable", "Provisional", "Kept for those who migrate")
+
+
+def promised() -> dict[str, dict[str, list[str]]]:
+    """Kind -> module -> the names that the page about stability lists."""
+    parts = (ROOT / "docs" / "stability.md").read_text("utf-8").split("\n## ")[1:]
+    found = {}
+    for part in parts:
+        lists = re.findall(r"\*\*`([\w.]+)`:\*\* (.*?)\n\n", part + "\n\n", re.S)
+        found[part.partition("\n")[0]] = {room: re.findall(r"`(\w+)`", text) for room, text in lists}
+    return found
+
+
+def test_the_page_of_public_names_is_complete():
+    """Each public name has one place on it, and it lists nothing that is not there."""
+    kinds = promised()
+    assert tuple(kinds) == KINDS
+    for room in ROOMS:
+        listed = [name for kind in KINDS for name in kinds[kind].get(room, [])]
+        assert sorted(listed) == sorted(hooks().public(room)), room
 
 
 def test_the_front_door_is_there():

@@ -13,6 +13,7 @@ from tensorclass.classes._build import _YIELDING, member_names
 from tensorclass.errors import SchemaError
 from tensorclass.typecheck import _rules
 from tensorclass.typing import Float32
+from tests.classes._refused import REFUSED
 
 NAMES = sorted(n for n in dir(TensorClass) if not n.startswith("_") and callable(getattr(TensorCollection, n, None)))
 FIELDS = sorted(name for name in member_names() if name not in _rules.RESERVED and not name.startswith("_"))
@@ -51,6 +52,11 @@ def results(one: Any) -> list[Any]:
         torch.roll(one, 1, 0),
         torch.flip(one, (0,)),
     ]
+
+
+def test_the_refused_names_are_frozen() -> None:
+    """A method that comes later gives way to fields: its name belongs in `_YIELDING`."""
+    assert set(FIELDS) == set(REFUSED.split())
 
 
 @pytest.mark.parametrize("name", NAMES)
