@@ -21,6 +21,7 @@ from .._schema import (
     build_schema,
     evolution_problems,
     non_tensor_problems,
+    own_annotations,
     removed_table,
     substitute,
 )
@@ -110,7 +111,8 @@ def finish_class(cls: Any, schema: Schema) -> None:
     cls._written_batch = written_batch(schema)
     cls._joins_plainly = all(spec.join == ("same" if spec.kind == "value" else "stack") for spec in schema)
     cls._keeps_objects = all(spec.kind != "any" for spec in schema)
-    cls.__annotations__ = dict(vars(cls).get("__annotations__", {}))
+    if "__annotations__" in vars(cls):  # else they are evaluated lazily, and an assignment would empty them
+        cls.__annotations__ = dict(cls.__annotations__)
     update_abstractmethods(cls)
     if new:
         register(cls)
@@ -140,7 +142,7 @@ def _defining_locals(cls: type) -> dict[str, Any]:
         return {} if frame is None or frame.f_locals is frame.f_globals else dict(frame.f_locals)
     code = frame.f_code
     bases = [base for base in cls.__mro__ if not base.__module__.startswith(_OURS)]
-    found = [note for base in bases for note in vars(base).get("__annotations__", {}).values()]
+    found = [note for base in bases for note in own_annotations(base).values()]
     words = re.findall(
         r"\w+", " ".join(note if isinstance(note, str) else repr(note) for note in found if is_open(note))
     )

@@ -19,7 +19,7 @@ from ._reductions import ReductionOps
 from ._state import StateOps
 from ._undo import WriteBack
 
-Undo: TypeAlias = "Callable[[Any], object]"
+Undo: TypeAlias = Callable[[Any], object]
 
 
 def _nothing(container: Any) -> None:

@@ -368,10 +368,11 @@ class IndexOps(NameOps):
             )
         leaves: list[Tensor] = []
         new, twin = [], self._solid()._open(leaves)
+        indices = {leaf.device: near(index, leaf) for leaf in {leaf.device: leaf for leaf in leaves}.values()}
         for leaf in leaves:
             event = leaf.shape[len(size) :]
-            wide = over_events(index, len(event)).expand(index.shape + event)
-            new.append(leaf.gather(at, near(wide, leaf)))
+            wide = over_events(indices[leaf.device], len(event)).expand(index.shape + event)
+            new.append(leaf.gather(at, wide))
         result = twin._refill(new, index.shape, self._names)
         if out is not None:
             out._meet(result, "gather")
