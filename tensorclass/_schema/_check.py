@@ -509,6 +509,10 @@ def _no_tensor_hint(spec: TensorSpec, value: object) -> str:
     if isinstance(value, Mapping) or (isinstance(value, list | tuple) and value and isinstance(value[0], Mapping)):
         return "for rows, one mapping for each element, write `Cls.from_rows(rows)`; else pass a tensor"
     if isinstance(value, list | tuple):
+        if value and all([isinstance(part, Tensor) and part.ndim for part in value]):
+            if all([part.shape == value[0].shape for part in value]):
+                return "make a tensor: `torch.stack(value)`"
+            return 'tensors of different shapes are a field `Ragged[Tensor, "n ..."]`, or are padded to one shape first'
         dtype = preferred_dtype(spec.dtype)
         return f"make a tensor: `torch.tensor(value{'' if dtype is None else f', dtype={dtype}'})`"
     if hasattr(value, "batch_size"):

@@ -16,7 +16,7 @@ from ._main import CommandError
 Row = tuple[str, str, str]
 """The state ("ok", "wrong", or "-" for optional parts), the subject, and the text."""
 REQUIREMENT = re.compile(r"([\w.-]+)[^;>=<]*(?:>=([\d.]+))?[^;]*(?:;.*extra == [\"'](\w+)[\"'])?")
-LEFT_OUT = ("test", "docs", "bench")
+LEFT_OUT = ("test", "docs", "bench", "dev", "release")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -23,12 +23,12 @@ memmap_refresh_ merge min minimum minimum_ mod moveaxis movedim mul mul_ named_a
 ndimension ne neg neg_ new_empty new_full new_ones new_tensor new_zeros non_tensor_items norm numel numpy pack
 pad permute pick pin_memory pin_memory_ pop popitem pow pow_ prod qint32 qint8 quantile quint4x2 quint8
 reciprocal reciprocal_ record_stream recv reduce refine_names rename rename_ rename_key_ rename_keys repeat
-repeat_interleave replace requires_grad requires_grad_ reshape roll rot90 round round_ rsub save saved_path
-scatter select send set set_ set_at_ set_non_tensor setdefault share_memory_ sigmoid sigmoid_ sign sign_ sin
-sin_ sinh sinh_ size softmax sorted_keys split split_keys sqrt sqrt_ squeeze stack stack_from_tensordict
-stack_tensors state_dict std sub sub_ sum swapaxes swapdims tan tan_ tanh tanh_ tensor_split tile to to_arrow
-to_csv to_dict to_h5 to_hf to_json to_lazystack to_mds to_module to_namedtuple to_padded_tensor to_pandas
-to_parquet to_polars to_pytree to_struct_array to_tensordict to_zarr tolist transpose trunc trunc_ type uint16
-uint32 uint64 uint8 unbind unflatten unflatten_keys unlock_ unsqueeze update update_ update_at_ values var view
-where zero_ zero_grad
+repeat_interleave replace requires_grad requires_grad_ reshape roll rot90 round round_ rsqrt rsqrt_ rsub save
+saved_path scatter select send set set_ set_at_ set_non_tensor setdefault share_memory_ sigmoid sigmoid_ sign
+sign_ sin sin_ sinh sinh_ size softmax sorted_keys split split_keys sqrt sqrt_ squeeze stack
+stack_from_tensordict stack_tensors state_dict std sub sub_ sum swapaxes swapdims tan tan_ tanh tanh_
+tensor_split tile to to_arrow to_csv to_dict to_h5 to_hf to_json to_lazystack to_mds to_module to_namedtuple
+to_padded_tensor to_pandas to_parquet to_polars to_pytree to_struct_array to_tensordict to_zarr tolist transpose
+trunc trunc_ type uint16 uint32 uint64 uint8 unbind unflatten unflatten_keys unlock_ unsqueeze update update_
+update_at_ values var view where zero_ zero_grad
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import InitVar
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -101,6 +102,16 @@ def test_lists_that_are_no_tensors():
     problem = only(misfits(schema_for(x=Float32[Tensor, "2"]), {"x": [1, "a"]}, options=CAST))
     assert problem.hint == "make a tensor: `torch.tensor(value, dtype=torch.float32)`"
     assert checked(Float32[Tensor, "2"], (1, 2), options=CAST)[0].tolist() == [1.0, 2.0]
+
+
+def test_lists_of_tensors():
+    """The call in the hint makes a tensor that fits; tensors of different shapes get no call that would fail."""
+    for value in ([torch.zeros(2), torch.ones(2)], [torch.tensor(1.0), torch.tensor(2.0)]):
+        annotation = Float32[Tensor, "2"] if value[0].ndim else Float32[Tensor, ""]
+        (call,) = re.findall("make a tensor: `(.+)`", only(misfits(schema_for(x=annotation), {"x": value})).hint)
+        assert checked(annotation, eval(call, {"torch": torch, "value": value}))[0].shape == (2, *value[0].shape)
+    uneven = {"x": [torch.zeros(2), torch.zeros(3)]}
+    assert "`Ragged[" in only(misfits(schema_for(x=Float32[Tensor, "n"]), uneven)).hint
 
 
 # ---- one length per element --------------------------------------------------------------------------------------
