@@ -80,9 +80,10 @@ class Pointwise(InplaceOps):
 
     def _nested_slices(self) -> Iterator[tuple[str, Any, slice]]:
         """The nested containers, or the members of a stack, with their places among the `VALUES` leaves."""
-        found = [] if self._plain else [*self._entries().items()]
         if self._stacked:
             found = [(f"[{i}]", member) for i, member in enumerate(store_of(self)._members)]
+        else:
+            found = [] if self._plain else [*self._entries().items()]
         begin = 0
         for key, value in found:
             inner = isinstance(value, (TensorCollection, TensorEntry))

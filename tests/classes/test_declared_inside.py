@@ -31,6 +31,7 @@ HOLDERS: dict[str, Callable[[], Any]] = {
     "first": lambda: TensorDict({"y": torch.ones(3), "m": {"i": counted(3)}}, batch_size=[3]),
     "deeper batch": lambda: TensorDict({"i": counted(3, 2), "o": "x"}, batch_size=[3]),
     "lazy": lambda: lazy_stack([TensorDict({"y": torch.ones(()), "i": counted()}) for _ in range(3)]),
+    "uneven": lambda: lazy_stack([TensorDict({"y": torch.ones(n), "i": counted()}) for n in (1, 2, 3)]),
     "entry of a lazy stack": lambda: TensorDict({"s": lazy_stack([TensorDict(i=counted())] * 3)}, batch_size=[3]),
 }
 BREAKING: dict[str, Callable[[Any], Any]] = {

@@ -137,7 +137,7 @@ def listed(op: Op) -> Change:
         pick = rng.randrange(len(models))
         read = Model.of(results[pick])
         assert op.loose or model.lazy or read.nests == models[pick].nests
-        return results[pick], replace(models[pick], nests=read.nests, typed=read.typed)
+        return results[pick], replace(models[pick], nests=read.nests, typed=read.typed, declared=read.declared)
 
     return change
 

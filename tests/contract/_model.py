@@ -48,6 +48,8 @@ class Model:
     nests: dict[Path, Size] = field(default_factory=dict)
     typed: bool = False
     lazy: bool = False
+    declared: set[Path] = field(default_factory=set)
+    """Where the typed instances are."""
 
     @classmethod
     def of(cls, collection: TensorCollection) -> Model:
@@ -67,6 +69,8 @@ class Model:
                 self._pad(path, value)
             elif isinstance(value, TensorCollection):
                 self.nests[path] = tuple(value.batch_size[len(self.size) :])
+                if hasattr(type(value), "__tensorclass_schema__"):
+                    self.declared.add(path)
                 self._read(value, path)
             elif isinstance(value, Tensor):
                 self.leaves[path], self.roles[path] = value, "tensor"
@@ -118,6 +122,7 @@ class Model:
         for part in parts:
             self.statics.update(part.statics)
             self.nests.update(part.nests)
+            self.declared |= part.declared
 
     @property
     def uneven(self) -> bool:
@@ -140,7 +145,8 @@ class Model:
         ]
 
     def _touches(self, path: Path, leaf: Tensor, touches: int) -> bool:
-        keeps = touches == CASTS and self.typed and not leaf.is_floating_point()
+        typed = self.typed or any(path[: len(where)] == where for where in self.declared)
+        keeps = touches == CASTS and typed and not leaf.is_floating_point()
         return self.roles[path] in ROLES[touches] and not keeps
 
     def paths(self) -> set[Path]:

@@ -220,6 +220,8 @@ def admits(container: Any, leaves: dict[tuple[str, ...], Tensor], path: tuple[st
         leaf = leaves.get((*path, name))
         if spec.spec is not None and leaf is not None and not spec.spec.dtype.accepts(leaf.dtype):
             return False
+    if container._stacked:
+        return all(admits(member, leaves, path) for member in container.tensordicts)
     inner = [
         (key, container.get(key)) for key, value in container._entries().items() if isinstance(value, TensorCollection)
     ]
