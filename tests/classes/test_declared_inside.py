@@ -38,9 +38,6 @@ BREAKING: dict[str, Callable[[Any], Any]] = {
     "a number": lambda t: t / 2,
     "a method": lambda t: t.add(0.5),
     "a function": lambda t: t.sqrt(),
-    "a container": lambda t: (
-        t + TensorDict({}, t.batch_size).update(t.apply(lambda leaf: leaf)).to_tensordict().double()
-    ),
     "apply": lambda t: t.apply(Tensor.double),
     "a cast": lambda t: t.half(),
     "to": lambda t: t.to(torch.float64),

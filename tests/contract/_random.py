@@ -221,7 +221,8 @@ def admits(container: Any, leaves: dict[tuple[str, ...], Tensor], path: tuple[st
         if spec.spec is not None and leaf is not None and not spec.spec.dtype.accepts(leaf.dtype):
             return False
     if container._stacked:
-        return all(admits(member, leaves, path) for member in container.tensordicts)
+        members = getattr(container, "_store", container).tensordicts
+        return all(admits(member, leaves, path) for member in members)
     inner = [
         (key, container.get(key)) for key, value in container._entries().items() if isinstance(value, TensorCollection)
     ]
