@@ -30,6 +30,7 @@ from ._classes import find_class
 from ._file_kinds import DATASET, naming_reader
 from ._loader import BatchLoader
 from ._manifest import Manifest, read_manifest, stored_schema
+from ._orders import BLOCK_ROWS
 from ._parts import BLOCK, parts_of
 from ._paths import StrPath
 from ._progress import progress
@@ -104,6 +105,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         self._verify = verify
         self._max_bytes = max_bytes
         self._fields: tuple[Any, ...] = ()
+        self._block_rows = 1
         self._access = checked_access(storage_options, timeout, retries)
         with reaching(self._access):
             self._load([_manifest_of(folder) for folder in self.paths])
@@ -124,7 +126,12 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
     def _use(self, cls: Any) -> None:
         self.cls: Any = cls
         how = ReadHow(
-            UNTYPED if cls is None else cls, cls is not self._whole, self._mmap, self._verify, self._max_bytes
+            UNTYPED if cls is None else cls,
+            cls is not self._whole,
+            self._mmap,
+            self._verify,
+            self._max_bytes,
+            self._block_rows,
         )
         self._shelf = Shelf(self.shards, how)
 
@@ -201,7 +208,16 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         return f"TensorClassDataset({where!r}, {name}, rows={len(self)}, shards={len(self.shards)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _open, (self.paths, self._given, self._mmap, self._verify, self._fields, self._max_bytes, self._access)
+        return _open, (
+            self.paths,
+            self._given,
+            self._mmap,
+            self._verify,
+            self._fields,
+            self._max_bytes,
+            self._access,
+            self._block_rows,
+        )
 
     # ---- rows --------------------------------------------------------------------------------------------------------
 
@@ -317,7 +333,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
     def batches(
         self,
         size: int,
-        shuffle: bool = False,
+        shuffle: bool | str = False,
         seed: int = 0,
         rank: int | None = None,
         world_size: int | None = None,
@@ -336,12 +352,14 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         """
         if prefetch is None:
             prefetch = 2 if any(map(is_url, self.paths)) else 0
-        return Batches(self, size, shuffle, seed, rank, world_size, drop_last, pad_last, prefetch=prefetch)
+        return Batches(
+            self._read_in(shuffle), size, shuffle, seed, rank, world_size, drop_last, pad_last, prefetch=prefetch
+        )
 
     def loader(
         self,
         batch_size: int,
-        shuffle: bool = False,
+        shuffle: bool | str = False,
         seed: int = 0,
         rank: int | None = None,
         world_size: int | None = None,
@@ -353,7 +371,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
 
         Args:
             batch_size: rows of a batch.
-            shuffle: use another order in each epoch, which depends on the seed and the epoch.
+            shuffle: use another order in each epoch, which depends on the seed and the epoch; see `Batches`.
             seed: any whole number.
             rank: the rank of this process, from 0; by default that of `torch.distributed`, or of torchrun.
             world_size: the number of processes; give it together with `rank`.
@@ -364,8 +382,19 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         >>> [batch.label.tolist() for batch in data.loader(4, drop_last=True)]
         [[0, 1, 2, 3], [4, 5, 6, 7]]
         """
-        order = Order(len(self), batch_size, shuffle, seed, rank, world_size, drop_last, pad_last)
-        return BatchLoader(self, order, **options)
+        shards = [shard.rows for shard in self.shards]
+        order = Order(len(self), batch_size, shuffle, seed, rank, world_size, drop_last, pad_last, shards)
+        return BatchLoader(self._read_in(shuffle), order, **options)
+
+    def _read_in(self, shuffle: bool | str) -> TensorClassDataset[T]:
+        """The same rows, read from stores in blocks if they are shuffled so."""
+        if shuffle != "blocks" or not any(map(is_url, self.paths)):
+            return self
+        found: TensorClassDataset[T] = object.__new__(type(self))
+        found.__dict__ |= self.__dict__
+        found._block_rows = BLOCK_ROWS
+        found._use(self.cls)
+        return found
 
     def compact(
         self, out: StrPath, rows_per_shard: int | None = None, *, checksums: bool = False, pbar: bool = False
@@ -475,11 +504,12 @@ def _open(
     fields: Sequence[Any],
     max_bytes: int | None,
     access: Access,
+    block_rows: int = 1,
 ) -> TensorClassDataset[Any]:
     found: TensorClassDataset[Any] = TensorClassDataset(paths, cls, mmap, verify, max_bytes, **access._asdict())
     for some in fields:
         found = found.pick(*some)
-    return found
+    return found if block_rows == 1 else found._read_in("blocks")
 
 
 def _check_alike(paths: Sequence[str], manifests: Sequence[Manifest], cls: Any) -> None:

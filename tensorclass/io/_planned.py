@@ -85,7 +85,8 @@ class Planner:
 
     def _ranges(self, number: int, rows: IntArray) -> list[Range]:
         layout = self._layouts[self._key(number)]
-        order = np.unique(rows)
-        runs = np.split(order, np.flatnonzero(np.diff(order) > 1) + 1)
-        spans = [(int(run[0]), int(run[-1]) + 1) for run in runs]
+        per, count = self._how.block_rows, self._shards[number].rows
+        blocks = np.unique(rows // per)
+        runs = np.split(blocks, np.flatnonzero(np.diff(blocks) > 1) + 1)
+        spans = [(int(run[0]) * per, min((int(run[-1]) + 1) * per, count)) for run in runs]
         return [*layout.whole, *[(at + a * size, at + b * size) for at, size in layout.rows for a, b in spans]]

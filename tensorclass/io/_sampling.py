@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -15,6 +16,7 @@ from .._flags import flags
 from ..core._forks import InTurn, Turn, in_turn
 from ..errors import ArgumentError
 from ._ahead import ahead
+from ._orders import EXACT, RandomRows, order_of
 
 T = TypeVar("T")
 _MOST_AHEAD = 1024
@@ -55,26 +57,30 @@ class Order:
     Args:
         rows: how many there are.
         size: of a batch.
-        shuffle: use another order in each epoch; otherwise that of the dataset.
+        shuffle: use another order in each epoch; otherwise that of the dataset. "blocks" for blocks of rows.
         seed: any whole number.
         rank: the rank of this process, from 0; by default that of `torch.distributed`, or of torchrun.
         world_size: the number of processes; give it together with `rank`.
         drop_last: leave out rows, so that every rank has the same number of full batches.
         pad_last: repeat rows, so that every rank has the same number of full batches and no row is left out.
+        shards: the rows of each shard, for blocks.
     """
 
     def __init__(
         self,
         rows: int,
         size: int,
-        shuffle: bool = False,
+        shuffle: bool | str = False,
         seed: int = 0,
         rank: int | None = None,
         world_size: int | None = None,
         drop_last: bool = False,
         pad_last: bool = False,
+        shards: Sequence[int] = (),
     ) -> None:
         number, count = _place(rank, world_size)
+        if isinstance(shuffle, str) and shuffle != "blocks":
+            raise ArgumentError(f'shuffle is True, False or "blocks", got {shuffle!r:.40}')
         for name, value, least in (("batch size", size, 1), ("world_size", count, 1), ("rank", number, 0)):
             if type(value) is not int or value < least:
                 raise ArgumentError(f"{name} is a whole number from {least}, got {value!r:.40}")
@@ -87,13 +93,17 @@ class Order:
         self.facts: dict[str, Any] = {
             "rows": rows,
             "size": size,
-            "shuffle": bool(shuffle),
+            "shuffle": shuffle if shuffle == "blocks" else bool(shuffle),
             "seed": seed,
             "rank": number,
             "world_size": count,
             "drop_last": bool(drop_last),
             "pad_last": bool(pad_last),
         }
+        if shuffle == "blocks":
+            self._shards = list(shards) or [rows] * bool(rows)
+            self.facts["shards"] = hashlib.sha256(repr(self._shards).encode()).hexdigest()[:16]
+        self._version = 2 if shuffle is True and rows > EXACT else 1
         self.epoch = 0
         self.base = 0
         """Batches of all ranks that were finished before the world size changed."""
@@ -131,26 +141,24 @@ class Order:
                 rows = self.facts["rows"]
                 found = torch.arange(min(begin, rows), min(begin + size, rows), device="cpu")
             else:
-                found = order[begin : begin + size].clone()
+                places = np.arange(min(begin, self.facts["rows"]), min(begin + size, self.facts["rows"]))
+                found = torch.from_numpy(order.rows(places))
             if self.facts["pad_last"] and len(found) < size:
                 found = self._padded(begin, size, order)
             yield found
 
-    def _padded(self, begin: int, size: int, order: Tensor | None) -> Tensor:
-        places = torch.arange(begin, begin + size, device="cpu") % self.facts["rows"]
-        return places if order is None else order[places]
+    def _padded(self, begin: int, size: int, order: RandomRows | None) -> Tensor:
+        places = np.arange(begin, begin + size) % self.facts["rows"]
+        return torch.from_numpy(places if order is None else order.rows(places))
 
-    def _order(self) -> Tensor | None:
+    def _order(self) -> RandomRows | None:
         """The order of this epoch; None for the order of the dataset."""
-        if not self.facts["shuffle"]:
-            return None
-        digest = hashlib.sha256(f"{self.facts['seed']}:{self.epoch}".encode()).digest()
-        generator = torch.Generator("cpu").manual_seed(int.from_bytes(digest[:8], "little") >> 1)
-        return torch.randperm(self.facts["rows"], generator=generator, device="cpu")
+        seed = f"{self.facts['seed']}:{self.epoch}"
+        return order_of(self.facts["rows"], self.facts["shuffle"], seed, getattr(self, "_shards", ()))
 
     def state(self) -> dict[str, Any]:
         """The position in the epoch, in JSON types."""
-        return {"version": 1, **self.facts, "epoch": self.epoch, "base": self.base, "step": self.step}
+        return {"version": self._version, **self.facts, "epoch": self.epoch, "base": self.base, "step": self.step}
 
     def load(self, state: Mapping[str, Any], reshard: bool) -> None:
         """Continue where a state was taken.
@@ -159,7 +167,7 @@ class Order:
             ValueError: for a state with other options, such as another seed; names the difference.
         """
         known = {"version", "epoch", "base", "step", *self.facts}
-        if not isinstance(state, Mapping) or set(state) != known or state["version"] != 1:
+        if not isinstance(state, Mapping) or set(state) != known or state["version"] != self._version:
             raise ArgumentError(f"this is not the state of batches: {state!r:.120}")
         free = {"rank", "world_size"} if reshard else set()
         for name, mine in self.facts.items():
@@ -237,7 +245,8 @@ class Batches(Resumable[T]):
     Args:
         data: the dataset.
         size: rows of a batch.
-        shuffle: use another order in each epoch, which depends on the seed and the epoch.
+        shuffle: use another order in each epoch, which depends on the seed and the epoch. "blocks" for blocks of
+            consecutive rows in a random order, of which the rows of 64 blocks are shuffled together.
         seed: any whole number.
         rank: the rank of this process, from 0; by default that of `torch.distributed`, or of torchrun.
         world_size: the number of processes; give it together with `rank`.
@@ -259,7 +268,7 @@ class Batches(Resumable[T]):
         self,
         data: RowSource[T],
         size: int,
-        shuffle: bool = False,
+        shuffle: bool | str = False,
         seed: int = 0,
         rank: int | None = None,
         world_size: int | None = None,
@@ -272,7 +281,8 @@ class Batches(Resumable[T]):
             raise ArgumentError(f"prefetch is a number of batches from 0 to {_MOST_AHEAD}, got {prefetch!r:.40}")
         self.data = data
         self._prefetch = prefetch
-        self._order = Order(len(data), size, shuffle, seed, rank, world_size, drop_last, pad_last)
+        shards = [shard.rows for shard in getattr(data, "shards", ())]
+        self._order = Order(len(data), size, shuffle, seed, rank, world_size, drop_last, pad_last, shards)
 
     def __len__(self) -> int:
         """The number of batches in a whole epoch."""

@@ -62,6 +62,8 @@ class ReadHow(NamedTuple):
     mmap: bool
     verify: bool
     max_bytes: int | None = None
+    block_rows: int = 1
+    """Consecutive rows of a remote shard that are fetched together."""
 
 
 class Known(NamedTuple):

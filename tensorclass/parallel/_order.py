@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-from typing import Any
-
 import numpy as np
 
 from ..io._advice import IntArray
+from ..io._orders import Encrypted
 
 
 class RowOrder:
@@ -38,43 +36,12 @@ class ListedRows(RowOrder):
 
 
 class Shuffled(RowOrder):
-    """A random order that takes no memory: the number of a row is its encrypted position.
-
-    A Feistel network of four rounds permutes the numbers below a power of four. A number that is too large is encrypted
-    again until it is in range.
-
-    Args:
-        count: how many rows there are.
-        seed: any whole number.
-    """
+    """A random order that takes no memory; see `Encrypted`."""
 
     def __init__(self, count: int, seed: int) -> None:
         super().__init__(count)
-        self._half = max(1, -(-max(1, (count - 1).bit_length()) // 2))
-        digest = hashlib.sha256(str(seed).encode()).digest()
-        self._keys = np.frombuffer(digest, np.uint64)
+        self._order = Encrypted(count, seed)
 
     def rows(self, begin: int, end: int) -> IntArray:
         """The row numbers at these positions."""
-        found = self._encrypted(np.arange(begin, end, dtype=np.uint64))
-        over = found >= self.count
-        while over.any():
-            found[over] = self._encrypted(found[over])
-            over = found >= self.count
-        numbers: IntArray = found.astype(np.int64)
-        return numbers
-
-    def _encrypted(self, numbers: Any) -> Any:
-        half = np.uint64(self._half)
-        mask = np.uint64((1 << self._half) - 1)
-        left, right = numbers >> half, numbers & mask
-        for key in self._keys:
-            left, right = right, left ^ (_mixed(right ^ key) & mask)
-        return (left << half) | right
-
-
-def _mixed(numbers: Any) -> Any:
-    """The finisher of splitmix64."""
-    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return numbers ^ (numbers >> np.uint64(31))
+        return self._order.rows(np.arange(begin, end, dtype=np.int64))
