@@ -246,7 +246,7 @@ class Batches(Resumable[T]):
         data: the dataset.
         size: rows of a batch.
         shuffle: use another order in each epoch, which depends on the seed and the epoch. "blocks" for blocks of
-            consecutive rows in a random order, of which the rows of 64 blocks are shuffled together.
+            consecutive rows in a random order; the rows of 64 blocks are shuffled together.
         seed: any whole number.
         rank: the rank of this process, from 0; by default that of `torch.distributed`, or of torchrun.
         world_size: the number of processes; give it together with `rank`.
