@@ -205,9 +205,18 @@ def _in_place(leaves: list[Tensor], parts: Sequence[Any]) -> bool:
     for part in parts:
         if isinstance(part, Tensor):
             for tensor in (part, *leaves[:1], *leaves[-1:]):
-                if type(tensor) is not Tensor or not tensor.is_cpu:
+                if not (gives_plain(tensor) and tensor.is_cpu):
                     return False
     return True
+
+
+def gives_plain(tensor: Any) -> bool:
+    """Whether the methods of torch give plain tensors: of tensors, and of those in files; unknown in compiled code."""
+    kind = type(tensor)
+    return kind is Tensor or (not is_dynamo_compiling() and kind.__torch_function__ is _DISABLED)
+
+
+_DISABLED: Any = torch._C._disabled_torch_function_impl
 
 
 def near(part: Any, leaf: Tensor) -> Any:
@@ -269,7 +278,8 @@ class IndexOps(NameOps):
                 picked = index.dtype is torch.int64 and index.ndim == 1
         if mask or picked:
             first = [*self._live().values()][:1]
-            if index.is_cpu and first and type(first[0]) is Tensor and first[0].is_cpu and not is_dynamo_compiling():
+            near_by = index.is_cpu and not is_dynamo_compiling() and first and isinstance(first[0], Tensor)
+            if near_by and gives_plain(first[0]) and first[0].is_cpu:
                 found = self._gathered(index, mask)
                 if found is not None:
                     return found

@@ -474,10 +474,10 @@ class InplaceOps(IndexOps):
         """
         leaves: list[Tensor] = []
         twin = self._open(leaves, VALUES)
-        for leaf in leaves:
-            scalar_like(value, leaf)
+        kinds = {(leaf.dtype, leaf.device): leaf for leaf in leaves}
+        fills = {kind: scalar_like(value, leaf) for kind, leaf in kinds.items()}
         rows = zip(leaves, twin._broadcast(as_mask(mask, self._batch_size)), strict=True)
-        new = [leaf if wide is None else leaf.masked_fill(wide, value) for leaf, wide in rows]
+        new = [leaf if wide is None else leaf.masked_fill(wide, fills[leaf.dtype, leaf.device]) for leaf, wide in rows]
         return twin._refill(new, self._batch_size, self._names, VALUES)
 
     def _broadcast(self, value: Tensor) -> list[Tensor | None]:

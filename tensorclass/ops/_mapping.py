@@ -400,7 +400,7 @@ class MappingOps(ReadingOps):
 
     def _plan_tensors(self, source: Any, plan: list[tuple[MappingOps, dict[str, Any]]], merges: bool) -> bool:
         values = source if type(source) is dict or not isinstance(source, MappingOps) else source._tensors_by_key()
-        if values is None and not source._stacked:
+        if values is None and isinstance(source, MappingOps) and not source._stacked:
             values = source._entries()
         if type(values) is not dict:
             return False

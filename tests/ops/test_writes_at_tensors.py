@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tensorclass import TensorClass, TensorDict
-from tensorclass.errors import UnsupportedOperationError
+from tensorclass.errors import MissingKeyError, UnsupportedOperationError
 from tensorclass.typing import Float32, Int64
 
 
@@ -147,4 +147,19 @@ def test_an_update_that_fails_below_writes_nothing() -> None:
     batch["n"].lock_()
     with pytest.raises(Exception, match="locked"):
         batch.update({"a": torch.ones(6, 3), "n": {"b": torch.ones(6)}})
+    assert all(a is b for a, b in zip(columns(batch), before, strict=True))
+
+
+@pytest.mark.parametrize("keys", [["z"], ["a", ("n", "z")], ["n"], [("n", "b"), "n"]])
+def test_keys_that_are_no_tensors_go_the_general_way(keys: list[Any]) -> None:
+    """A container is merged whole, and an absent key is an error that changes nothing."""
+    batch, rows = untyped(6), untyped(6, 10)
+    before = columns(batch)
+    if "n" in keys:
+        batch.update(rows, keys_to_update=keys)
+        assert batch["n", "c"] is rows["n", "c"]
+        assert batch["a"] is before[0]
+        return
+    with pytest.raises(MissingKeyError, match="keys_to_update"):
+        batch.update(rows, keys_to_update=keys)
     assert all(a is b for a, b in zip(columns(batch), before, strict=True))
