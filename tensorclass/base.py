@@ -17,6 +17,4 @@ from ._api_files import from_json as from_json
 from ._api_files import from_pandas as from_pandas
 from ._api_files import from_parquet as from_parquet
 from ._api_files import from_zarr as from_zarr
-from .ops import UNSET
-
-NO_DEFAULT = UNSET
+from .ops import NO_DEFAULT as NO_DEFAULT

@@ -25,6 +25,7 @@ COLUMNS = (
     ("io",),
     ("parallel",),
     ("typecheck", "cli"),
+    ("compat",),
 )
 # Folders of a room, and files between them, in the same form; the other files of the room come after all of them.
 # Files of one column make up one thing and know each other.
@@ -83,7 +84,7 @@ FACES = {
         "_build", "_compile", "_conveniences", "_convert", "_example", "_facts", "_json", "_validators",
     },
     "nn": {
-        "typed._sequential",
+        "parts._seeded", "typed._sequential",
     },
     "io": {
         "_advice", "_atomic", "_format", "_inspect", "_lock", "_manifest", "_memmap", "_optional", "_pack",
@@ -96,7 +97,8 @@ FACES = {
 """The modules of a room that others import from, where its `__init__` does not have a name; the rest is its own."""
 BRIDGES = "store/_bridges.py"  # thin container methods whose work lives to the right
 OPTIONAL = "io/_optional.py"  # the one door to packages that may be missing
-PUBLIC_MODULES = {"nn/functional_modules.py"}  # a public module name that migrating programs import
+PUBLIC_MODULES = {"nn/functional_modules.py", "compat/pytest.py"}
+"""Public module names: one that migrating programs import, and a plugin of pytest."""
 FRONT = {
     "__init__", "__main__", "_api", "_api_files", "base", "functional", "persistent", "tensordict", "typedtensordict",
     "utils",
@@ -113,12 +115,13 @@ def _allowed() -> dict[str, set[str]]:
         left |= set(column)
     for room in ("_config", "_flags"):
         table[room] |= {"errors", "_flags"}  # what is set wrongly is said in the package's own words
-    everything = left | {"typing"}
+    everything = left - {"compat"} | {"typing"}  # nothing imports the layer
     for room in ("classes", "nn", "io", "parallel"):
         table[room].add("typing")
     table["typing"] = {"_schema"}
     table["typecheck"].add("typing")
     table["cli"] = everything | {WHOLE}
+    table["compat"].add(WHOLE)
     table["mypy_plugin"] = everything
     table["testing"] = everything | {WHOLE, "testing"}
     return table

@@ -23,3 +23,4 @@ from ._modes import list_to_stack as list_to_stack
 from ._modes import set_capture_non_tensor_stack as set_capture_non_tensor_stack
 from ._modes import set_get_defaults_to_none as set_get_defaults_to_none
 from ._modes import set_list_to_stack as set_list_to_stack
+from ._reading import NO_DEFAULT as NO_DEFAULT

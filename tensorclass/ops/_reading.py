@@ -42,6 +42,8 @@ class Unset(Enum):
 
 
 UNSET: Any = Unset.UNSET
+NO_DEFAULT: Any = UNSET
+"""The public name: `get(key, NO_DEFAULT)` is `get(key)`."""
 
 
 def below(path: Path, error: Any) -> Exception:
