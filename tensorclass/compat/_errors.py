@@ -25,4 +25,4 @@ def say_texts() -> None:
         def say(self: Exception, plain: object = plain) -> str:
             return _added(self, plain(self))  # type: ignore[operator]  # a method of the class
 
-        kind.__str__ = say  # type: ignore[method-assign]  # in a process that asked for it
+        kind.__str__ = say  # type: ignore[method-assign]  # only after `install`

@@ -1,4 +1,4 @@
-"""Typed classes as `tensordict` has them: every annotation is read as `Any`, and a field may have any name."""
+"""Lenient typed classes: every annotation is read as `Any`, and a field may have any name."""
 
 from __future__ import annotations
 

@@ -129,5 +129,5 @@ def add_methods() -> None:
     type.__setattr__(type(lazy_stack([TensorDict()])), "_new_unsafe", classmethod(_new_lazy))
     for kind in (ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential):
         kind._dist_sample = _dist_sample  # type: ignore[union-attr]  # a new attribute
-    ProbabilisticTensorDictModule._resolve_generator = _resolve_generator  # type: ignore[attr-defined]  # likewise
+    ProbabilisticTensorDictModule._resolve_generator = _resolve_generator  # type: ignore[attr-defined]  # a new attribute
     TensorDictSequential._compute_in_and_out_keys = _compute_in_and_out_keys  # type: ignore[attr-defined]  # a new attribute
