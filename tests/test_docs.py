@@ -312,3 +312,32 @@ def test_readme_fits_a_few_screens(tmp_path, monkeypatch):
         run_block(block, ROOT / "README.md", module.__dict__)
     (picture,) = (fence["code"] for fence in FENCE.finditer(text) if fence["language"] == "mermaid")
     assert picture.strip() == module.classifier.graph().strip()
+
+
+ASKED = {
+    "pad sequences": "padding ragged jagged mask collate variable length",
+    "move a batch": "cuda pin_memory non_blocking device gpu",
+    "best checkpoint": "resume early stopping state_dict save load",
+    "`torch.compile`": "graph breaks fullgraph dynamo",
+    "subclass": "inherit inheritance extend add a field",
+    "mixed precision": "autocast AMP bfloat16 half",
+    "TensorBoard": "wandb Weights & Biases MLflow metrics logger",
+    "images of different sizes": "variable size resolution boxes",
+    "computed property": "cached_property derived method",
+    "default factory": "default_factory mutable default value",
+    "private state": "underscore attribute cache",
+    "validation off": "disable checks skip production",
+    "cost": "slow performance overhead benchmark",
+    "DataFrame": "pandas list of dicts rows CSV",
+    "loss": "criterion cross entropy",
+}
+"""What a newcomer asks: a part of the heading, and the words that people search for."""
+
+
+@pytest.mark.parametrize("question", ASKED)
+def test_questions_are_found_by_their_words(question):
+    """The site searches headings and text of sections: the section of a question has the words for it."""
+    sections = (ROOT / "docs" / "faq.md").read_text("utf-8").split("\n## ")[1:]
+    (section,) = (text for text in sections if question in text.partition("\n")[0])
+    assert [word for word in ASKED[question].split() if word.lower() not in section.lower()] == []
+    assert "```python" in section or question == "cost"
