@@ -121,7 +121,8 @@ def infer_batch_size(schema: Schema, values: Mapping[str, Any], *, trusting: boo
     said = [(name, *own) for name, own in told if own]
     # A field whose event dims don't fit is wrong anyway, so prefer another field: else all others would get messages.
     for name, batch, _ in [entry for entry in said if entry[2] or trusting] or said:
-        return batch, f" (inferred from `{name}`)"
+        more = f"; give `batch_size=` if `{name}` has more batch dims" if schema.fields[name].kind == "nested" else ""
+        return batch, f" (inferred from `{name}`{more})"
     for name, value in values.items():
         if schema.fields[name].kind == "collection" and is_collection(type(value)):
             return torch.Size(value.batch_size), f" (inferred from `{name}`)"

@@ -25,6 +25,7 @@ from ..store import RaggedTensor, TensorDict
 from ..store._bridges import tables
 from ..store.entries._rows import holds
 from . import _algebra
+from ._along import Along, along
 from ._build import complete
 from ._checks import _state, readable
 from ._validators import run_checks
@@ -222,6 +223,32 @@ class Conveniences:
         if problems:
             raise SchemaError.of(type(self).__name__, problems)
         return self
+
+    def along(self, dim: str, /) -> Along[Self]:
+        """The batch along a named event dim, such as time: `batch.along("t")[:48]`, `batch.along("t").split(12)`.
+
+        Fields that declare the dim are indexed, and the others are kept. The result has the same class.
+
+        Args:
+            dim: the name of the dim; for a dim of a nested class with its path, such as `"past.t"`.
+
+        Raises:
+            ArgumentError: for a dim that no field declares; suggests the nearest one. Also for a field whose size
+                follows from the dim, such as `"t+1"`.
+
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass
+        >>> from tensorclass.typing import Float32, Int64
+        >>> class Series(TensorClass):
+        ...     series: Float32[Tensor, "t 3"]
+        ...     label: Int64[Tensor, ""]
+        >>> series = Series(series=torch.zeros(2, 48, 3), label=torch.arange(2))
+        >>> series.along("t")[-12:]
+        Series(batch_size=[2], fields={series: f32[12,3], label: i64[]})
+        >>> [len(part.along("t")) for part in series.along("t").split(20)]
+        [20, 20, 8]
+        """
+        return along(self, dim)
 
     def omit(self, /, *fields: Any) -> Any:
         """Leave out some fields: an instance of a smaller class around the same tensors; see `pick`.

@@ -49,7 +49,7 @@ def normalise(index: Index, size: torch.Size) -> tuple[Any, ...]:
     if used > len(size):
         raise BatchIndexError(
             f"index {index!r} has {used} indices but the container has {len(size)} batch dims (batch_size "
-            f"{list(size)}); index a field to reach its own dims"
+            f"{list(size)}); index a field to reach its own dims, or `along(name)` for those that a class names"
         )
     if dots:
         parts[dots[0] : dots[0] + 1] = [slice(None)] * (len(size) - used)
