@@ -424,7 +424,14 @@ class Checker:
             batch = f"the batch size is {list(self.batch_size)}{self.source}"
             self.add(spec, count, f"{batch}: pass {shape[0]} values here, or one value for all elements", path)
             return value
+        if len(shape) == 1 and self._all_plain(spec, value):
+            return list(value)
         return [self._elements(spec, part, shape[1:], f"{path}[{i}]") for i, part in enumerate(value)]
+
+    def _all_plain(self, spec: FieldSpec, values: Sequence[Any]) -> bool:
+        """Whether all values have the declared class itself, and it has no constraints."""
+        kind = spec.annotation
+        return kind in EXACT and not spec.metadata and {*map(type, values)} == {kind}
 
     def _element(self, spec: FieldSpec, value: Any, path: str) -> Any:
         unread = self.options.validate == "off" or len(self.problems) > 20

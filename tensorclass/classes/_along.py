@@ -97,7 +97,6 @@ class Along(Generic[B]):
             changed = outer.replace(**{self._path[depth]: changed})
         return changed  # type: ignore[no-any-return]  # of the class of the batch
 
-
     def _of_members(self, index: Any) -> B:
         """Index each member of a lazy stack, whose sizes may differ."""
         members = [Along[Any](part, self._path, self._name, self._fields)[index] for part in self._batch._parts()]

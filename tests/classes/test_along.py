@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import PerElement, Ragged, Shared, TensorClass, lazy_stack
+from tensorclass import PerElement, RaggedTensor, Shared, TensorClass, lazy_stack
 from tensorclass.errors import ArgumentError, SchemaError
 from tensorclass.typing import Float32, Int64
 
@@ -111,7 +111,7 @@ def test_ragged_elements_are_cut_each(index: slice) -> None:
     """A slice counts from the ends of each element; the rows themselves are indexed by their own dims."""
 
     class Sound(TensorClass):
-        mel: Ragged[Tensor, "t d"]
+        mel: Float32[RaggedTensor, "t d"]
 
     parts = [torch.arange(8.0).reshape(4, 2), torch.arange(2.0).reshape(1, 2), torch.arange(6.0).reshape(3, 2)]
     sounds = Sound(mel=parts, batch_size=[3])

@@ -16,25 +16,23 @@ from tensorclass import (
     PerElement,
     Ragged,
     Shared,
+    TensorClass,
     TensorDict,
     lazy_stack,
     load_memmap,
     parse_tensor_dict_string,
     set_printoptions,
-    tensorclass,
 )
 from tensorclass.typing import Float32
 
 
-@tensorclass
-class Point:
+class Point(TensorClass):
     x: Float32[Tensor, "2"]
     name: PerElement[str]
     k: int
 
 
-@tensorclass
-class Scene:
+class Scene(TensorClass):
     points: Point
     track: Float32[Tensor, "8"]
     scale: Shared[Float32[Tensor, "2"]]
@@ -204,8 +202,7 @@ def test_an_element_of_a_file_shows_its_values(tmp_path: Path) -> None:
 def test_one_element_of_a_class_is_read_back() -> None:
     """Numbers without a dtype become float32 or int64, and nested elements come back with them."""
 
-    @tensorclass
-    class Both:
+    class Both(TensorClass):
         pose: Float32[Tensor, "2 2"]
         label: Tensor
         big: Tensor

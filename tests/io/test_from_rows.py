@@ -213,3 +213,42 @@ def test_nullable_columns_of_pandas_keep_their_nulls(tmp_path: Any) -> None:
         Age.from_pandas(frame)
     with pytest.raises(SchemaError, match="null"):
         Age.from_parquet(tmp_path / "x.parquet")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"x": torch.ones(2) * i, "n": i, "p": 0.1 * i, "name": str(i)} for i in range(5)],
+        [{"x": torch.ones(2), "n": 1, "p": float("nan"), "name": "a"}],
+        [{"x": torch.ones(2), "n": 1, "p": 1, "name": "a"}, {"x": [0, 1], "n": 2, "p": 0.5, "name": "b"}],
+        [{"x": torch.ones(2), "n": torch.tensor(1), "p": torch.tensor(0.5), "name": "a"}],
+        [{"name": "a", "p": 1e300, "n": 1, "x": torch.ones(2)}],
+        [{"x": torch.ones(2), "n": 2**70, "p": 1.0, "name": "a"}],
+        [{"x": torch.ones(2), "n": True, "p": 1.0, "name": "a"}],
+        [{"x": torch.ones(2), "n": 1, "p": 1.0, "name": "a"}, {"x": torch.ones(3), "n": 1, "p": 1.0, "name": "a"}],
+        [{"x": torch.ones(2), "n": 1, "p": 1.0, "name": "a"}, {"x": torch.ones(2), "n": 1, "p": 1.0, "name": 3}],
+        [{"x": torch.ones(2, dtype=torch.float64), "n": 1, "p": 1.0, "name": "a"}],
+        [{"x": torch.ones(2), "n": 1, "p": 1.0, "name": "a", "more": 1}],
+        [{"x": torch.ones(2), "n": 1, "p": 1.0}],
+    ],
+    ids=range(12),
+)
+def test_columns_written_at_once_are_those_of_the_general_way(rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dicts whose values need no conversion become columns at once; the batch and the errors are the same."""
+
+    class Mixed(TensorClass):
+        x: Float32[Tensor, "2"]
+        n: Int64[Tensor, ""]
+        p: Float32[Tensor, ""]
+        name: PerElement[str]
+
+    def outcome() -> Any:
+        try:
+            found = Mixed.from_rows(rows)
+        except SchemaError as error:
+            return str(error)
+        return [found.x.tolist(), found.n.tolist(), str(found.p.tolist()), found.name.tolist(), found.p.dtype]
+
+    quick = outcome()
+    monkeypatch.setattr("tensorclass.io.exchange._rows._at_once", lambda *_: None)
+    assert outcome() == quick

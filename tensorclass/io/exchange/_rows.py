@@ -22,6 +22,9 @@ from ._batches import batch_of
 from ._columns import Columns, TableColumn, column_of
 from ._frames import frame_columns, from_hf
 
+_NUMBERS = {(int, torch.int64), (float, torch.float32), (float, torch.float64)}
+"""The types of numbers, and the dtypes that hold all finite ones of them."""
+
 
 def from_rows(cls: Any, rows: Any, device: Device, nan_as_none: bool) -> Any:
     """Implement `Cls.from_rows`."""
@@ -40,11 +43,48 @@ def from_rows(cls: Any, rows: Any, device: Device, nan_as_none: bool) -> Any:
             f"{cls.__name__}.from_rows takes rows or a table, got a {type(rows).__name__}; `from_dict` takes a dict of "
             "columns, `from_any` anything else"
         )
+    rows = [*rows]
+    quick = None if nan_as_none else _at_once(cls, rows, device)
+    if quick is not None:
+        return quick
     found = [_row(cls, row, f"[{i}]") for i, row in enumerate(rows)]
     try:
         return _batch(cls, found, device, nan_as_none)
     except SchemaError as error:
         raise _placed(cls, found, nan_as_none, error) from None
+
+
+def _at_once(cls: Any, rows: Sequence[Any], device: Device) -> Any:
+    """The batch of dicts whose values need no conversion; None for other rows, and if anything is wrong."""
+    names = rows[0].keys() if rows and type(rows[0]) is dict else ()
+    fields = cls.__tensorclass_schema__.fields
+    if not names or not fields.keys() >= names or not all([type(row) is dict and row.keys() == names for row in rows]):
+        return None
+    try:
+        columns = {name: _joined(fields[name], [row[name] for row in rows], device) for name in names}
+        if any([column is None for column in columns.values()]):
+            return None
+        return cls(**columns, batch_size=[len(rows)], device=device)
+    except (ValueError, TypeError, RuntimeError):  # the general way names the row
+        return None
+
+
+def _joined(spec: FieldSpec, values: list[Any], device: Device) -> Any:
+    """The column of a field whose values all have the declared type; None if one may need a conversion."""
+    kinds = set(map(type, values))
+    if len(kinds) > 1:
+        return None
+    (kind,) = kinds
+    if kind is Tensor and spec.kind == "tensor":
+        return torch.stack(values) if len({value.dtype for value in values}) == 1 else None
+    if kind is dict and spec.kind == "nested":
+        return _at_once(spec.nested, values, device)
+    if kind is str and spec.kind == "per_element":
+        return values
+    if spec.kind == "tensor" and spec.dtype is not None and (kind, spec.dtype.exact) in _NUMBERS:
+        numbers = torch.tensor(values, dtype=spec.dtype.exact)
+        return numbers if kind is int or bool(numbers.isfinite().all()) else None
+    return None
 
 
 def _from_table(cls: Any, rows: Any, device: Device) -> Any:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from types import GenericAlias
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 
-from torch import nn
+from torch import Tensor, nn
+from torch.distributions import Distribution
 
+from ...core import TensorCollection
 from ...errors import BuildError
 from ..check._identity import related
 from ..parts._arity import signature_of
@@ -24,6 +26,10 @@ from ._sampler import ProbabilisticTensorClassModule
 
 In = TypeVar("In", contravariant=True)  # noqa: PLC0105  # as those of pipelines
 Out = TypeVar("Out", covariant=True)  # noqa: PLC0105
+
+
+Staged = Tensor | Callable[..., Any] | TensorCollection | Distribution | tuple[Any, ...] | list[Any] | Mapping[Any, Any]
+"""What type checkers see of a member by keyword: a module, or what a stage returns."""
 
 
 class Forward(Protocol[In, Out]):

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypedDict, TypeVar, overload
 
 import torch
 from torch import Tensor, nn
 from torch.compiler import is_compiling
-from torch.distributions import Distribution
 from typing_extensions import Self, Unpack
 
 from ..._flags import flags
-from ...core import TensorCollection
 from ...core._modes import Setting
 from ...errors import ArgumentError, BatchIndexError, BuildError, defined_again
 from ..check._declared import Report, check
@@ -36,7 +34,7 @@ from ._divisible import Divisible
 from ._drawing import Format, draw
 from ._explain import Explanation, explain
 from ._forward import Program, fillable, generate
-from ._resolving import Forward, OpenListing, WithEnds, opened
+from ._resolving import Forward, OpenListing, Staged, WithEnds, opened
 from ._subsequence import Ends, inlined, needs, passed, skipping
 
 In = TypeVar("In", contravariant=True)  # noqa: PLC0105  # users read these names in types
@@ -115,15 +113,7 @@ class TensorClassSequential(Divisible, Densities, Hooked, Generic[In, Out]):
         """The type with its classes; calling it gives them to the constructor."""
         return WithEnds(cls, item)
 
-    _made: ClassVar[tuple[str, ...]] = (
-        "_program",
-        "_report",
-        "_skipping",
-        "_others",
-        "_parts",
-        "_values",
-        "diagnostics",
-    )
+    _made: ClassVar[Sequence[str]] = ("_program", "_report", "_skipping", "_others", "_parts", "_values", "diagnostics")
     """The attributes that `_build` sets."""
     input_class: type[Any]
     output_class: type[Any]
@@ -185,6 +175,10 @@ class TensorClassSequential(Divisible, Densities, Hooked, Generic[In, Out]):
     ) -> None: ...
     @overload
     def __init__(
+        self, first: Forward[In, Any], /, *modules: Any, input: type[In], output: type[Out], **options: Unpack[Ordered]
+    ) -> None: ...
+    @overload
+    def __init__(
         self,
         *values: Tensor,
         input: type[In],
@@ -214,7 +208,20 @@ class TensorClassSequential(Divisible, Densities, Hooked, Generic[In, Out]):
         self,
         *members: Any,
         input: None = ...,
-        output: type[Out] | None = ...,
+        output: type[Out],
+        probe: Probing = ...,
+        sort: bool = ...,
+        partial: bool = ...,
+        skip_existing: bool = ...,
+        name: str | None = ...,
+        **stages: Staged,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        *members: Any,
+        input: None = ...,
+        output: None = ...,
         probe: Probing = ...,
         sort: bool = ...,
         partial: bool = ...,
@@ -337,8 +344,6 @@ class TensorClassSequential(Divisible, Densities, Hooked, Generic[In, Out]):
             self._skipping[key] = self._generate(skip=key)
         return self._skipping[key]
 
-    # ---- calling -------------------------------------------------------------------------------------------------
-
     if TYPE_CHECKING:
 
         def __call__(self, batch: In) -> Out:
@@ -434,8 +439,6 @@ class TensorClassSequential(Divisible, Densities, Hooked, Generic[In, Out]):
 
     def _refuse(self, batch: object, error: BuildError | None = None) -> NoReturn:
         raise ArgumentError(refusal(self._title(), self.input_class, batch, error)) from None
-
-    # ---- parts ---------------------------------------------------------------------------------------------------
 
     def _target(self, stage: Stage) -> Callable[..., Any]:
         """The current callable of a stage: a submodule may have been replaced."""
@@ -553,8 +556,6 @@ class TensorClassSequential(Divisible, Densities, Hooked, Generic[In, Out]):
             rows.append(f"  ({index}) {stage.name}: {fields_text(stage.reads)} -> {fields_text(stage.writes)}  {text}")
         return "\n".join([*rows, ")"])
 
-    # ---- copies and checkpoints ----------------------------------------------------------------------------------
-
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the generated code and the report of the check, which are recreated."""
         state = {name: value for name, value in self.__dict__.items() if name not in self._made}
@@ -590,8 +591,6 @@ Typed = TensorClassModule[Any] | TensorClassModuleBase[Any, Any] | TensorClassSe
 """The members of a pipeline."""
 Member = Typed | TensorDictModuleBase
 """The arguments of a pipeline by position."""
-Staged = Tensor | Callable[..., Any] | TensorCollection | Distribution | tuple[Any, ...] | list[Any] | Mapping[Any, Any]
-"""What type checkers see of a member by keyword: a module, or what a stage returns."""
 First = (
     TensorClassModule[Batch] | TensorClassModuleBase[Any, Any] | TensorClassSequential[Any, Any] | TensorDictModuleBase
 )

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from typing_extensions import assert_type
 
 from tensorclass import TensorClass
-from tensorclass.nn import TensorClassSequential, stage
+from tensorclass.nn import TensorClassModule, TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 
 
@@ -68,3 +68,10 @@ assert_type(drawn(batch), Drawn)
 # ---- a typed module is a member
 whole = TensorClassSequential(Net())
 assert_type(whole(batch), Prediction)
+after = TensorClassSequential(
+    Net(),
+    TensorClassModule(nn.Softmax(-1), in_fields=Prediction.logits, out_fields=Prediction.logits, update=True),
+    input=Digits,
+    output=Prediction,
+)
+assert_type(after(batch), Prediction)
