@@ -65,7 +65,7 @@ def _at_once(cls: Any, rows: Sequence[Any], device: Device) -> Any:
         if any([column is None for column in columns.values()]):
             return None
         return cls(**columns, batch_size=[len(rows)], device=device)
-    except (ValueError, TypeError, RuntimeError):  # the general way names the row
+    except (ValueError, TypeError, RuntimeError):  # the slower path below names the row
         return None
 
 
