@@ -37,9 +37,14 @@ def from_nesting(
     problems = list(found_before)
     fields = {name: spec for name, spec in schema.fields.items() if name in values}
     silent = [name for name, spec in fields.items() if _is_silent(spec, values[name])]
-    for name, spec in fields.items():
-        if name not in silent:
-            values[name] = _nested(spec, values[name], None, problems)
+    for name in [name for name in fields if name not in silent]:
+        wrong: list[Problem] = []
+        nested = _nested(fields[name], values[name], None, wrong)
+        if wrong and _has_nested(fields[name]):  # the size that it shows may be that of what it holds
+            silent.append(name)
+        else:
+            values[name] = nested
+            problems += wrong
     shown = {name: value for name, value in values.items() if name not in silent}
     told = told_batch_size(schema, shown) if size is None else size
     if told is None and batch_dims is None:
@@ -94,6 +99,12 @@ def _is_silent(spec: FieldSpec, value: Any) -> bool:
     inner: Schema = nested.__tensorclass_schema__  # pyright: ignore[reportOptionalMemberAccess]  # a typed class
     given = [(inner.fields[key], entry) for key, entry in entries.items() if key in inner.fields and entry is not None]
     return all([_is_silent(own, entry) if own.nested else not _shows_size(own, entry) for own, entry in given])
+
+
+def _has_nested(spec: FieldSpec) -> bool:
+    """Whether a nested class has nested classes, whose batch sizes may be longer than its own."""
+    inner: Any = getattr(spec.nested, "__tensorclass_schema__", None)
+    return inner is not None and any([own.nested is not None for own in inner.fields.values()])
 
 
 def _shows_size(spec: FieldSpec, value: Any) -> bool:

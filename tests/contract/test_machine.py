@@ -119,6 +119,8 @@ DIVERGED = [
     Sequence("an untyped structure", 100426, (("state_dict", 150470),)),
     Sequence("a typed class", 1170, (("logical_or", 673655),)),
     Sequence("a typed class", 1995, (("split_keys", 475460),)),
+    Sequence("a typed class", 112082, (("to_dict", 939227),)),
+    Sequence("a typed class", 300291, (("to_dict", 227188),)),
     Sequence("a typed class", 106533, (("rename_keys", 181153), ("torch.stack", 835778))),
 ]
 
@@ -129,7 +131,8 @@ def test_sequences_that_once_diverged(sequence: Sequence):
 
     A reshaped expanded lazy stack copies its elements, as torch copies those of a tensor. A container of Python objects
     isn't empty. A tensor that the batch shares is written whole. Equal objects stay what they are. A typed stack with
-    other keys is stacked as what it is, not by its class.
+    other keys is stacked as what it is, not by its class. A nested class has the batch size of its parent, not of what
+    it holds.
     """
     assert run(sequence) == len(sequence.steps)
 
