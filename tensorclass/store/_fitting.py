@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import torch
 
@@ -13,6 +14,7 @@ from ..core._keys import later
 from ..core._locks import children
 from ..errors import BatchSizeError, MissingKeyError, StructureError, did_you_mean, listed
 from ..ops._steps import Writes, commit
+from .entries._slots import not_in_file
 
 
 def fits(value: TensorCollection, size: torch.Size) -> bool:
@@ -87,10 +89,16 @@ def within(holder: TensorCollection, value: Any) -> bool:
     return store is holder or any(within(holder, part) for part in below)
 
 
+IN_FILES: Final[WeakValueDictionary[int, Any]] = WeakValueDictionary()
+"""Containers whose tensors are mapped from a file; their objects are not."""
+
+
 class Replaced:
     """An entry that a checked write replaces by an object, or by a stack after that is written."""
 
     def __init__(self, holder: Any, key: str, stack: Any | None = None) -> None:
+        if IN_FILES.get(id(holder)) is holder and holder._lock is not None:
+            raise not_in_file(key)
         self.holder = holder
         self.key = key
         self.stack = stack

@@ -30,7 +30,18 @@ from ...ops._index import is_plain, near, normalise
 from ...ops._steps import Writes, commit
 from ...ops._writable import expanded
 from ._follow import Follower
-from ._slots import Slots, UsedAsObject, Wrapped, compact, is_view, numbered, plain_object, read_object, tabulate
+from ._slots import (
+    Slots,
+    UsedAsObject,
+    Wrapped,
+    compact,
+    is_view,
+    not_in_file,
+    numbered,
+    plain_object,
+    read_object,
+    tabulate,
+)
 
 T = TypeVar("T")
 _functorch = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]  # missing in torch's stubs
@@ -426,7 +437,16 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
                 f"in-place write: `{join_path(path)}` takes one object for each element of {list(size)}, got a stack "
                 f"of shape {list(value.shape)}"
             )
+        if self._from[0].in_file and self._is_changed_by(value, parts, size):
+            raise not_in_file(join_path(path))
         return value._still(), ... if parts is None else parts
+
+    def _is_changed_by(self, value: NonTensorStack[Any], parts: Any, size: torch.Size) -> bool:
+        """Whether a write would change an object."""
+        (old, places), (new, sources) = self._held, value._held
+        places, sources = places if parts is None else places[parts], sources.expand(size)
+        pairs = zip(places.reshape(-1).tolist(), sources.reshape(-1).tolist(), strict=True)
+        return not all([same_object(old[i], new[j]) for i, j in pairs])
 
     def _commit(self, plan: Any, writes: Writes) -> None:
         value, parts = plan

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...core._publish import assign, sharing
-from ...errors import BatchSizeError, too_deep
+from ...errors import BatchSizeError, UnsupportedOperationError, too_deep
 from ...ops._index import is_plain
 from ...ops._steps import Writes
 from ...ops._writable import same_storage
@@ -104,20 +104,31 @@ def plain_object(value: Any) -> Any:
     return str(value) if type(value) is ItemText else value
 
 
+def not_in_file(path: str) -> UnsupportedOperationError:
+    """The error for a write of objects that would not reach the file of a mapped batch."""
+    return UnsupportedOperationError(
+        f"in-place write: `{path}` holds Python objects, and the batch is mapped from a file, where only tensors are "
+        'written in place; write the tensors (`batch.exclude(...)`), open the file with `mode="r"`, or change a '
+        "`batch.clone()` and save it. Nothing was written"
+    )
+
+
 class Slots:
     """A place for each element of a stack, to which all its views write.
 
     It is replaced in one step, since other threads may read.
     """
 
-    __slots__ = ("_made", "held")
+    __slots__ = ("_made", "held", "in_file")
     held: tuple[Sequence[Any], Tensor]
     """Table and indices, which are replaced together."""
+    in_file: bool
+    """Whether they were read from a file whose tensors are mapped: what is written here would not reach it."""
 
     def __init__(self, table: Sequence[Any], places: Tensor, numbers: Tensor | None = None) -> None:
         mapped = not isinstance(places, Tensor) or (not is_plain(places) and _functorch.is_batchedtensor(places))
         numbers = places if mapped else numbers  # vmap maps over these without making views
-        self.held, self._made = (table, places), numbers
+        self.held, self._made, self.in_file = (table, places), numbers, False
 
     def numbers(self) -> Tensor:
         """The number of each element, made on demand."""
