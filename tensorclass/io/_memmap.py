@@ -18,8 +18,7 @@ from ..core import STORAGE, Key, Path, TensorCollection, store_of
 from ..core._device import Device
 from ..errors import ArgumentError, FileFormatError, StructureError, UnknownFieldError, UnsupportedOperationError
 from ..ops._lengths import settled
-from ..store import NonTensorStack, TensorDictParams, UnbatchedTensor
-from ..store._fitting import IN_FILES
+from ..store import TensorDictParams, UnbatchedTensor, keep_objects
 from ._anchor import is_archive
 from ._file_kinds import LOAD, naming_reader
 from ._files import TensorDictFuture, find, over, prepared, put, save
@@ -129,8 +128,7 @@ def _made(
             raise StructureError(f"a tensor lies in the file {source.path}; pass copy_existing=True to copy it")
     found = _written(plain, packed, file, folder, like)
     mark(found, (folder or file,))
-    keep_objects(found)
-    return found.lock_()
+    return keep_objects(found).lock_()
 
 
 def _lies_in(path: str, folder: str) -> bool:
@@ -214,8 +212,8 @@ def memmap_(data: Any, prefix: StrPath | None = None, copy_existing: bool = Fals
         return data
     made = memmap(data, prefix, copy_existing, **options)
     if isinstance(made, TensorDictFuture):
-        return TensorDictFuture(lambda: _take_over(data, made.result()).lock_())
-    return _take_over(data, made).lock_()
+        return TensorDictFuture(lambda: keep_objects(_take_over(data, made.result())).lock_())
+    return keep_objects(_take_over(data, made)).lock_()
 
 
 @flags
@@ -270,12 +268,13 @@ def load_memmap(
     if isinstance(found, TensorCollection) and local and not os.path.isdir(file):
         folder, name = os.path.split(os.path.abspath(where[0]))
         mark(found, (folder if name in (DATA, INDEX) else os.path.join(folder, name), *where[1:]))
-    if through and isinstance(found, TensorCollection):
-        keep_objects(found)
     if device is not None:
         moved: Any = found
         found = moved.to(device, non_blocking=non_blocking)
-    return found if out is None else _take_over(out, found)
+    found = found if out is None else _take_over(out, found)
+    if through and isinstance(found, TensorCollection):
+        keep_objects(found)
+    return found
 
 
 def refresh(data: Any, allow_pickle: bool | None = None) -> Any:
@@ -342,17 +341,6 @@ def mark(data: Any, path: Path) -> None:
         _EMPTY[id(store_of(data)), path] = store_of(data)
 
 
-def keep_objects(data: Any) -> None:
-    """Note that the objects of a batch are those of its file, so that no write changes them in memory alone."""
-    store = store_of(data)
-    IN_FILES[id(store)] = store
-    for _, value in children(data):
-        if isinstance(value, TensorCollection):
-            keep_objects(value)
-        elif isinstance(value, NonTensorStack):
-            value._from[0].in_file = True
-
-
 def children(data: Any) -> Iterator[tuple[str, Any]]:
     """The entries of a container, or the members of a stack under their position."""
     store = store_of(data)
@@ -383,8 +371,6 @@ def _take_over(data: Any, found: Any) -> Any:
             data._set_device(torch.device("cpu"))
     if empty is not None:
         _EMPTY[id(store), empty] = store
-    if IN_FILES.get(id(new)) is new:
-        IN_FILES[id(store)] = store
     return data.lock_() if mapped else data
 
 

@@ -16,6 +16,7 @@ from ._convert import make_tensordict as make_tensordict
 from ._dict import Relaid as Relaid
 from ._dict import TensorDict as TensorDict
 from ._dict import TensorDictBase as TensorDictBase
+from ._fitting import keep_objects as keep_objects
 from ._helpers import DeviceType as DeviceType
 from ._helpers import IndexType as IndexType
 from ._helpers import assert_allclose_td as assert_allclose_td

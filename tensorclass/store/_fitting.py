@@ -14,6 +14,7 @@ from ..core._keys import later
 from ..core._locks import children
 from ..errors import BatchSizeError, MissingKeyError, StructureError, did_you_mean, listed
 from ..ops._steps import Writes, commit
+from .entries._nodes import NonTensorStack
 from .entries._slots import not_in_file
 
 
@@ -89,15 +90,27 @@ def within(holder: TensorCollection, value: Any) -> bool:
     return store is holder or any(within(holder, part) for part in below)
 
 
-IN_FILES: Final[WeakValueDictionary[int, Any]] = WeakValueDictionary()
+_IN_FILES: Final[WeakValueDictionary[int, Any]] = WeakValueDictionary()
 """Containers whose tensors are mapped from a file; their objects are not."""
+
+
+def keep_objects(data: Any) -> Any:
+    """Note that the objects of a batch are those of its file, so that no write changes them in memory alone."""
+    store = store_of(data)
+    _IN_FILES[id(store)] = store
+    for value in store._members if store._stacked else store._entries().values():
+        if isinstance(value, TensorCollection):
+            keep_objects(value)
+        elif isinstance(value, NonTensorStack):
+            value._from[0].in_file = True
+    return data
 
 
 class Replaced:
     """An entry that a checked write replaces by an object, or by a stack after that is written."""
 
     def __init__(self, holder: Any, key: str, stack: Any | None = None) -> None:
-        if IN_FILES.get(id(holder)) is holder and holder._lock is not None:
+        if _IN_FILES.get(id(holder)) is holder and holder.is_locked:
             raise not_in_file(key)
         self.holder = holder
         self.key = key
