@@ -122,6 +122,8 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         with budget(self._max_bytes, lambda: sum(map(size_of, self.shards)), self.paths[0]):
             reserve(8 * rows, f"the numbers of the {rows} rows in the manifest")
         self._use(found)
+        if self._given is not None and rows and self._stored.diff(schema_of(found)).effect == "breaking":  # type: ignore[arg-type]  # it has one
+            self[0]  # a class that can't read the rows raises here, not in a training loop
 
     def _use(self, cls: Any) -> None:
         self.cls: Any = cls

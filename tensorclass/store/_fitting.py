@@ -110,7 +110,7 @@ class Replaced:
     """An entry that a checked write replaces by an object, or by a stack after that is written."""
 
     def __init__(self, holder: Any, key: str, stack: Any | None = None) -> None:
-        if _IN_FILES.get(id(holder)) is holder and holder.is_locked:
+        if holder.is_locked and _IN_FILES.get(id(holder)) is holder:
             raise not_in_file(key)
         self.holder = holder
         self.key = key
