@@ -95,7 +95,7 @@ _IN_FILES: Final[WeakValueDictionary[int, Any]] = WeakValueDictionary()
 
 
 def keep_objects(data: Any) -> Any:
-    """Note that the objects of a batch are those of its file, so that no write changes them in memory alone."""
+    """Note that the objects of a batch are those of its file, so that no write changes them only in memory."""
     store = store_of(data)
     _IN_FILES[id(store)] = store
     for value in store._members if store._stacked else store._entries().values():
