@@ -1,7 +1,8 @@
-"""Reads that wrap objects, as in `tensordict`: `values`, `items` and `pop` give `NonTensorData` around an object."""
+"""Reads that wrap objects, as in `tensordict`: `values`, `items`, `pop` and iteration give `NonTensorData`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import wraps
 from typing import Any
 
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from .. import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorCollection, TensorDict, UnbatchedTensor
 
+_PLAIN: Any = NonTensorStack.__iter__
 _ENTRIES = (Tensor, TensorCollection, UnbatchedTensor, NonTensorData, NonTensorStack)
 
 
@@ -53,8 +55,16 @@ def _pop(kind: Any) -> Any:
     return pop
 
 
+def _elements(self: Any) -> Iterator[Any]:
+    """The elements of a stack of objects, each in a `NonTensorData`; those of a typed batch are the objects."""
+    if self.ndim == 1 and not self._gives_objects:
+        return iter([NonTensorData(value) for value in self.tolist()])
+    return _PLAIN(self)  # type: ignore[no-any-return]  # an iterator
+
+
 def wrap_reads() -> None:
     """Have the reads of untyped containers give wrapped objects."""
+    type.__setattr__(NonTensorStack, "__iter__", _elements)
     for kind in (TensorDict, LazyStackedTensorDict):
         made = {"items": _items(kind), "values": _values(kind), "pop": _pop(kind)}
         for name, method in made.items():
