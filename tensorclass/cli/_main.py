@@ -35,6 +35,9 @@ COMMANDS: dict[str, Command] = {
         "_inspect",
         "print what classes declare: as a table, Markdown, JSON or JSON Schema; or what a file or a dataset holds",
     ),
+    "lint": Command(
+        "_lint", "find mistakes about batches and pipelines in source files; exit status 1 if there are any"
+    ),
     "migrate": Command(
         "_migrate", "rewrite imports of tensordict and list the differences; exit status 1 if there are any"
     ),

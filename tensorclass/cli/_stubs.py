@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from difflib import unified_diff
 from functools import partial
 from importlib import import_module
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         if not path.is_dir() and (not path.is_file() or path.suffix not in (".py", ".pyi")):
             raise CommandError(f"`{path}` is neither a Python file nor a folder")
     if arguments.watch:
-        return _watch(arguments)
+        return repeat_after_changes(arguments.paths, partial(_once, arguments))
     return _once(arguments)
 
 
@@ -124,14 +124,15 @@ def _check(place: Path, text: str) -> bool:
     return not diff
 
 
-def _watch(arguments: argparse.Namespace) -> int:
+def repeat_after_changes(paths: Sequence[Path], once: Callable[[], object]) -> int:
+    """Call a function now, and again after every change of a file, until the user interrupts it."""
     seen: dict[Path, int] = {}
     try:
         while True:
-            now = {file: _changed(file) for path in arguments.paths for file in _sources(path)}
+            now = {file: _changed(file) for path in paths for file in _sources(path)}
             if now != seen:
                 seen = now
-                _once(arguments)
+                once()
             time.sleep(PAUSE)
     except KeyboardInterrupt:
         return 0

@@ -15,12 +15,13 @@ from ..._dims import FAMILY_DTYPES
 from ..._operations import FLOATING, IN_PLACE, POINTWISE, SCALED
 from . import _facts as facts
 from ._codes import CAST, FROZEN, UNKNOWN_KEY
-from ._given import GivenCheck, device, named, written
+from ._given import Batch, GivenCheck, batch_of_instance, device, named, written
 from ._joins import result
 from ._meet import BETWEEN, compared, extended, moved, returned
 from ._refs import reference
-from ._shapes import tensor_facts, torch_name
+from ._shapes import torch_name
 from ._source import anything, by_name, callee_name, source_of, type_of
+from ._values import tensor_facts
 
 READS = ("__getitem__", "get", "pop")
 KEYED = (
@@ -76,7 +77,7 @@ def called(ctx: MethodContext, name: str) -> Type:
     if name in UPDATES:
         _updated(ctx, owner)
     elif name == "replace":
-        GivenCheck(ctx.api, owner.type).check(by_name(ctx))
+        GivenCheck(ctx.api, owner.type).check(by_name(ctx), _own_batch(ctx))
     elif name == "extend":
         extended(ctx, owner)
     else:
@@ -90,6 +91,14 @@ def torch_called(ctx: FunctionContext, name: str) -> Type:
     if given is not None and name in POINTWISE:
         _cast(ctx, given, POINTWISE[name])
     return result(ctx, name)
+
+
+def _own_batch(ctx: MethodContext | FunctionContext) -> Batch | None:
+    """The batch dims of the instance whose method is called."""
+    callee = ctx.context.callee if isinstance(ctx.context, nodes.CallExpr) else ctx.context
+    if isinstance(callee, nodes.MemberExpr):
+        return batch_of_instance(ctx.api, callee.expr)
+    return batch_of_instance(ctx.api, callee.base) if isinstance(callee, nodes.IndexExpr) else None
 
 
 def refuse_frozen(api: Any, owner: Instance, what: str, where: nodes.Context) -> bool:
@@ -162,7 +171,7 @@ def _keyed(ctx: MethodContext | FunctionContext, owner: Instance, name: str) -> 
             found.append(place)
             if place is not None and name in ("__setitem__", "set") and len(ctx.args) > 1 and ctx.args[1]:
                 value = source_of(ctx.api).assigned.get(ctx.context, ctx.args[1][0])  # type: ignore[call-overload]  # a node
-                written(ctx.api, owner, path, place, value, ctx.arg_types[1][0], ctx.context)
+                written(ctx.api, owner, path, place, value, ctx.arg_types[1][0], ctx.context, _own_batch(ctx))
     if name not in READS or not found or (name == "pop") or any(ctx.args[2:]):
         return ctx.default_return_type
     places = [place for place in found if place is not None]
@@ -207,7 +216,8 @@ def _updated(ctx: MethodContext, owner: Instance) -> None:
         if formal == "kwargs":
             pairs += [(name, value) for name, value in zip(names, values, strict=True) if name is not None]
     pairs += _items(ctx.api, ctx.args[0] if ctx.args else [])[0]
-    named(ctx.api, owner, [(name, value, type_of(ctx.api, value)) for name, value in pairs])
+    rows = [(name, value, type_of(ctx.api, value)) for name, value in pairs]
+    named(ctx.api, owner, rows, _own_batch(ctx))
 
 
 def _from_names(ctx: MethodContext, name: str) -> None:
@@ -219,8 +229,9 @@ def _from_names(ctx: MethodContext, name: str) -> None:
     pairs, whole = _items(ctx.api, given)
     named(ctx.api, owner, [(n, value, type_of(ctx.api, value)) for n, value in pairs if "." not in n])
     if whole and name == "from_dict":
-        missing = sorted(facts.required(owner.type) - {n for n, _ in pairs})
-        if missing:
+        names = {n for n, _ in pairs}
+        missing = sorted(facts.required(owner.type) - names)
+        if missing and names <= facts.fields_of(owner.type).keys():  # else a misspelled name was reported
             ctx.api.fail(f"{owner.type.name} needs {', '.join(missing)}", given[0], code=UNKNOWN_KEY)
 
 
@@ -294,7 +305,7 @@ def _by_float(ctx: MethodContext | FunctionContext) -> bool:
 
 
 def _is_floating(ctx: MethodContext | FunctionContext, value: nodes.Expression) -> bool:
-    known = tensor_facts(source_of(ctx.api), value)
+    known = tensor_facts(ctx.api, value)
     return isinstance(value, nodes.FloatExpr) or (
         known is not None and known.dtypes is not None and known.dtypes <= _INEXACT
     )

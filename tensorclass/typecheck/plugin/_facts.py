@@ -9,7 +9,19 @@ from typing import Any, NamedTuple
 from mypy.expandtype import expand_type_by_instance
 from mypy.maptype import map_instance_to_supertype
 from mypy.nodes import ARG_NAMED, ARG_NAMED_OPT, ARG_OPT, ARG_POS, ARG_STAR, ARG_STAR2, ArgKind, TypeInfo, Var
-from mypy.types import CallableType, Instance, LiteralType, ProperType, TupleType, Type, UnionType, get_proper_type
+from mypy.types import (
+    CallableType,
+    FunctionLike,
+    Instance,
+    LiteralType,
+    ProperType,
+    TupleType,
+    Type,
+    TypeType,
+    TypeVarType,
+    UnionType,
+    get_proper_type,
+)  # fmt: skip
 
 from ...errors import did_you_mean
 from .._rules import ClassDeclaration as ClassDeclaration
@@ -26,7 +38,9 @@ MADE_OF = "__tensorclass_made_of__"
 
 def is_batch_class(info: object) -> bool:
     """Whether a class is a typed class whose fields are recorded."""
-    return isinstance(info, TypeInfo) and KEY in info.metadata and info.fullname not in (ROOT, FROZEN_ROOT)
+    if not isinstance(info, TypeInfo) or info.fullname in (ROOT, FROZEN_ROOT):
+        return False
+    return KEY in info.metadata or (info.is_intersection and any(map(is_batch_class, info.mro[1:])))
 
 
 def is_below_root(info: TypeInfo) -> bool:
@@ -35,9 +49,27 @@ def is_below_root(info: TypeInfo) -> bool:
 
 
 def batch_instance(typ: Type | None) -> Instance | None:
-    """The type as an instance of a typed class; None for anything else."""
-    proper = get_proper_type(typ)
+    """The type as an instance of a typed class, also behind `Self` or another type variable; None for anything else."""
+    proper = bounded(typ)
     return proper if isinstance(proper, Instance) and is_batch_class(proper.type) else None
+
+
+def made_by(typ: Type | None) -> Instance | None:
+    """The instance of a typed class that a class object makes: `C`, `type[C]`, `type(self)` and `cls`."""
+    proper = bounded(typ)
+    if isinstance(proper, TypeType):
+        return batch_instance(proper.item)
+    return (
+        batch_instance(proper.items[0].ret_type) if isinstance(proper, FunctionLike) and proper.is_type_obj() else None
+    )
+
+
+def bounded(typ: Type | None) -> ProperType | None:
+    """The type, or the bound of a type variable."""
+    proper = get_proper_type(typ)
+    while isinstance(proper, TypeVarType) and not proper.values:
+        proper = get_proper_type(proper.upper_bound)
+    return proper
 
 
 def record(info: TypeInfo) -> dict[str, Any]:

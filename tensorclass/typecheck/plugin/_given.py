@@ -17,14 +17,17 @@ from ..._dims import AnyDim, Bindings, Dims
 from ...errors import did_you_mean
 from . import _facts as facts
 from ._codes import BATCH, DEVICE, DTYPE, SHAPE, UNKNOWN_KEY, VALUE
-from ._shapes import Shape, TensorFacts, sizes_of, tensor_facts, torch_name
+from ._shapes import sizes_of, torch_name
+from ._sizes import Shape, Sizes
 from ._source import Source, call_arguments, source_of
+from ._torch_calls import Several, TensorFacts
+from ._values import Values, tensor_facts
 
 
 class Batch(NamedTuple):
     """Known leading dims, and a description of their source."""
 
-    sizes: Shape
+    sizes: Sizes
     source: str
 
 
@@ -43,12 +46,13 @@ class GivenCheck:
             return
         fields = facts.fields_of(self.info)
         known = {name: value for name, value in values.items() if name in fields and fields[name].coerce != "cast"}
-        found = {name: tensor_facts(self.source, value) for name, value in known.items()}
+        found = {name: Values(self.api).known(value) for name, value in known.items()}
         if batch is None and whole:
             batch = self.infer(known)
         for name, fact in found.items():
+            single = fact if isinstance(fact, TensorFacts) else None
             if fields[name].kind == "ragged":
-                self._ragged(name, fields[name], fact, batch, known[name])
+                self._ragged(name, fields[name], single, batch, known[name])
             elif fact is not None and fields[name].kind in ("tensor", "shared"):
                 self._tensor(name, fields[name], fact, batch, known[name])
             if batch is not None and (fact is None or fields[name].kind not in ("tensor", "shared")):
@@ -59,40 +63,71 @@ class GivenCheck:
         fields, said = facts.fields_of(self.info), list[tuple[bool, Batch]]()
         for name, value in values.items():
             dims = fields[name].shape if name in fields and fields[name].kind == "tensor" else None
-            fact = None if dims is None or dims.rank is None else tensor_facts(self.source, value)
+            fact = None if dims is None or dims.rank is None else tensor_facts(self.api, value)
             if dims is None or dims.rank is None or fact is None or fact.shape is None:
                 continue
-            count = len(fact.shape) - dims.rank
-            if count >= 0:
-                fits = not Bindings().bind(name, *_known(dims, fact.shape[count:]))
-                said.append((fits, Batch(fact.shape[:count], f' (inferred from "{name}")')))
+            shape, count = fact.shape, len(fact.shape.dims) - dims.rank
+            if shape.base is not None:
+                lead = Sizes(shape.dims[: max(count, 0)], shape.base, shape.extra - dims.rank)
+                said.append((True, Batch(lead, f' (inferred from "{name}")')))
+            elif count >= 0:
+                fits = not Bindings().bind(name, *_known(dims, shape.dims[count:]))
+                said.append((fits, Batch(Sizes(shape.dims[:count]), f' (inferred from "{name}")')))
         return next((batch for fits, batch in said if fits), said[0][1] if said else None)
 
     def _tensor(
-        self, name: str, field: facts.ClassDeclaration, fact: TensorFacts, batch: Batch | None, where: nodes.Expression
+        self,
+        name: str,
+        field: facts.Declared,
+        fact: TensorFacts | Several,
+        batch: Batch | None,
+        where: nodes.Expression,
     ) -> None:
+        if not isinstance(fact, TensorFacts):
+            self._fail(f'"{name}" is declared {field}, given is a tuple of {len(fact)}; choose one', where, VALUE)
+            return
         dtypes = field.dtypes
         clash = dtypes is not None and fact.dtypes is not None and not dtypes & fact.dtypes
         if clash and (field.coerce or not facts.option(self.info, "autocast")):
             self._fail(f'"{name}" is declared {field}, given is {fact}', where, DTYPE)
-            return
-        dims, shape = field.shape, fact.shape
-        if dims is None or shape is None:
-            return
-        if field.kind == "shared":
-            batch = Batch((), "")
-        lead = None if dims.rank is None else max(0, len(shape) - dims.rank)
-        count = lead if batch is None else len(batch.sizes)
-        if count is None:
-            return
-        event = len(shape) - count
-        if event < dims.min_rank or (dims.rank is not None and event > dims.rank):
+        elif field.shape is not None and fact.shape is not None:
+            self._shape(
+                name,
+                field,
+                field.shape,
+                fact,
+                fact.shape,
+                Batch(Sizes(()), "") if field.kind == "shared" else batch,
+                where,
+            )
+
+    def _shape(
+        self,
+        name: str,
+        field: facts.Declared,
+        dims: Dims,
+        fact: TensorFacts,
+        shape: Sizes,
+        batch: Batch | None,
+        where: nodes.Expression,
+    ) -> None:
+        event = _event_rank(dims, shape, batch)
+        if event is None:
+            self._last_dims(name, field, dims, shape, where)
+        elif event < dims.min_rank or (dims.rank is not None and event > dims.rank):
             self._fail(self._rank(name, field, fact, batch), where, SHAPE)
-        elif batch is not None and not _agree(shape[:count], batch.sizes):
-            text = f'"{name}" is {fact}, and the batch size is {_text(batch.sizes)}{batch.source}'
+        elif (
+            batch is not None and shape.base is None and not _agree(shape.dims[: len(shape.dims) - event], batch.sizes)
+        ):
+            text = f'"{name}" is {fact}, and the batch size is {batch.sizes}{batch.source}'
             self._fail(text, where, BATCH)
         else:
-            self._event(name, field, dims, shape[count:], where)
+            self._event(name, field, dims, shape.last(event), where)
+
+    def _last_dims(self, name: str, field: facts.Declared, dims: Dims, shape: Sizes, where: nodes.Expression) -> None:
+        """The last dims, where the number of those before them is unknown."""
+        if dims.rank is not None:
+            self._event(name, field, dims, shape.last(dims.rank), where)
 
     def _ragged(
         self,
@@ -104,19 +139,20 @@ class GivenCheck:
     ) -> None:
         """One padded tensor, which is right as one element only, or the elements of a list that is written out."""
         rank = None if field.shape is None else field.shape.rank
-        batched = fact is not None and fact.shape is not None and rank is not None and len(fact.shape) > rank
-        if batched or (fact is not None and batch is not None and batch.sizes):
+        batched = fact is not None and fact.shape is not None and rank is not None and len(fact.shape.dims) > rank
+        if batched or (fact is not None and batch is not None and batch.sizes.dims):
             text = f'"{name}" is declared Ragged[{field}], and of a padded tensor it is not known what counts'
             self._fail(f"{text}; give a list of tensors, or RaggedTensor.unpad(tensor, lengths)", where, SHAPE)
         for item in self.source.items(where) or ():
-            element = tensor_facts(self.source, item)
+            element = tensor_facts(self.api, item)
             tokens = None if field.shape is None else field.shape.tokens
             if element is not None and tokens:
                 own = replace(field, dims=" ".join(["_", *map(str, tokens[1:])]))
-                self._tensor(name, own, element, Batch((), ""), item)
+                self._tensor(name, own, element, Batch(Sizes(()), ""), item)
 
-    def _rank(self, name: str, field: facts.ClassDeclaration, fact: TensorFacts, batch: Batch | None) -> str:
-        behind = "" if batch is None else f" behind the batch dims {_text(batch.sizes)}{batch.source}"
+    def _rank(self, name: str, field: facts.Declared, fact: TensorFacts, batch: Batch | None) -> str:
+        known = batch is not None and (batch.sizes.base is None or batch.source)
+        behind = f" behind the batch dims {batch.sizes}{batch.source}" if known and batch is not None else ""
         return f'"{name}" is declared {field}{behind}, given is {fact}'
 
     def _event(
@@ -132,14 +168,14 @@ class GivenCheck:
     def _other(self, name: str, field: facts.ClassDeclaration, batch: Batch, where: nodes.Expression) -> None:
         value = self.source.follow(where)
         items = None if isinstance(value, nodes.TupleExpr) else self.source.items(where)
-        if field.kind in ("per_element", "ragged") and items is not None and batch.sizes:
-            count, size = len(items), batch.sizes[0]
+        if field.kind in ("per_element", "ragged") and items is not None and batch.sizes.dims and batch.sizes.rank:
+            count, size = len(items), batch.sizes.dims[0]
             if size is not None and count != size:
-                text = f'"{name}" is given {count} values, and the batch size is {_text(batch.sizes)}{batch.source}'
+                text = f'"{name}" is given {count} values, and the batch size is {batch.sizes}{batch.source}'
                 self._fail(text, where, BATCH)
         inner = batch_of(self.api, value)
-        if inner is not None and not _agree(inner[: len(batch.sizes)], batch.sizes):
-            text = f'"{name}" has batch size {_text(inner)}, and the batch size is {_text(batch.sizes)}{batch.source}'
+        if inner is not None and not _starts_with(inner, batch.sizes):
+            text = f'"{name}" has batch size {inner}, and the batch size is {batch.sizes}{batch.source}'
             self._fail(text, where, BATCH)
 
     def _fail(self, text: str, where: nodes.Context, code: Any) -> None:
@@ -154,19 +190,38 @@ def _known(dims: Dims, event: Shape) -> tuple[Dims, tuple[int, ...]]:
     return dims, tuple(0 if size is None else size for size in event)
 
 
-def _agree(given: Shape, batch: Shape) -> bool:
-    same = all(None in pair or pair[0] == pair[1] for pair in zip(given, batch, strict=False))
-    return len(given) == len(batch) and same
+def _event_rank(dims: Dims, shape: Sizes, batch: Batch | None) -> int | None:
+    """How many dims of a value are behind the batch dims; None if that is unknown."""
+    if batch is None:
+        event = None if dims.rank is None else min(dims.rank, len(shape.dims))
+        return event if shape.base is None else None
+    if shape.base is None and batch.sizes.base is None:
+        return len(shape.dims) - len(batch.sizes.dims)
+    if shape.base == batch.sizes.base:
+        return shape.extra - batch.sizes.extra
+    short = shape.base is None and len(shape.dims) < dims.min_rank
+    return len(shape.dims) if short else None
 
 
-def _text(sizes: Shape) -> str:
-    return f"[{', '.join('?' if size is None else str(size) for size in sizes)}]"
+def _agree(given: Shape, batch: Sizes) -> bool:
+    """Whether the leading sizes of a value may be the batch size."""
+    if batch.base is not None:
+        return True
+    same = all(None in pair or pair[0] == pair[1] for pair in zip(given, batch.dims, strict=False))
+    return len(given) == len(batch.dims) and same
+
+
+def _starts_with(inner: Sizes, batch: Sizes) -> bool:
+    """Whether the batch size of a nested instance may begin with the one of the outer instance."""
+    return inner.base is not None or batch.base is not None or _agree(inner.dims[: len(batch.dims)], batch)
 
 
 # ---- values by name --------------------------------------------------------------------------------------------------
 
 
-def named(api: Any, owner: Instance, rows: Iterable[tuple[str, nodes.Expression, Type | None]]) -> None:
+def named(
+    api: Any, owner: Instance, rows: Iterable[tuple[str, nodes.Expression, Type | None]], batch: Batch | None = None
+) -> None:
     """Check values by field name: the names, the types, and the values together."""
     rows = list(rows)
     for name, value, typ in rows:
@@ -175,7 +230,7 @@ def named(api: Any, owner: Instance, rows: Iterable[tuple[str, nodes.Expression,
             api.fail(str(place), value, code=UNKNOWN_KEY)
         elif place is not None and typ is not None and is_certainly_wrong(place, typ):
             _fail_type(api, owner, (name,), place, typ, value)
-    GivenCheck(api, owner.type).check({name: value for name, value, _ in rows})
+    GivenCheck(api, owner.type).check({name: value for name, value, _ in rows}, batch)
 
 
 def written(
@@ -186,12 +241,13 @@ def written(
     value: nodes.Expression,
     typ: Type,
     where: nodes.Context,
+    batch: Batch | None,
 ) -> None:
     """A value at a path."""
     if is_certainly_wrong(place, typ):
         _fail_type(api, owner, path, place, typ, where)
     elif len(path) == 1:
-        GivenCheck(api, owner.type).check({path[0]: value})
+        GivenCheck(api, owner.type).check({path[0]: value}, batch)
 
 
 def _fail_type(
@@ -294,8 +350,8 @@ def constructed(ctx: FunctionContext) -> Type:
     checker.check(fields, batch, whole=True)
     known = batch or checker.infer(fields)
     names = checker.source.items(given["names"]) if "names" in given else None
-    if known is not None and names is not None and len(names) != len(known.sizes):
-        text = f"{info.name}: {len(names)} names are given, and the batch size is {_text(known.sizes)}{known.source}"
+    if known is not None and known.sizes.rank is not None and names is not None and len(names) != known.sizes.rank:
+        text = f"{info.name}: {len(names)} names are given, and the batch size is {known.sizes}{known.source}"
         ctx.api.fail(text, given["names"], code=BATCH)
     return ctx.default_return_type
 
@@ -303,10 +359,10 @@ def constructed(ctx: FunctionContext) -> Type:
 def _batch_argument(source: Source, given: Mapping[str, nodes.Expression]) -> Batch | None:
     value = given.get("batch_size")
     sizes = None if value is None else sizes_of(source, value)
-    return None if sizes is None else Batch(sizes, "")
+    return None if sizes is None else Batch(Sizes(sizes), "")
 
 
-def batch_of(api: Any, expr: nodes.Expression) -> Shape | None:
+def batch_of(api: Any, expr: nodes.Expression) -> Sizes | None:
     """The batch size of an instance that is created in the expression, or that is the only value of a name."""
     source = source_of(api)
     call = source.follow(expr)
@@ -324,11 +380,16 @@ def batch_of(api: Any, expr: nodes.Expression) -> Shape | None:
 
 def assigned(ctx: AttributeContext) -> Type:
     """`batch.label = value`: check the value against the field."""
-    owner = getattr(ctx.type, "type", None)
-    if ctx.is_lvalue and isinstance(owner, nodes.TypeInfo) and facts.is_batch_class(owner):
-        source = source_of(ctx.api)
-        value = source.assigned.get(ctx.context)  # type: ignore[call-overload]  # a node
+    owner = facts.batch_instance(ctx.type)
+    if ctx.is_lvalue and owner is not None:
+        value = source_of(ctx.api).assigned.get(ctx.context)  # type: ignore[call-overload]  # a node
         name = getattr(ctx.context, "name", "")
-        if value is not None and name in facts.fields_of(owner):
-            GivenCheck(ctx.api, owner).check({name: value})
+        if value is not None and name in facts.fields_of(owner.type):
+            target: Any = ctx.context
+            GivenCheck(ctx.api, owner.type).check({name: value}, batch_of_instance(ctx.api, target.expr))
     return ctx.default_attr_type
+
+
+def batch_of_instance(api: Any, expr: nodes.Expression) -> Batch:
+    """The batch dims of an instance, which fields that are read of it have too."""
+    return Batch(Sizes((), Values(api).lead(expr)), "")

@@ -11,6 +11,7 @@ from mypy.types import CallableType, FunctionLike, Instance, TupleType, Type, Un
 
 from ..._operations import JOINS, PARTS, TORCH_FUNCTIONS
 from ._codes import JOIN
+from ._facts import MADE_OF, batch_instance, is_batch_class
 from ._given import TENSOR
 from ._source import anything, source_of, type_of
 
@@ -88,18 +89,32 @@ def _item(typ: Type) -> Type | None:
 
 
 def same_class(ctx: FunctionContext | MethodContext) -> Type:
-    """Report joins of unrelated classes."""
+    """Report joins of two classes, also of a class and its child."""
     values = source_of(ctx.api).items(ctx.args[0][0]) if ctx.args and ctx.args[0] else None
-    kinds: list[nodes.TypeInfo] = []
+    kinds: list[tuple[nodes.TypeInfo, bool]] = []
     for value in values or ():
         found = get_proper_type(type_of(ctx.api, value))
         if isinstance(found, Instance) and _is_container(found):
-            kinds.append(found.type)
-    for one, other in pairwise(kinds):
-        if one not in other.mro and other not in one.mro:
+            kinds.append((found.type, is_exact(ctx.api, value)))
+    for (one, exact), (other, other_exact) in pairwise(kinds):
+        kin = one in other.mro or other in one.mro
+        if (not kin) or (exact and other_exact and one is not other and different(one, other)):
             ctx.api.fail(f"Joined are a {one.name} and a {other.name}; one class is needed", ctx.context, code=JOIN)
             break
     return ctx.default_return_type
+
+
+def different(one: nodes.TypeInfo, other: nodes.TypeInfo) -> bool:
+    """Whether two are different classes, neither of them made from classes."""
+    both = is_batch_class(one) and is_batch_class(other)
+    return both and one is not other and not any(MADE_OF in base.names for kind in (one, other) for base in kind.mro)
+
+
+def is_exact(api: Any, expr: nodes.Expression) -> bool:
+    """Whether a value is declared with its class, and not `self` or a type variable, which may be of a subclass."""
+    source = source_of(api)
+    own = isinstance(expr, nodes.NameExpr) and expr.node in source.methods
+    return not own and isinstance(get_proper_type(type_of(api, expr)), Instance)
 
 
 def loader(ctx: FunctionSigContext) -> CallableType:
@@ -124,7 +139,9 @@ def loaded(ctx: FunctionContext) -> Type:
         for fn in collates
     ):
         return ctx.default_return_type
-    return made.copy_modified(args=[anything()])
+    function = get_proper_type(type_of(ctx.api, collates[0])) if len(collates) == 1 else None
+    joined = function.ret_type if isinstance(function, CallableType) and batch_instance(function.ret_type) else None
+    return made.copy_modified(args=[anything() if joined is None else joined])
 
 
 def iterating(ctx: FunctionSigContext, loader: nodes.TypeInfo) -> FunctionLike:

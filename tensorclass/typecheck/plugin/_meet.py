@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from mypy import nodes
 from mypy.plugin import MethodContext, MethodSigContext
-from mypy.types import CallableType, FunctionLike, Instance, Type, get_proper_type
+from mypy.subtypes import is_subtype
+from mypy.types import CallableType, FunctionLike, Instance, NoneType, Type, get_proper_type
 
 from ..._operations import COMBINING
 from ._codes import JOIN, UNKNOWN_KEY, VALUE
-from ._facts import MADE_OF, batch_instance, fields_of, required
+from ._facts import MADE_OF, batch_instance, field_type, fields_of, required
 from ._given import NO_TENSOR, device, named
+from ._joins import different as joined_differently
+from ._joins import is_exact
 from ._source import anything
 
 COMPARED = ("__eq__", "__ne__")
@@ -25,8 +28,54 @@ def different(one: Instance, other: Instance) -> bool:
     return not made and one.type not in other.type.mro and other.type not in one.type.mro
 
 
+def _related(ctx: MethodContext, owner: Instance, name: str) -> None:
+    """Report a class and its child where the operation needs a field that one of the two never has."""
+    receiver = _receiver(ctx.context)
+    if receiver is None or not is_exact(ctx.api, receiver):
+        return
+    rows = [(batch_instance(typ), arg) for types, args in zip(ctx.arg_types, ctx.args, strict=True)
+            for typ, arg in zip(types, args, strict=True)]  # fmt: skip
+    for other, arg in rows:
+        if other is None or not joined_differently(owner.type, other.type) or not is_exact(ctx.api, arg):
+            continue
+        lacks = [] if name in _TAKING_PARTS else sorted(always_there(owner) - fields_of(other.type).keys())
+        extra = [] if name in ("apply", "apply_") else sorted(always_there(other) - fields_of(owner.type).keys())
+        for names, holder, without in ((lacks, owner, other), (extra, other, owner)):
+            if names:
+                text = f"{name.strip('_')} of a {owner.type.name} and a {other.type.name}"
+                ctx.api.fail(
+                    f'{text}: a {without.type.name} has no "{names[0]}", a {holder.type.name} has it',
+                    ctx.context,
+                    code=JOIN,
+                )
+
+
+_TAKING_PARTS = ("update", "update_", "set_at_", "update_at_")
+"""The methods that take a part of the fields."""
+
+
+def _receiver(where: nodes.Context) -> nodes.Expression | None:
+    if isinstance(where, nodes.OpExpr):
+        return where.left
+    if isinstance(where, nodes.IndexExpr):
+        return where.base
+    callee = where.callee if isinstance(where, nodes.CallExpr) else None
+    return callee.expr if isinstance(callee, nodes.MemberExpr) else None
+
+
+def always_there(owner: Instance) -> set[str]:
+    """The tensor fields that every instance holds."""
+    found = set[str]()
+    for name, field in fields_of(owner.type).items():
+        typ = field_type(owner, name)
+        if field.kind == "tensor" and not field.produced and typ is not None and not is_subtype(NoneType(), typ):
+            found.add(name)
+    return found
+
+
 def compared(ctx: MethodContext, owner: Instance, name: str) -> None:
     """Check another typed instance among the arguments of an operation."""
+    _related(ctx, owner, name)
     others = (batch_instance(typ) for types in ctx.arg_types for typ in types)
     for other in (one for one in others if one is not None and different(owner, one)):
         names = f"a {owner.type.name} and a {other.type.name}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mypy import plugin
-from mypy.nodes import TypeAlias, TypeInfo
+from mypy.nodes import MypyFile, TypeAlias, TypeInfo
 from mypy.types import AnyType, FunctionLike, Instance, Type, TypeOfAny, get_proper_type
 
 from .._rules import ANNOTATED
@@ -21,6 +21,7 @@ from . import _early as early
 from . import _flow as flow
 from . import _given as values
 from . import _joins as torch
+from . import _last as last
 from . import _meet as meet
 from . import _members as members
 from . import _refs as refs
@@ -79,6 +80,11 @@ class TensorClassPlugin(plugin.Plugin):
         """The data that mypy stores with its cache: after an update of the plugin, files are checked again."""
         return _digest()
 
+    def get_additional_deps(self, file: MypyFile) -> list[tuple[int, str, int]]:
+        """No further modules; files of the user get a last statement."""
+        last.add_last(file)
+        return []
+
     def get_class_decorator_hook(self, fullname: str) -> Callable[[plugin.ClassDefContext], None] | None:
         """`@tensorclass` adds the base class."""
         return guarded(classes.decorated) if fullname == DECORATOR else None
@@ -133,6 +139,8 @@ class TensorClassPlugin(plugin.Plugin):
         """Methods of typed classes, by the class of the instance."""
         if fullname in _METHODS:
             return guarded(_METHODS[fullname])
+        if fullname == last.OPERATOR:
+            return guarded(last.check_rest, hook_of=self.get_method_hook)
         owner, _, name = fullname.rpartition(".")
         if not access.wants(name) or not is_batch_class(self._class(owner)):
             return None

@@ -5,23 +5,16 @@ Facts are never stored on the type of a variable, where they would survive `x = 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mypy import nodes
-from mypy.patterns import AsPattern, MappingPattern, Pattern, StarredPattern
+from mypy.patterns import AsPattern, MappingPattern, StarredPattern
 from mypy.plugin import FunctionContext, MethodContext
-from mypy.types import AnyType, Instance, Type, TypeOfAny, get_proper_type
+from mypy.types import AnyType, CallableType, Instance, Type, TypeOfAny, get_proper_type
 
-# Nodes for which mypy's own list of parts is not suitable.
-_PARTS: dict[type[nodes.Node], tuple[str, ...]] = {
-    nodes.AssignmentStmt: ("lvalues", "rvalue"), nodes.MemberExpr: ("expr",), nodes.FuncDef: ("arguments", "body"),
-    nodes.OverloadedFuncDef: ("items", "impl"), nodes.LambdaExpr: ("arguments", "body"), nodes.MypyFile: ("defs",),
-    nodes.Decorator: ("decorators", "func"), nodes.Argument: ("initializer",), nodes.CallExpr: ("callee", "args"),
-    nodes.ClassDef: ("decorators", "base_type_exprs", "defs"), nodes.OpExpr: ("left", "right"),
-    nodes.NameExpr: (), nodes.Var: (), nodes.IntExpr: (), nodes.StrExpr: (), nodes.FloatExpr: (),
-}  # fmt: skip
-_PATTERN_PARTS = ("pattern", "patterns", "expr", "keys", "values", "class_ref", "positionals", "keyword_values")
+from ._parts import parts_of as parts_of
+from ._reaching import UNKNOWN, Places
+
 # The targets of statements that bind values without an expression.
 _OPAQUE: dict[type[nodes.Node], str] = {
     nodes.ForStmt: "index", nodes.OperatorAssignmentStmt: "lvalue", nodes.DelStmt: "expr", nodes.WithStmt: "target",
@@ -30,13 +23,17 @@ _OPAQUE: dict[type[nodes.Node], str] = {
 }  # fmt: skip
 _NOTED = {
     nodes.AssignmentStmt, nodes.AssignmentExpr, nodes.Argument, nodes.FuncDef, nodes.LambdaExpr, nodes.Decorator,
-    *_OPAQUE,
+    nodes.CallExpr, *_OPAQUE,
 }  # fmt: skip
 _CHANGING = {
     "resize_", "resize_as_", "unsqueeze_", "squeeze_", "transpose_", "t_", "swapaxes_", "swapdims_", "set_",
-    "select_out_fields", "reset_out_fields",
+    "select_out_fields", "reset_out_fields", "auto_batch_size_",
 }  # fmt: skip
+_BATCH = ("batch_size", "data", "names")
 _HARMLESS = ("tensorclass.", "torch.", "builtins.")
+_HOLDING = {
+    "torch.nn.modules.container.ModuleList", "torch.nn.modules.container.ModuleDict", "builtins.list", "builtins.tuple",
+}  # fmt: skip
 _DEPTH, _MOST = 10, 1000
 
 
@@ -50,6 +47,15 @@ class Source:
         """The enclosing node of each use of a variable."""
         self.assigned: dict[nodes.Node, nodes.Expression] = {}
         """The value assigned to an attribute or item."""
+        self.annotations: dict[nodes.Node, Type] = {}
+        """The annotations of parameters and variables as they are written."""
+        self.parameters: set[nodes.Node] = set()
+        self.attributes: dict[str, list[tuple[nodes.MemberExpr, nodes.Expression | None]]] = {}
+        """Every assignment to an attribute, by its name; None for a value without an expression."""
+        self.methods: dict[nodes.Node, nodes.FuncDef] = {}
+        """The method of each first parameter, such as `self`."""
+        self.changed: set[nodes.Node] = set()
+        """Items that are set or deleted."""
         self.deleted: set[nodes.Node] = set()
         self.functions: set[nodes.Node] = set()
         self.unpacked: dict[nodes.Context, int] = {}
@@ -57,6 +63,12 @@ class Source:
         self.early: dict[nodes.Node, nodes.CallExpr] | None = None
         """The result of `_early`; None before its first call."""
         self.decorated: dict[nodes.Node, nodes.Decorator] = {}
+        self.targets: dict[nodes.Node, list[nodes.NameExpr]] = {}
+        """Every name that binds a variable."""
+        self.method_calls: list[nodes.CallExpr] = []
+        """The calls of attributes."""
+        self._tree = tree
+        self._places: Places | None = None
         self._module = tree.fullname
         self._names: dict[nodes.Context, str] | None = None
         stack: list[tuple[nodes.Node, nodes.Node]] = [(tree, tree)]
@@ -72,6 +84,8 @@ class Source:
 
     def _note(self, node: nodes.Node) -> None:
         if isinstance(node, nodes.AssignmentStmt):
+            if node.unanalyzed_type is not None and isinstance(node.lvalues[0], nodes.NameExpr):
+                self.annotations[node.lvalues[0].node or node] = node.unanalyzed_type
             if not isinstance(node.rvalue, nodes.TempNode):
                 for target in node.lvalues:
                     self._bind(target, node.rvalue)
@@ -79,10 +93,19 @@ class Source:
             self._bind(node.target, node.value)
         elif isinstance(node, nodes.Argument):
             self.bindings.setdefault(node.variable, []).append(None)
+            self.parameters.add(node.variable)
         elif isinstance(node, nodes.FuncDef | nodes.LambdaExpr):
             self.functions.add(node)
+            if isinstance(node, nodes.FuncDef) and node.info and node.arguments and not node.is_static:
+                self.methods[node.arguments[0].variable] = node
+            written = node.unanalyzed_type if isinstance(node, nodes.FuncDef) else None
+            if isinstance(written, CallableType):
+                self.annotations |= zip((one.variable for one in node.arguments), written.arg_types, strict=False)
         elif isinstance(node, nodes.Decorator):
             self.decorated[node.var] = node
+        elif isinstance(node, nodes.CallExpr):
+            if isinstance(node.callee, nodes.MemberExpr):
+                self.method_calls.append(node)
         elif type(node) in _OPAQUE:
             if isinstance(node, nodes.DelStmt):
                 self.deleted.add(node.expr)
@@ -107,8 +130,13 @@ class Source:
     def _bind(self, target: nodes.Expression, value: nodes.Expression | None) -> None:
         if isinstance(target, nodes.NameExpr) and target.node is not None:
             self.bindings.setdefault(target.node, []).append(value)
-        elif isinstance(target, nodes.MemberExpr | nodes.IndexExpr) and value is not None:
-            self.assigned[target] = value
+            self.targets.setdefault(target.node, []).append(target)
+        elif isinstance(target, nodes.MemberExpr | nodes.IndexExpr):
+            if isinstance(target, nodes.MemberExpr):
+                self.attributes.setdefault(target.name, []).append((target, value))
+            self.changed.add(target)
+            if value is not None:
+                self.assigned[target] = value
         elif isinstance(target, nodes.StarExpr):
             self._bind(target.expr, None)
         elif isinstance(target, nodes.TupleExpr | nodes.ListExpr):
@@ -130,20 +158,98 @@ class Source:
         return name if name.rpartition(".")[0] == self._module else None
 
     def follow(self, expr: nodes.Expression) -> nodes.Expression:
-        """The expression of a name that is bound once and not changed in place."""
+        """The expression of a name, as long as that is certain and nothing changes it in place."""
         for _ in range(_DEPTH):
-            if not isinstance(expr, nodes.NameExpr) or not self.bound_once(expr.node):
-                break
-            assert expr.node is not None  # it is bound
-            value = self.bindings[expr.node][0]
-            if value is None or not self._stays(expr.node, value):
+            value = self._value_of(expr)
+            if value is None:
                 break
             expr = value
         return expr
 
-    def items(self, expr: nodes.Expression) -> list[nodes.Expression] | None:
-        """The members of a list or tuple display; None if unknown."""
-        value = self.follow(expr)
+    def _value_of(self, expr: nodes.Expression) -> nodes.Expression | None:
+        """What a name, an attribute or an item certainly stands for; None for any other expression."""
+        if isinstance(expr, nodes.MemberExpr):
+            return self._attribute(expr)
+        if isinstance(expr, nodes.IndexExpr):
+            return self._item(expr)
+        if (
+            not isinstance(expr, nodes.NameExpr)
+            or not isinstance(expr.node, nodes.Var)
+            or expr.node not in self.bindings
+        ):
+            return None
+        value = self.bindings[expr.node][0] if self.bound_once(expr.node) else self._reaching(expr)
+        return value if value is not None and value is not UNKNOWN and self._stays(expr.node, value) else None
+
+    def _attribute(self, expr: nodes.MemberExpr) -> nodes.Expression | None:
+        """The only value of `self.name` in a class, or of an attribute of a class; fields are not followed."""
+        owner = expr.expr.node if isinstance(expr.expr, nodes.RefExpr) else None
+        method = self.methods.get(owner) if owner is not None else None
+        info = method.info if method is not None else owner if isinstance(owner, nodes.TypeInfo) else None
+        if info is None or "tensorclass" in info.metadata:
+            return None
+        rows = [(self._class_of(target), value) for target, value in self.attributes.get(expr.name, ())]
+        own = [(kind, value) for kind, value in rows if kind is None or kind in info.mro or info in kind.mro]
+        if own:
+            return own[0][1] if len(own) == 1 and own[0][0] is not None and method is not None else None
+        symbol = info.names.get(expr.name)
+        variable = None if symbol is None else symbol.node
+        value = self.bindings[variable][0] if variable is not None and self.bound_once(variable) else None
+        return None if isinstance(value, nodes.TempNode) else value
+
+    def _class_of(self, target: nodes.MemberExpr) -> nodes.TypeInfo | None:
+        """The class whose method assigns `self.name`; None for an attribute of anything else."""
+        owner = target.expr.node if isinstance(target.expr, nodes.NameExpr) else None
+        method = self.methods.get(owner) if owner is not None else None
+        return None if method is None else method.info
+
+    def _item(self, expr: nodes.IndexExpr) -> nodes.Expression | None:
+        """`parts["encoder"]` of a dict that is written out, and `blocks[0]` of a list."""
+        if expr in self.changed:
+            return None
+        if isinstance(expr.index, nodes.IntExpr):
+            items = self.items(expr.base)
+            return items[expr.index.value] if items is not None and expr.index.value < len(items) else None
+        if not isinstance(expr.index, nodes.StrExpr):
+            return None
+        whole = _content(self.follow(expr.base))
+        pairs = whole.items if isinstance(whole, nodes.DictExpr) else []
+        found = [value for key, value in pairs if isinstance(key, nodes.StrExpr) and key.value == expr.index.value]
+        return found[0] if len(found) == 1 and all(isinstance(key, nodes.StrExpr) for key, _ in pairs) else None
+
+    def _reaching(self, use: nodes.NameExpr) -> nodes.Expression | None:
+        if self._places is None:
+            self._places = Places(self._tree, self.targets)
+        return self._places.reaching(use)
+
+    def is_argument(self, use: nodes.NameExpr) -> bool:
+        """Whether a name is a parameter that still holds the argument."""
+        found = self.bindings.get(use.node or use, ())
+        return use.node in self.parameters and (len(found) == 1 or self._reaching(use) is None)
+
+    def is_steady(self, use: nodes.NameExpr) -> bool:
+        """Whether nothing in the file changes the batch dims or the shape of a variable in place, or binds it anew."""
+        once = self.bound_once(use.node) or self.is_argument(use)
+        return once and all(
+            not isinstance(part, nodes.MemberExpr)
+            or (part.name not in _CHANGING and (part.name not in _BATCH or part not in self.assigned))
+            for part in self.uses.get(use.node or use, ())
+        )
+
+    def items(self, expr: nodes.Expression, depth: int = 0) -> list[nodes.Expression] | None:
+        """The members of a list or tuple display, of a part of one, and of a list of modules; None if unknown."""
+        value = _content(self.follow(expr))
+        if depth < _DEPTH and isinstance(value, nodes.IndexExpr) and isinstance(value.index, nodes.SliceExpr):
+            whole = self.items(value.base, depth + 1)
+            bounds = [_number(part) for part in (value.index.begin_index, value.index.end_index, value.index.stride)]
+            return None if whole is None or _NO_NUMBER in bounds else whole[slice(*bounds)]
+        if depth < _DEPTH and isinstance(value, nodes.CallExpr) and len(value.args) == 1:
+            inner = self.items(value.args[0], depth + 1) if callee_name(value) == "builtins.reversed" else None
+            return None if inner is None else inner[::-1]
+        if isinstance(value, nodes.CallExpr) and isinstance(value.callee, nodes.MemberExpr) and not value.args:
+            mapping = _content(self.follow(value.callee.expr))
+            known = value.callee.name == "values" and isinstance(mapping, nodes.DictExpr)
+            return [item for key, item in mapping.items if key is not None] if known else None  # type: ignore[union-attr]  # it is known
         found, times = _repeated(value) or (value, 1)
         if not isinstance(found, nodes.ListExpr | nodes.TupleExpr) or any(
             isinstance(item, nodes.StarExpr) for item in found.items
@@ -152,18 +258,40 @@ class Source:
         return found.items * times if len(found.items) * times <= _MOST else None
 
     def returned(self, callee: object) -> tuple[nodes.FuncDef, nodes.Expression] | None:
-        """A function of this file that only returns one expression, and that expression."""
+        """A function of this file that binds names and returns one expression, and that expression."""
         if not isinstance(callee, nodes.FuncDef) or callee not in self.functions:
             return None
         said = [s.expr if isinstance(s, nodes.ExpressionStmt) else None for s in callee.body.body]
         body = [s for s, text in zip(callee.body.body, said, strict=True) if not isinstance(text, nodes.StrExpr)]
-        last = body[0] if len(body) == 1 and not (callee.is_generator or callee.is_coroutine) else None
+        plain = bool(body) and all(isinstance(s, nodes.AssignmentStmt) for s in body[:-1])
+        last = body[-1] if plain and not (callee.is_generator or callee.is_coroutine) else None
         return (callee, last.expr) if isinstance(last, nodes.ReturnStmt) and last.expr is not None else None
 
     def _stays(self, variable: nodes.Node, value: nodes.Expression) -> bool:
         """Whether no use of a variable changes its list, or the shape of its tensor."""
-        is_list = isinstance(value, nodes.ListExpr) or _repeated(value) is not None
-        return all(_keeps(use, variable, is_list) for use in self.uses.get(variable, ()))
+        is_list = isinstance(_content(value), nodes.ListExpr | nodes.DictExpr) or _repeated(value) is not None
+        return all(self._is_kept(use, variable, is_list) for use in self.uses.get(variable, ()))
+
+    def _is_kept(self, use: nodes.Node, variable: nodes.Node, is_list: bool) -> bool:
+        if isinstance(use, nodes.IndexExpr) and is_list:
+            return use not in self.changed
+        return _keeps(use, variable, is_list)
+
+
+_NO_NUMBER = _MOST * _MOST
+
+
+def _number(expr: nodes.Expression | None) -> int | None:
+    """A bound of a slice; `_NO_NUMBER` if it is not written out."""
+    if isinstance(expr, nodes.UnaryExpr) and expr.op == "-" and isinstance(expr.expr, nodes.IntExpr):
+        return -expr.expr.value
+    return None if expr is None else expr.value if isinstance(expr, nodes.IntExpr) else _NO_NUMBER
+
+
+def _content(value: nodes.Expression) -> nodes.Expression:
+    """The list or dict in `nn.ModuleList([...])`, `list([...])` and `nn.ModuleDict({...})`."""
+    known = isinstance(value, nodes.CallExpr) and len(value.args) == 1 and callee_name(value) in _HOLDING
+    return value.args[0] if isinstance(value, nodes.CallExpr) and known else value
 
 
 def _repeated(value: nodes.Node) -> tuple[nodes.Expression, int] | None:
@@ -192,25 +320,6 @@ def _spread(value: nodes.Expression | None, count: int) -> list[nodes.Expression
     if not whole or any(isinstance(item, nodes.StarExpr) for item in value.items):  # type: ignore[union-attr]  # one of the two
         return [None] * count
     return [*value.items]  # type: ignore[union-attr]  # as above
-
-
-def parts_of(node: nodes.Node) -> list[nodes.Node]:
-    """The direct children of a node, without code that never runs."""
-    if isinstance(node, nodes.Block) and node.is_unreachable:
-        return []
-    names = _PARTS.get(type(node))
-    if names is None:
-        names = _PATTERN_PARTS if isinstance(node, Pattern) else getattr(node, "__match_args__", ())
-        _PARTS[type(node)] = names
-    return [*_flat(getattr(node, name, None) for name in names)]
-
-
-def _flat(parts: Iterable[object]) -> Iterator[nodes.Node]:
-    for part in parts:
-        if isinstance(part, nodes.Node):
-            yield part
-        elif isinstance(part, list | tuple):
-            yield from _flat(part)
 
 
 def anything() -> AnyType:

@@ -1,0 +1,155 @@
+"""What layers of torch make of a value, as far as their literal arguments fix it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from mypy import nodes
+
+from . import _sizes as shapes
+from ._promotion import FLOATS
+from ._shapes import int_of, sizes_of
+from ._sizes import Size, Sizes
+from ._source import Source, call_arguments, callee_name
+from ._torch_calls import NOTHING, Known, TensorFacts
+
+MODULES: Final = "torch.nn.modules."
+SAME: Final = frozenset({
+    "ReLU", "GELU", "SiLU", "Tanh", "Sigmoid", "ELU", "LeakyReLU", "Softplus", "Softmax", "LogSoftmax", "Dropout",
+    "Mish", "Hardswish", "ReLU6", "SELU", "CELU", "Identity", "LayerNorm", "RMSNorm", "GroupNorm", "BatchNorm1d",
+    "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "Hardtanh", "Softmin",
+    "Hardsigmoid", "LogSigmoid", "Softsign", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "PReLU",
+})  # fmt: skip
+"""Layers that keep the shape, and the dtype of floating values."""
+_CONVOLUTIONS: Final = {"Conv1d": 1, "Conv2d": 2, "Conv3d": 3}
+_POOLS: Final = {"MaxPool1d": 1, "MaxPool2d": 2, "MaxPool3d": 3, "AvgPool1d": 1, "AvgPool2d": 2, "AvgPool3d": 3}
+_ADAPTIVE: Final = {f"Adaptive{kind}Pool{count}d": count for kind in ("Avg", "Max") for count in (1, 2, 3)}
+_RECURRENT: Final = frozenset({"RNN", "GRU", "LSTM"})
+
+
+def applied(values: Any, source: Source, call: nodes.CallExpr) -> Known:
+    """What a call of a layer makes: `layer(x)`, for a layer that is written out in the file."""
+    layer = source.follow(call.callee)
+    if layer is call.callee and not isinstance(layer, nodes.CallExpr):
+        return None
+    return after(source, layer, values.tensor(call.args[0]) or NOTHING) if call.args else None
+
+
+def after(source: Source, layer: nodes.Expression, given: TensorFacts) -> Known:
+    """What a layer makes of a value; None if it is no layer of torch, or unknown."""
+    layer = source.follow(layer)
+    module, _, name = callee_name(layer).rpartition(".")
+    if not isinstance(layer, nodes.CallExpr) or not module.startswith(MODULES):
+        return None
+    if name == "Sequential":
+        return _through(source, layer, given)
+    if name in SAME:
+        floating = given.dtypes is not None and given.dtypes <= FLOATS
+        return given if floating else replace(given, dtypes=None)
+    maker = _MAKERS.get(name)
+    return None if maker is None else maker(source, layer, name, given)
+
+
+def _through(source: Source, layer: nodes.CallExpr, given: TensorFacts) -> Known:
+    found: Known = given
+    for arg, kind in zip(layer.args, layer.arg_kinds, strict=True):
+        items = source.items(arg) if kind == nodes.ARG_STAR else [arg]
+        for item in items if items is not None else [None]:
+            found = None if item is None or not isinstance(found, TensorFacts) else after(source, item, found)
+            found = NOTHING if found is None else found
+    return found
+
+
+def _linear(source: Source, layer: nodes.CallExpr, name: str, given: TensorFacts) -> Known:
+    named = call_arguments(layer, ("in_features", "out_features", "bias", "device", "dtype")) or {}
+    gives = int_of(source, named.get("out_features"))
+    shape = shapes.behind_unknown(gives) if given.shape is None else shapes.resized(given.shape, -1, gives)
+    return TensorFacts(None if "dtype" in named else FLOATS, shape)
+
+
+def _embedding(source: Source, layer: nodes.CallExpr, name: str, given: TensorFacts) -> Known:
+    named = call_arguments(layer, ("num_embeddings", "embedding_dim", "padding_idx")) or {}
+    width, shape = int_of(source, named.get("embedding_dim")), given.shape
+    added = (
+        shapes.behind_unknown(width)
+        if shape is None
+        else replace(shape, dims=(*shape.dims, width), extra=shape.extra + 1)
+    )
+    return TensorFacts(FLOATS, added)
+
+
+def _convolution(source: Source, layer: nodes.CallExpr, name: str, given: TensorFacts) -> Known:
+    named = call_arguments(layer, ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation")) or {}
+    count = _CONVOLUTIONS[name]
+    spatial = _slid(source, named, count, given, {"stride": 1, "padding": 0, "dilation": 1})
+    return TensorFacts(FLOATS, _with_last(given.shape, count, (int_of(source, named.get("out_channels")), *spatial)))
+
+
+def _pool(source: Source, layer: nodes.CallExpr, name: str, given: TensorFacts) -> Known:
+    named = call_arguments(layer, ("kernel_size", "stride", "padding")) or {}
+    count = _POOLS[name]
+    spatial = _slid(source, named, count, given, {"stride": None, "padding": 0, "dilation": 1})
+    if named.keys() - {"kernel_size", "stride", "padding"}:
+        spatial = (None,) * count
+    channels = None if given.shape is None else given.shape.last(count + 1)[0]
+    return replace(given, shape=_with_last(given.shape, count, (channels, *spatial)))
+
+
+def _adaptive(source: Source, layer: nodes.CallExpr, name: str, given: TensorFacts) -> Known:
+    named = call_arguments(layer, ("output_size", "return_indices")) or {}
+    count, wanted = _ADAPTIVE[name], named.get("output_size")
+    sizes = None if wanted is None else sizes_of(source, wanted)
+    if len(named) != 1 or sizes is None:
+        return NOTHING
+    spatial = sizes * count if len(sizes) == 1 else sizes
+    channels = None if given.shape is None else given.shape.last(count + 1)[0]
+    return replace(given, shape=_with_last(given.shape, count, (channels, *spatial)))
+
+
+def _with_last(shape: Sizes | None, count: int, dims: tuple[Size, ...]) -> Sizes:
+    """The channels and the spatial dims behind the dims of the batch."""
+    if shape is None or (shape.base is None and len(shape.dims) < count + 1):
+        return shapes.behind_unknown(*dims)
+    return replace(shape, dims=(*shape.dims[: -count - 1], *dims))
+
+
+def _slid(
+    source: Source, named: dict[str, nodes.Expression], count: int, given: TensorFacts, defaults: dict[str, Size]
+) -> tuple[Size, ...]:
+    """The spatial sizes behind a window that slides over them."""
+    sizes = (None,) * count if given.shape is None else given.shape.last(count)
+    kernel = int_of(source, named.get("kernel_size"))
+    numbers = {key: int_of(source, named[key]) if key in named else size for key, size in defaults.items()}
+    stride = numbers["stride"] if "stride" in named or defaults["stride"] is not None else kernel
+    padding, dilation = numbers["padding"], numbers["dilation"]
+    if kernel is None or not stride or padding is None or dilation is None:
+        return (None,) * count
+    return tuple(
+        None if size is None else (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1 for size in sizes
+    )
+
+
+def _recurrent(source: Source, layer: nodes.CallExpr, name: str, given: TensorFacts) -> Known:
+    named = call_arguments(layer, ("input_size", "hidden_size", "num_layers")) or {}
+    width = int_of(source, named.get("hidden_size"))
+    plain = not named.keys() - {"input_size", "hidden_size", "num_layers", "batch_first", "bias", "dropout"}
+    shape = None if given.shape is None else shapes.resized(given.shape, -1, width if plain else None)
+    return TensorFacts(FLOATS, shape), None
+
+
+def _attention(source: Source, layer: nodes.CallExpr, name: str, given: TensorFacts) -> Known:
+    return replace(given, dtypes=FLOATS), None
+
+
+def _flat(source: Source, layer: nodes.CallExpr, name: str, given: TensorFacts) -> Known:
+    named = call_arguments(layer, ("start_dim", "end_dim")) or {}
+    start, end = (int_of(source, named[key]) if key in named else at for key, at in (("start_dim", 1), ("end_dim", -1)))
+    return replace(given, shape=shapes.flattened(given.shape, start, end))
+
+
+_MAKERS: Final = {
+    "Linear": _linear, "Embedding": _embedding, "Flatten": _flat, "MultiheadAttention": _attention,
+    **dict.fromkeys(_CONVOLUTIONS, _convolution), **dict.fromkeys(_POOLS, _pool), **dict.fromkeys(_ADAPTIVE, _adaptive),
+    **dict.fromkeys(_RECURRENT, _recurrent),
+}  # fmt: skip

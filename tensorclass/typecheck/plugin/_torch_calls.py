@@ -1,0 +1,461 @@
+"""What one call of a function or method of torch makes, by the kinds of `_torch_table`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from mypy import nodes
+
+from . import _sizes as shapes
+from ._promotion import BOOL, FLOATS, INT64, Dtypes, floating, magnitudes, promoted, summed, with_number
+from ._sizes import Shape, Sizes
+from ._torch_table import KINDS, PARAMETERS
+
+
+@dataclass(frozen=True)
+class TensorFacts:
+    """The possible dtypes of a tensor, and its shape; None means unknown."""
+
+    dtypes: Dtypes
+    shape: Sizes | None
+
+    def __str__(self) -> str:
+        known = self.dtypes is not None and len(self.dtypes) == 1
+        dtype = next(iter(self.dtypes or ())) if known else "float" if self.dtypes == FLOATS else "tensor"
+        return dtype if self.shape is None else f"{dtype} {self.shape}"
+
+    @property
+    def rank(self) -> int | None:
+        """0, 1 for any other number of dims, or None if it may be both."""
+        if self.shape is None or (self.shape.base is not None and not self.shape.dims and self.shape.extra <= 0):
+            return None
+        return 1 if self.shape.base is not None else min(len(self.shape.dims), 1)
+
+
+Several = tuple[TensorFacts | None, ...]
+Known = TensorFacts | Several | None
+NOTHING = TensorFacts(None, None)
+_BOOL_OR_BYTE = frozenset({"bool", "uint8"})
+
+
+class Reader(Protocol):
+    """What reads the arguments of a call."""
+
+    def tensor(self, expr: nodes.Expression) -> TensorFacts | None:
+        """The facts of a tensor."""
+        ...
+
+    def number(self, expr: nodes.Expression | None) -> int | None:
+        """A certain integer."""
+        ...
+
+    def sizes(self, expr: nodes.Expression) -> Shape | None:
+        """A list of integers, or one."""
+        ...
+
+    def items(self, expr: nodes.Expression) -> list[nodes.Expression] | None:
+        """The members of a list that is written out."""
+        ...
+
+    def kind_of_number(self, expr: nodes.Expression) -> str:
+        """The kind of a number of Python; "" for anything else."""
+        ...
+
+    def dtype(self, expr: nodes.Expression) -> Dtypes:
+        """The dtype that an argument names."""
+        ...
+
+
+@dataclass(frozen=True)
+class Call:
+    """The arguments of one call: by position, with the tensor of a method first, and by name."""
+
+    reader: Reader
+    name: str
+    plain: list[nodes.Expression]
+    named: Mapping[str, nodes.Expression]
+    own: TensorFacts | None
+    """The tensor whose method is called; None for a function."""
+
+    def get(self, name: str) -> nodes.Expression | None:
+        """An argument by the name of its parameter."""
+        names = PARAMETERS.get(KINDS[self.name], ("input", "other"))
+        place = names.index(name) - (self.own is not None)
+        positional = self.plain[place] if 0 <= place < len(self.plain) else None
+        return self.named.get(name, positional)
+
+    def number(self, name: str, default: int | None) -> int | None:
+        """An integer argument."""
+        given = self.get(name)
+        return default if given is None else self.reader.number(given)
+
+    def flag(self, name: str) -> bool | None:
+        """A flag; None if it is unknown."""
+        given = self.get(name) if name in PARAMETERS.get(KINDS[self.name], ()) else self.named.get(name)
+        if given is None:
+            return False
+        return given.name == "True" if isinstance(given, nodes.NameExpr) and given.name in ("True", "False") else None
+
+    def first(self) -> TensorFacts:
+        """The tensor itself."""
+        if self.own is not None:
+            return self.own
+        name = PARAMETERS.get(KINDS[self.name], ("input",))[0]
+        given = self.named.get(name, self.plain[0] if self.plain else None)
+        return (None if given is None else self.reader.tensor(given)) or NOTHING
+
+    def rest(self) -> list[nodes.Expression]:
+        """The arguments behind the tensor."""
+        return self.plain if self.own is not None else self.plain[1:]
+
+    def varargs(self, name: str) -> Shape | None:
+        """Sizes or dims, given one by one or as one sequence."""
+        given = [self.named[name]] if name in self.named else self.rest()
+        if len(given) == 1:
+            return self.reader.sizes(given[0])
+        return tuple(self.reader.number(item) for item in given)
+
+
+def called(call: Call) -> Known:
+    """What a call makes; None if it is unknown."""
+    if "out" in call.named or (call.own is None and not call.plain and not call.named):
+        return None
+    kind = KINDS[call.name]
+    made = _MAKERS[kind](call)
+    if "dtype" in call.named and isinstance(made, TensorFacts):
+        given = call.named["dtype"]
+        is_none = isinstance(given, nodes.NameExpr) and given.name == "None"
+        return made if is_none else replace(made, dtypes=call.reader.dtype(given))
+    return made
+
+
+def operated(reader: Reader, kind: str, left: nodes.Expression, right: nodes.Expression) -> TensorFacts | None:
+    """What an operator makes of two sides, of which one may be a number."""
+    sides = [reader.tensor(side) for side in (left, right)]
+    one, other = sides
+    if one is not None and other is not None:
+        dtypes, shape = (
+            promoted(one.dtypes, other.dtypes, (one.rank, other.rank)),
+            shapes.broadcast(one.shape, other.shape),
+        )
+    else:
+        number = reader.kind_of_number(left if one is None else right)
+        tensor = one or other
+        if tensor is None or not number:
+            return None
+        dtypes, shape = with_number(tensor.dtypes, number), tensor.shape
+    if kind == "division":
+        dtypes = floating(dtypes)
+    return TensorFacts(BOOL if kind == "comparison" else dtypes, shape)
+
+
+def _two(call: Call) -> tuple[nodes.Expression | None, nodes.Expression | None]:
+    given = [*call.plain, *(call.named[name] for name in ("other", "exponent") if name in call.named)]
+    return (
+        (None, given[0] if given else None)
+        if call.own is not None
+        else (given[0], given[1] if len(given) > 1 else None)
+    )
+
+
+def _binary(kind: str) -> Callable[[Call], Known]:
+    def made(call: Call) -> Known:
+        left, right = _two(call)
+        if right is None or {"alpha", "rounding_mode"} & call.named.keys():
+            return None
+        if left is not None:
+            return operated(call.reader, kind, left, right)
+        return operated(_Bound(call.reader, call.own), kind, _OWN, right)  # type: ignore[arg-type]  # it reads _OWN only
+
+    return made
+
+
+_OWN = nodes.NameExpr("self")
+
+
+class _Bound:
+    """Reads `_OWN` as the tensor of a method."""
+
+    def __init__(self, reader: Reader, own: TensorFacts | None) -> None:
+        self._reader, self._own = reader, own
+
+    def tensor(self, expr: nodes.Expression) -> TensorFacts | None:
+        """The facts of a tensor."""
+        return self._own if expr is _OWN else self._reader.tensor(expr)
+
+    def kind_of_number(self, expr: nodes.Expression) -> str:
+        """The kind of a number."""
+        return self._reader.kind_of_number(expr)
+
+
+def _unary(change: Callable[[Dtypes], Dtypes]) -> Callable[[Call], Known]:
+    def made(call: Call) -> Known:
+        first = call.first()
+        return replace(first, dtypes=change(first.dtypes))
+
+    return made
+
+
+def _reduced(call: Call, shape: Sizes | None) -> Sizes | None:
+    """The shape after a reduction over one dim, several, or all."""
+    given, keep = call.get("dim"), call.flag("keepdim")
+    if given is None or (isinstance(given, nodes.NameExpr) and given.name == "None"):
+        return Sizes(()) if keep is False and "axis" not in call.named else None
+    dims = call.reader.sizes(given)
+    if dims is None or keep is None:
+        return None
+    whole = len(dims) == 1 or all(dim is not None and dim < 0 for dim in dims)
+    for dim in sorted((dim for dim in dims if dim is not None), reverse=bool(dims and (dims[0] or 0) >= 0)):
+        shape = shapes.without(shape, dim, keep)
+        if dim < 0 and len(dims) > 1 and not keep:
+            return None
+    return shape if whole and None not in dims else None
+
+
+def _reduction(change: Callable[[Dtypes], Dtypes]) -> Callable[[Call], Known]:
+    def made(call: Call) -> Known:
+        first = call.first()
+        return TensorFacts(change(first.dtypes), _reduced(call, first.shape))
+
+    return made
+
+
+def _pair(call: Call) -> Known:
+    """`max()` is a tensor, `max(dim)` values and indices, `max(other)` elementwise."""
+    first, given = call.first(), call.get("dim")
+    if given is None:
+        return replace(first, shape=Sizes(())) if not call.named and call.name != "mode" else None
+    if call.reader.tensor(given) is not None:
+        return _binary("arithmetic")(call)
+    if call.reader.number(given) is None:
+        return None
+    shape = _reduced(call, first.shape)
+    return TensorFacts(first.dtypes, shape), TensorFacts(INT64, shape)
+
+
+def _top(call: Call) -> Known:
+    first, dim = call.first(), call.number("dim", -1)
+    shape = None if dim is None else shapes.resized(first.shape, dim, call.number("k", None))
+    return TensorFacts(first.dtypes, shape), TensorFacts(INT64, shape)
+
+
+def _kth(call: Call) -> Known:
+    first, keep = call.first(), call.flag("keepdim")
+    shape = None if keep is None else shapes.without(first.shape, call.number("dim", -1), keep)
+    return TensorFacts(first.dtypes, shape), TensorFacts(INT64, shape)
+
+
+def _members(call: Call) -> list[TensorFacts] | None:
+    given = call.get("tensors")
+    items = None if given is None else call.reader.items(given)
+    return [call.reader.tensor(item) or NOTHING for item in items] if items else None
+
+
+def _dtype_of_all(members: list[TensorFacts]) -> Dtypes:
+    found = members[0].dtypes
+    for member in members[1:]:
+        found = promoted(found, member.dtypes)
+    return found
+
+
+def _join(call: Call) -> Known:
+    members = _members(call)
+    if members is None:
+        return None
+    dim = call.number("dim", 0) if "axis" not in call.named else None
+    return TensorFacts(_dtype_of_all(members), shapes.joined([one.shape for one in members], dim))
+
+
+def _stacked(call: Call) -> Known:
+    members = _members(call)
+    if members is None:
+        return None
+    whole = shapes.merged_shapes([one.shape for one in members])
+    shape = shapes.unsqueezed(whole, call.number("dim", 0))
+    if shape is not None and shape.base is None and len(shape.dims) == 1 + len(whole.dims if whole else ()):
+        at = (call.number("dim", 0) or 0) % len(shape.dims)
+        shape = replace(shape, dims=(*shape.dims[:at], len(members), *shape.dims[at + 1 :]))
+    elif shape is not None:
+        shape = replace(shape, dims=tuple(None if size == 1 else size for size in shape.dims))
+    return TensorFacts(_dtype_of_all(members), shape)
+
+
+def _product(call: Call) -> Known:
+    given = [*call.plain, *call.named.values()]
+    other = call.reader.tensor(given[-1]) if given else None
+    first = call.first()
+    if other is None:
+        return None
+    dtypes = (
+        first.dtypes if other.dtypes is None else other.dtypes if first.dtypes is None else first.dtypes & other.dtypes
+    )
+    return TensorFacts(dtypes or None, shapes.multiplied(first.shape, other.shape))
+
+
+def _rows(call: Call) -> Known:
+    first, dim, given = call.first(), call.number("dim", None), call.get("index")
+    index = None if given is None else call.reader.tensor(given)
+    size = index.shape.dims[0] if index is not None and index.shape is not None and index.shape.rank == 1 else None
+    return replace(first, shape=None if dim is None else shapes.resized(first.shape, dim, size))
+
+
+def _gathered(call: Call) -> Known:
+    given = call.get("index")
+    index = None if given is None else call.reader.tensor(given)
+    return replace(call.first(), shape=None if index is None else index.shape)
+
+
+def _where(call: Call) -> Known:
+    """`torch.where(condition, a, b)` and `a.where(condition, b)`."""
+    if call.own is not None:
+        chosen: list[nodes.Expression] = [_OWN, *call.plain[1:2]]
+        condition = call.reader.tensor(call.plain[0]) if call.plain else None
+    else:
+        chosen = call.plain[1:3]
+        condition = call.reader.tensor(call.plain[0]) if call.plain else None
+    if len(chosen) != 2:
+        return None
+    both = operated(_Bound(call.reader, call.own), "arithmetic", *chosen)  # type: ignore[arg-type]  # it reads _OWN only
+    return None if both is None else replace(both, shape=shapes.broadcast(both.shape, condition and condition.shape))
+
+
+def _one_hot(call: Call) -> Known:
+    shape = call.first().shape
+    given = call.number("num_classes", None)
+    count = None if given is None or given < 0 else given
+    added = None if shape is None else replace(shape, dims=(*shape.dims, count), extra=shape.extra + 1)
+    return TensorFacts(INT64, added)
+
+
+def _loss(call: Call) -> Known:
+    dtypes = call.first().dtypes
+    reduction = call.named.get("reduction")
+    known = reduction is None or (isinstance(reduction, nodes.StrExpr) and reduction.value != "none")
+    return TensorFacts(dtypes, Sizes(()) if known and len(call.plain) == 2 and "reduce" not in call.named else None)
+
+
+def _flattened(call: Call) -> Known:
+    first = call.first()
+    start, end = call.number("start_dim", 0), call.number("end_dim", -1)
+    return replace(first, shape=shapes.flattened(first.shape, start, end))
+
+
+def _moved(call: Call) -> Known:
+    first = call.first()
+    shape = first.shape
+    return replace(first, shape=shape and replace(shape, dims=() if shape.base else (None,) * len(shape.dims)))
+
+
+def _narrowed(call: Call) -> Known:
+    first, dim = call.first(), call.number("dim", None)
+    return replace(first, shape=None if dim is None else shapes.resized(first.shape, dim, call.number("length", None)))
+
+
+def _squeezed(call: Call) -> Known:
+    first = call.first()
+    dim = call.number("dim", None)
+    return replace(first, shape=shapes.squeezed(first.shape, dim))
+
+
+def _shaped(change: Callable[[Call, Sizes | None], Sizes | None]) -> Callable[[Call], Known]:
+    def made(call: Call) -> Known:
+        first = call.first()
+        return replace(first, shape=change(call, first.shape))
+
+    return made
+
+
+def _like_other(call: Call) -> Known:
+    other = call.reader.tensor(call.plain[0]) if call.plain else None
+    if call.name == "type_as":
+        return replace(call.first(), dtypes=None if other is None else other.dtypes)
+    return replace(call.first(), shape=None if other is None else other.shape)
+
+
+def _turned(call: Call) -> Known:
+    first = call.first()
+    return replace(
+        first, shape=None if first.shape is None or first.shape.rank != 2 else shapes.swapped(first.shape, 0, 1)
+    )
+
+
+def _spread(call: Call) -> Known:
+    """`std`, `var` and `norm`, whose further arguments mean several things."""
+    first = call.first()
+    alone = not call.rest() and not call.named
+    return TensorFacts(magnitudes(first.dtypes), Sizes(()) if alone else None)
+
+
+def _clamped(call: Call) -> Known:
+    """Bounds that are floats make floats of integers."""
+    first = call.first()
+    kinds = {call.reader.kind_of_number(value) for value in [*call.rest(), *call.named.values()]}
+    dtypes = first.dtypes
+    for kind in kinds - {""}:
+        dtypes = with_number(dtypes, kind)
+    return None if "" in kinds else replace(first, dtypes=dtypes)
+
+
+def _reshaped(call: Call) -> Known:
+    """`view` may also be given a dtype."""
+    wanted = call.varargs("shape")
+    if wanted is None and call.name == "view":
+        return None
+    first = call.first()
+    return replace(first, shape=shapes.reshaped(first.shape, wanted))
+
+
+_MAKERS: dict[str, Callable[[Call], Known]] = {
+    "same": lambda call: call.first(),
+    "magnitude": _unary(magnitudes),
+    "floating": _unary(floating),
+    "boolean": _unary(lambda _: BOOL),
+    "arithmetic": _binary("arithmetic"),
+    "division": _binary("division"),
+    "float_binary": _binary("division"),
+    "comparison": _binary("comparison"),
+    "bitwise": _binary("arithmetic"),
+    "reduce_sum": _reduction(summed),
+    "reduce_float": _reduction(floating),
+    "reduce_same": _reduction(lambda dtypes: dtypes),
+    "reduce_bool": _reduction(lambda dtypes: BOOL if dtypes is not None and "uint8" not in dtypes else _BOOL_OR_BYTE),
+    "spread": _spread,
+    "clamped": _clamped,
+    "squared": _unary(lambda dtypes: with_number(dtypes, "int")),
+    "reduce_index": _reduction(lambda _: INT64),
+    "pair": _pair,
+    "cumulative": _unary(summed),
+    "cumulative_pair": lambda call: (call.first(), replace(call.first(), dtypes=INT64)),
+    "topk": _top,
+    "kthvalue": _kth,
+    "index_same": _unary(lambda _: INT64),
+    "join": _join,
+    "stack": _stacked,
+    "product": _product,
+    "select_rows": _rows,
+    "gathered": _gathered,
+    "one_dim": lambda call: replace(call.first(), shape=Sizes((None,))),
+    "unknown_dims": lambda call: replace(call.first(), shape=None),
+    "where": _where,
+    "one_hot": _one_hot,
+    "loss": _loss,
+    "drawn": lambda call: call.first(),
+    "drawn_index": lambda call: TensorFacts(
+        INT64, shapes.resized(call.first().shape, -1, call.number("num_samples", None))
+    ),
+    "indices": lambda call: TensorFacts(INT64, Sizes((None, None))) if not call.named else None,
+    "reshape": _reshaped,
+    "like_other": _like_other,
+    "flatten": _flattened,
+    "unsqueeze": _shaped(lambda call, shape: shapes.unsqueezed(shape, call.number("dim", None))),
+    "squeeze": _squeezed,
+    "permute": _shaped(lambda call, shape: shapes.permuted(shape, call.varargs("dims"))),
+    "swap": _shaped(lambda call, shape: shapes.swapped(shape, call.number("dim0", None), call.number("dim1", None))),
+    "turn": _turned,
+    "move": _moved,
+    "expand": _shaped(lambda call, shape: shapes.expanded(shape, call.varargs("size"))),
+    "narrow": _narrowed,
+    "select": _shaped(lambda call, shape: shapes.without(shape, call.number("dim", None))),
+}

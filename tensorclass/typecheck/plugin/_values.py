@@ -1,0 +1,379 @@
+"""The certain facts about the tensor that an expression is: from declarations, calls of torch, and layers.
+
+A field that is read has its declared dtype and dims; so has an annotated parameter and the result of an annotated
+function of the file. None means unknown. The type that mypy gives an expression stays the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from mypy import nodes
+from mypy.types import CallableType, Instance, Type, get_proper_type
+
+from ..._dims import Dim, Dims
+from .._rules import Declared, WrongAnnotation
+from . import _facts as facts
+from . import _sizes as shapes
+from ._annotations import AnnotationReader
+from ._layer_table import applied
+from ._promotion import BOOL, FLOATS, Dtypes
+from ._shapes import ALIASES, created, dtype_of, int_of, literal, sizes_of, torch_name
+from ._sizes import Shape, Sizes
+from ._source import Source, source_of
+from ._torch_calls import Call, Known, TensorFacts, called, operated
+from ._torch_table import KINDS, METHODS_ONLY, MODULES
+from ._types import instance_of, static_type
+
+_MOST: Final = 400
+"""How many expressions are looked at for one value."""
+_CASTS: Final = {*ALIASES, "bool", "bfloat16"}
+_OPERATORS: Final = {
+    **dict.fromkeys(("+", "-", "*", "//", "%", "**", "&", "|", "^", "<<", ">>"), "arithmetic"), "/": "division",
+}  # fmt: skip
+_NUMBERS: Final = {"builtins.bool": "bool", "builtins.int": "int", "builtins.float": "real"}
+
+
+def tensor_facts(api: Any, expr: nodes.Expression) -> TensorFacts | None:
+    """The facts about the tensor that an expression is; None if it may be anything."""
+    return Values(api).tensor(expr)
+
+
+class Values:
+    """Reads the values of one expression."""
+
+    def __init__(self, api: Any) -> None:
+        self.api = api
+        self.source: Source = source_of(api)
+        self._left = _MOST
+
+    def tensor(self, expr: nodes.Expression) -> TensorFacts | None:
+        """The facts about one tensor."""
+        found = self.known(expr)
+        return found if isinstance(found, TensorFacts) else None
+
+    def known(self, expr: nodes.Expression) -> Known:
+        """The facts about a tensor, or about each of several."""
+        self._left -= 1
+        if self._left < 0:
+            return None
+        expr = self.source.follow(expr)
+        if isinstance(expr, nodes.CallExpr):
+            return self._call(expr)
+        if isinstance(expr, nodes.IndexExpr):
+            return self._indexed(expr)
+        if isinstance(expr, nodes.OpExpr):
+            kind = "product" if expr.op == "@" else _OPERATORS.get(expr.op)
+            if kind == "product":
+                return called(Call(self, "matmul", [expr.left, expr.right], {}, None))
+            return None if kind is None else operated(self, kind, expr.left, expr.right)
+        if isinstance(expr, nodes.MemberExpr):
+            return self._member(expr)
+        if isinstance(expr, nodes.NameExpr):
+            return self._declared_name(expr)
+        return self._rest(expr)
+
+    def _rest(self, expr: nodes.Expression) -> Known:
+        if isinstance(expr, nodes.ComparisonExpr) and len(expr.operands) == 2 and expr.operators[0] not in _WORDS:
+            return operated(self, "comparison", *expr.operands)
+        if isinstance(expr, nodes.UnaryExpr) and expr.op in ("-", "~", "+"):
+            return self.tensor(expr.expr)
+        if isinstance(expr, nodes.AssignmentExpr):
+            return self.known(expr.value)
+        if isinstance(expr, nodes.ConditionalExpr):
+            sides = [self.tensor(side) for side in (expr.if_expr, expr.else_expr)]
+            one, other = sides
+            if one is None or other is None:
+                return None
+            both = None if one.dtypes is None or other.dtypes is None else one.dtypes | other.dtypes
+            return TensorFacts(both, shapes.merged_shapes([one.shape, other.shape]))
+        return None
+
+    # ---- what calls read ---------------------------------------------------------------------------------------------
+
+    def number(self, expr: nodes.Expression | None) -> int | None:
+        """A certain integer."""
+        return int_of(self.source, expr)
+
+    def sizes(self, expr: nodes.Expression) -> Shape | None:
+        """A list of integers, or one."""
+        return sizes_of(self.source, expr)
+
+    def items(self, expr: nodes.Expression) -> list[nodes.Expression] | None:
+        """The members of a list that is written out."""
+        return self.source.items(expr)
+
+    def dtype(self, expr: nodes.Expression) -> Dtypes:
+        """The dtype that an argument names."""
+        return dtype_of(self.source, {"dtype": expr}, None)
+
+    def kind_of_number(self, expr: nodes.Expression) -> str:
+        """The kind of a number of Python."""
+        kinds, shape = literal(self.source, expr)
+        if shape == () and kinds is not None:
+            return "float" if kinds == FLOATS else "bool" if kinds == BOOL else "int"
+        found = get_proper_type(static_type(self.api, expr))
+        return _NUMBERS.get(found.type.fullname, "") if isinstance(found, Instance) else ""
+
+    def kind_of_items(self, expr: nodes.Expression) -> str:
+        """The kind of the numbers in a list or a tuple of any length."""
+        found = get_proper_type(static_type(self.api, expr))
+        name = found.type.fullname if isinstance(found, Instance) else ""
+        item = get_proper_type(found.args[0]) if isinstance(found, Instance) and len(found.args) == 1 else None
+        known = name in ("builtins.list", "builtins.tuple") and isinstance(item, Instance)
+        return _NUMBERS.get(item.type.fullname, "") if known and isinstance(item, Instance) else ""
+
+    # ---- declarations ------------------------------------------------------------------------------------------------
+
+    def field(self, owner: Instance, name: str, of: nodes.Expression) -> TensorFacts | None:
+        """A field that is read of an instance."""
+        declared = facts.fields_of(owner.type).get(name)
+        if declared is None or facts.option(owner.type, "validate") == "off":
+            return None
+        if declared.kind == "shared":
+            return _whole(declared)
+        if declared.kind != "tensor":
+            return None
+        dims = declared.shape
+        if dims is None or dims.variadic is not None:
+            return TensorFacts(declared.dtypes, None if dims is None else _sizes_of(dims))
+        shape = Sizes(_known(dims), self.lead(of), len(dims.tokens))
+        return TensorFacts(declared.dtypes, shape)
+
+    def lead(self, expr: nodes.Expression) -> object:
+        """What the number of batch dims of an instance is known by: equal for the same instance."""
+        if isinstance(expr, nodes.NameExpr) and isinstance(expr.node, nodes.Var):
+            value = self.source.follow(expr)
+            if value is not expr and not isinstance(value, nodes.NameExpr):
+                return _Lead(value)
+            if self.source.is_steady(expr):
+                return _Lead(expr.node)
+        return object()
+
+    def _declared_name(self, expr: nodes.NameExpr) -> TensorFacts | None:
+        annotation = self.source.annotations.get(expr.node) if expr.node is not None else None
+        if annotation is None or not (self.source.is_argument(expr) or self.source.bound_once(expr.node)):
+            return None
+        return self._annotated(annotation) if self.source.is_steady(expr) else None
+
+    def _annotated(self, annotation: Type | None) -> TensorFacts | None:
+        if annotation is None:
+            return None
+        try:
+            declared = AnnotationReader(_Names(self.api)).read(annotation)  # type: ignore[arg-type]  # it reads these names only
+        except WrongAnnotation:
+            return None
+        return _whole(declared) if declared.kind == "tensor" and (declared.dtype or declared.dims) else None
+
+    # ---- calls -------------------------------------------------------------------------------------------------------
+
+    def _call(self, call: nodes.CallExpr) -> Known:
+        if any(kind.is_star() for kind in call.arg_kinds):
+            return None
+        name = function_name(call.callee)
+        plain = [value for key, value in zip(call.arg_names, call.args, strict=True) if key is None]
+        named = {key: value for key, value in zip(call.arg_names, call.args, strict=True) if key is not None}
+        if name is not None:
+            found = created(self, self.source, name, call)
+            if found is not None or name not in KINDS or name in METHODS_ONLY:
+                return found
+            return called(Call(self, name, plain, named, None))
+        if isinstance(call.callee, nodes.MemberExpr):
+            found = self._method(call, call.callee, plain, named)
+            if found is not None:
+                return found
+        function = call.callee.node if isinstance(call.callee, nodes.RefExpr) else None
+        function = function.func if isinstance(function, nodes.Decorator) else function
+        if isinstance(function, nodes.FuncDef):
+            written = function.unanalyzed_type
+            steady = function in self.source.functions and not function.is_coroutine and not function.is_generator
+            return self._annotated(written.ret_type) if steady and isinstance(written, CallableType) else None
+        return applied(self, self.source, call)
+
+    def _method(
+        self,
+        call: nodes.CallExpr,
+        callee: nodes.MemberExpr,
+        plain: list[nodes.Expression],
+        named: dict[str, nodes.Expression],
+    ) -> Known:
+        name = callee.name
+        if name == "get" and len(plain) == 1 and isinstance(plain[0], nodes.StrExpr):
+            owner = instance_of(self.api, callee.expr)
+            return None if owner is None else self.field(owner, plain[0].value, callee.expr)
+        if (
+            name not in KINDS
+            and name not in _CASTS
+            and name not in ("to", "type", "new_zeros", "new_ones", "new_empty")
+        ):
+            return None
+        base = self.tensor(callee.expr)
+        if base is None:
+            return None
+        if name in _CASTS:
+            return replace(base, dtypes=frozenset((ALIASES.get(name, name),)))
+        if name in ("to", "type"):
+            return self._cast(base, plain, named)
+        if name not in KINDS:
+            return TensorFacts(dtype_of(self.source, named, base.dtypes), None)
+        return called(Call(self, name, plain, named, base))
+
+    def _cast(
+        self, base: TensorFacts, plain: list[nodes.Expression], named: dict[str, nodes.Expression]
+    ) -> TensorFacts:
+        """`to(dtype)`, `to(device)`, `to(device, dtype)` and `to(other)`."""
+        given = [named["dtype"]] if "dtype" in named else plain
+        for value in given:
+            dtypes = self.dtype(value)
+            if dtypes is not None:
+                return replace(base, dtypes=dtypes)
+        moves = not given or all(self._is_device(value) for value in given)
+        return base if moves else replace(base, dtypes=None)
+
+    def _is_device(self, expr: nodes.Expression) -> bool:
+        found = get_proper_type(static_type(self.api, expr))
+        name = found.type.fullname if isinstance(found, Instance) else ""
+        known = name in ("builtins.str", "torch._C.device", "torch.device", "builtins.int")
+        return isinstance(expr, nodes.StrExpr) or known
+
+    # ---- attributes and items ----------------------------------------------------------------------------------------
+
+    def _member(self, expr: nodes.MemberExpr) -> Known:
+        owner = instance_of(self.api, expr.expr)
+        if owner is not None:
+            return self.field(owner, expr.name, expr.expr)
+        if expr.name not in ("T", "mT", "H", "mH", "data", "values", "indices", "real"):
+            return None
+        base = self.known(expr.expr)
+        if isinstance(base, tuple):
+            return {"values": base[0], "indices": base[-1]}.get(expr.name)
+        if base is None or expr.name in ("values", "indices", "real"):
+            return None
+        if expr.name == "data":
+            return base
+        matrix = expr.name in ("mT", "mH") or (base.shape is not None and base.shape.rank == 2)
+        return replace(base, shape=shapes.swapped(base.shape, -1, -2) if matrix else None)
+
+    def _indexed(self, expr: nodes.IndexExpr) -> Known:
+        owner = instance_of(self.api, expr.base)
+        if owner is not None:
+            return self.field(owner, expr.index.value, expr.base) if isinstance(expr.index, nodes.StrExpr) else None
+        base = self.known(expr.base)
+        if isinstance(base, tuple):
+            at = self.number(expr.index)
+            return base[at] if at is not None and -len(base) <= at < len(base) else None
+        if base is None:
+            return None
+        return replace(base, shape=self._index_of(base.shape, expr.index))
+
+    def _index_of(self, shape: Sizes | None, index: nodes.Expression) -> Sizes | None:
+        """The shape after an index of numbers, slices, `...`, `None`, and at most one tensor of integers."""
+        items = index.items if isinstance(index, nodes.TupleExpr) else [index]
+        split = next((at for at, item in enumerate(items) if isinstance(item, nodes.EllipsisExpr)), len(items))
+        behind = 1
+        for item in reversed(items[split + 1 :]):
+            shape = self._index_one(shape, item, -behind)
+            behind += isinstance(item, nodes.SliceExpr) or _is_new(item)
+        dim = 0
+        for item in items[:split]:
+            rows = self.tensor(item) if not isinstance(item, nodes.SliceExpr) and dim == 0 and len(items) == 1 else None
+            if rows is not None:
+                return _rows_of(shape, rows)
+            shape = self._index_one(shape, item, dim)
+            dim += isinstance(item, nodes.SliceExpr) or _is_new(item)
+        return shape
+
+    def _index_one(self, shape: Sizes | None, item: nodes.Expression, dim: int) -> Sizes | None:
+        if shape is None:
+            return None
+        if _is_new(item):
+            return shapes.unsqueezed(shape, dim)
+        if isinstance(item, nodes.SliceExpr):
+            whole = item.begin_index is None and item.end_index is None and item.stride is None
+            return shape if whole else shapes.resized(shape, dim, self._sliced(shape, dim, item))
+        found = get_proper_type(static_type(self.api, item))
+        is_int = isinstance(found, Instance) and found.type.fullname == "builtins.int"
+        return shapes.without(shape, dim) if self.number(item) is not None or is_int else None
+
+    def _sliced(self, shape: Sizes, dim: int, item: nodes.SliceExpr) -> int | None:
+        at = shapes.place_of(shape, dim)
+        size = shape.dims[at] if at is not None and at >= 0 else None
+        given = (item.begin_index, item.end_index, item.stride)
+        numbers = [self.number(part) for part in given]
+        if size is None or any(p is not None and n is None for p, n in zip(given, numbers, strict=True)):
+            return None
+        return len(range(*slice(*numbers).indices(size)))
+
+
+_WORDS: Final = ("in", "not in", "is", "is not")
+
+
+class _Lead:
+    """The batch dims of one instance, known by the node that it is bound by."""
+
+    def __init__(self, node: nodes.Node) -> None:
+        self.node = node
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Lead) and other.node is self.node
+
+    def __hash__(self) -> int:
+        return hash(self.node)
+
+
+class _Names:
+    """What `AnnotationReader` looks up, of a file that is being checked."""
+
+    def __init__(self, api: Any) -> None:
+        self.modules, self.cur_mod_id, self.options = api.modules, api.tree.fullname, api.options
+        self._tree: nodes.MypyFile = api.tree
+
+    def lookup_qualified(self, name: str, *_: object, **__: object) -> nodes.SymbolTableNode | None:
+        """A dotted name, through modules."""
+        head, *rest = name.split(".")
+        symbol = self._tree.names.get(head)
+        for part in rest:
+            node = None if symbol is None else symbol.node
+            symbol = node.names.get(part) if isinstance(node, nodes.MypyFile | nodes.TypeInfo) else None
+        return symbol
+
+
+def _rows_of(shape: Sizes | None, rows: TensorFacts) -> Sizes | None:
+    """The shape after an index by a tensor of integers."""
+    if (
+        shape is None
+        or rows.shape is None
+        or rows.dtypes is None
+        or shape.base is not None
+        or rows.shape.base is not None
+    ):
+        return None
+    integers = rows.dtypes <= {"int64", "int32", "int16", "int8"}
+    return Sizes((*rows.shape.dims, *shape.dims[1:])) if shape.dims and integers else None
+
+
+def _is_new(item: nodes.Expression) -> bool:
+    return isinstance(item, nodes.NameExpr) and item.name == "None"
+
+
+def _known(dims: Dims) -> Shape:
+    return tuple(token.size.constant if isinstance(token, Dim) else None for token in dims.tokens)
+
+
+def _whole(declared: Declared) -> TensorFacts:
+    """A tensor of which all dims are declared."""
+    return TensorFacts(declared.dtypes, None if declared.shape is None else _sizes_of(declared.shape))
+
+
+def _sizes_of(dims: Dims) -> Sizes:
+    """The dims of a declaration; those before `...` are unknown."""
+    if dims.variadic is None:
+        return Sizes(_known(dims))
+    return shapes.behind_unknown(*_known(Dims(dims.tokens[dims.variadic + 1 :])))
+
+
+def function_name(callee: nodes.Expression) -> str | None:
+    """The name of a function of torch or of its `functional`."""
+    module, _, name = (callee.fullname if isinstance(callee, nodes.RefExpr) else "").rpartition(".")
+    return name if module in MODULES else torch_name(callee)

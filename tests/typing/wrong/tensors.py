@@ -1,0 +1,113 @@
+# pyright: strict
+"""Tensors that follow from fields, calls of torch and layers, and don't fit; joins of a class and its child"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tensorclass import Shared, TensorClass, cat, field, stack
+from tensorclass.typing import Bool, Float32, Int64, UInt8
+
+
+class Steps(TensorClass):
+    ids: Int64[Tensor, "t"]
+    score: Float32[Tensor, "t"]
+    mask: Bool[Tensor, "t"]
+    total: Float32[Tensor, ""]
+
+
+class Longer(Steps):
+    extra: Int64[Tensor, ""] = field(kw_only=True)
+
+
+class Clip(TensorClass):
+    frames: UInt8[Tensor, "t 3 h w"]
+    label: Int64[Tensor, ""]
+
+
+class Image(TensorClass):
+    pixels: Float32[Tensor, "3 8 8"]
+    logits: Float32[Tensor, "10"]
+    kind: Int64[Tensor, ""]
+    table: Shared[Float32[Tensor, "10 4"]]
+    small: Float32[Tensor, "4"] | None = None
+
+
+def steps() -> Steps:
+    zeros = torch.zeros(2, 5)
+    return Steps(zeros.long(), zeros, zeros > 0, zeros[:, 0])
+
+
+def clip() -> Clip:
+    return Clip(torch.zeros(2, 4, 3, 8, 8, dtype=torch.uint8), torch.zeros(2, dtype=torch.int64))
+
+
+def image() -> Image:
+    zeros = torch.zeros(2, 10)
+    return Image(torch.zeros(2, 3, 8, 8), zeros, zeros.argmax(-1), torch.zeros(10, 4))
+
+
+def halved(x: Tensor) -> Float32[Tensor, "b t"]:
+    return x / 2
+
+
+def longer_steps() -> Longer:
+    zeros = torch.zeros(2, 5)
+    return Longer(zeros.long(), zeros, zeros > 0, zeros[:, 0], extra=zeros[:, 0].long())
+
+
+c, film, i, longer = steps(), clip(), image(), longer_steps()
+c.ids = c.score  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.ids = c.ids.float()  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.ids = c.ids / 2  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.score = c.score > 0  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.mask = c.ids * 2  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.total = c.score  # E: - | - | SchemaError | mypy+plugin: tensorclass-shape
+c.score = c.score.sum(-1)  # E: - | - | SchemaError | mypy+plugin: tensorclass-shape
+c.score = c.ids.sum(-1, keepdim=True)  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.score = c.score.half()  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.score = c.score.to(torch.float64)  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.mask = c.ids.cumsum(-1)  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.ids = torch.rand(2, 5) * 10  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.mask = c.score.sigmoid().round()  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.score = c.ids.bool()  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.ids = 1 - c.score  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.ids = torch.cat([c.score, c.score], -1)  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.score = torch.stack([c.score, c.score], -1)  # E: - | - | SchemaError | mypy+plugin: tensorclass-shape
+c.ids = torch.where(c.mask, c.score, 0.0)  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.ids = torch.linspace(0, 1, 10).reshape(2, 5)  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.ids = c.score.topk(5).values  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.ids = c.mask.float().sum(-1, keepdim=True).expand(2, 5)  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.score = torch.zeros_like(c.ids)  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.ids = halved(c.score)  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.replace(score=c.score.unsqueeze(-1))  # E: - | - | SchemaError | mypy+plugin: tensorclass-shape
+c.replace(score=c.ids)  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.update({"score": c.ids})  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c["score"] = c["ids"]  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.set("score", c.get("mask"))  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+Steps(c.score, c.ids, c.mask, c.total)  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+Steps(c.ids, c.score.unsqueeze(-1), c.mask, c.total)  # E: - | - | SchemaError | mypy+plugin: tensorclass-shape
+Steps(c.ids[0], c.score, c.mask, c.total)  # E: - | - | SchemaError | mypy+plugin: tensorclass-shape
+Steps(c.ids, c.score, c.mask, c.score)  # E: - | - | SchemaError | mypy+plugin: tensorclass-shape
+Steps(torch.zeros(4, 5) + 1, torch.zeros(4, 5), torch.ones(4, 5) > 0, torch.zeros(4))  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+Steps.from_dict({"ids": c.score, "score": c.score, "mask": c.mask, "total": c.total})  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+film.replace(frames=film.frames.float() / 255)  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+film.replace(frames=film.frames[:, 0])  # E: - | - | SchemaError | mypy+plugin: tensorclass-shape
+film.replace(label=film.frames.float().mean((-1, -2)))  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+i.kind = i.logits.max(-1).values  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+i.logits = F.one_hot(i.kind, 10)  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+i.logits = F.one_hot(i.kind, 5).float()  # E: - | - | SchemaError | mypy+plugin: tensorclass-shape
+i.logits = i.logits @ i.table  # E: - | - | SchemaError | mypy+plugin: tensorclass-shape
+i.pixels = i.pixels[..., :4]  # E: - | - | SchemaError | mypy+plugin: tensorclass-shape
+i.logits = i.logits[..., None]  # E: - | - | SchemaError | mypy+plugin: tensorclass-shape
+i.small = i.logits  # E: - | - | SchemaError | mypy+plugin: tensorclass-shape
+i.logits = nn.Linear(10, 4)(i.logits)  # E: - | - | SchemaError | mypy+plugin: tensorclass-shape
+i.pixels = F.relu(nn.Conv2d(3, 6, 3, padding=1)(i.pixels))  # E: - | - | SchemaError | mypy+plugin: tensorclass-shape
+i.pixels = nn.MaxPool2d(2)(i.pixels)  # E: - | - | SchemaError | mypy+plugin: tensorclass-shape
+i.small = nn.Embedding(10, 6)(i.kind)  # E: - | - | SchemaError | mypy+plugin: tensorclass-shape
+i.pixels = nn.GRU(8, 8)(i.pixels[:, 0])  # E: - | - | SchemaError | mypy+plugin: tensorclass-value
+i.logits = nn.Sequential(nn.Flatten(), nn.Linear(192, 32), nn.ReLU(), nn.Linear(32, 12))(i.pixels)  # E: - | - | SchemaError | mypy+plugin: tensorclass-shape
+cat([c, longer])  # E: - | - | ArgumentError | mypy+plugin: tensorclass-join
+stack([longer, c])  # E: - | - | ArgumentError | mypy+plugin: tensorclass-join
+c + longer  # E: - | reportUnusedExpression | KeySetError | mypy+plugin: tensorclass-join
+c[0] = longer[0]  # E: - | - | MissingKeyError | mypy+plugin: tensorclass-join
