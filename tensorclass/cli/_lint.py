@@ -13,7 +13,7 @@ from typing import Any
 from .. import __version__
 from ..errors import printable
 from ..typecheck._lint import CACHE, LintError, LintFinding, lint
-from ._main import CommandError
+from ._main import CommandError, on_disk
 from ._stubs import repeat_after_changes
 
 _SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -22,10 +22,10 @@ _ESCAPES = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
-    parser.add_argument("paths", metavar="FILE", nargs="+", type=Path, help="a Python file, or a folder of them")
+    parser.add_argument("paths", metavar="FILE", nargs="+", type=on_disk, help="a Python file, or a folder of them")
     parser.add_argument("--format", choices=list(FORMATS), default="text", help="how findings are written")
     parser.add_argument("--all", action="store_true", help="write everything that mypy reports")
-    parser.add_argument("--cache-dir", default=CACHE, help="a folder that makes the next run fast (%(default)s)")
+    parser.add_argument("--cache-dir", type=on_disk, default=CACHE, help="a folder that makes the next run fast (%(default)s)")
     parser.add_argument("--watch", action="store_true", help="look again after every change")
 
 

@@ -28,6 +28,8 @@ LINES = {
     "graph target": "graph {}",
     "graph out": "graph there.py --out {}",
     "inspect target": "inspect {}",
+    "lint paths": "lint {}",
+    "lint cache_dir": "lint there.py --cache-dir {}",
     "migrate paths": "migrate {}",
     "new source": "new Name --from {}",
     "new out": "new Name --from there.csv --out {}",

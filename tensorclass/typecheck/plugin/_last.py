@@ -12,7 +12,7 @@ from typing import Any
 from mypy import nodes
 from mypy.argmap import map_actuals_to_formals
 from mypy.plugin import MethodContext
-from mypy.types import CallableType, Type, TypeType, TypeVarType, get_proper_type
+from mypy.types import CallableType, ProperType, Type, TypeType, TypeVarType, get_proper_type
 
 from ._facts import batch_instance, made_by
 from ._given import batch_of_instance, named
@@ -85,7 +85,7 @@ def _check(
         named(api, owner, rows, batch_of_instance(api, callee.expr))
 
 
-def _context(api: Any, call: nodes.CallExpr, callee: nodes.MemberExpr, receiver: Type) -> MethodContext | None:
+def _context(api: Any, call: nodes.CallExpr, callee: nodes.MemberExpr, receiver: ProperType) -> MethodContext | None:
     """What mypy would give a hook for the call; None if its signature is unknown."""
     signature = method_type(receiver, callee.name)
     types = [static_type(api, arg) or anything() for arg in call.args]

@@ -248,8 +248,8 @@ class Source:
             return None if inner is None else inner[::-1]
         if isinstance(value, nodes.CallExpr) and isinstance(value.callee, nodes.MemberExpr) and not value.args:
             mapping = _content(self.follow(value.callee.expr))
-            known = value.callee.name == "values" and isinstance(mapping, nodes.DictExpr)
-            return [item for key, item in mapping.items if key is not None] if known else None  # type: ignore[union-attr]  # it is known
+            pairs = mapping.items if isinstance(mapping, nodes.DictExpr) and value.callee.name == "values" else []
+            return [item for key, item in pairs if key is not None] or None
         found, times = _repeated(value) or (value, 1)
         if not isinstance(found, nodes.ListExpr | nodes.TupleExpr) or any(
             isinstance(item, nodes.StarExpr) for item in found.items

@@ -272,13 +272,10 @@ def _stacked(call: Call) -> Known:
     members = _members(call)
     if members is None:
         return None
-    whole = shapes.merged_shapes([one.shape for one in members])
-    shape = shapes.unsqueezed(whole, call.number("dim", 0))
-    if shape is not None and shape.base is None and len(shape.dims) == 1 + len(whole.dims if whole else ()):
-        at = (call.number("dim", 0) or 0) % len(shape.dims)
-        shape = replace(shape, dims=(*shape.dims[:at], len(members), *shape.dims[at + 1 :]))
-    elif shape is not None:
-        shape = replace(shape, dims=tuple(None if size == 1 else size for size in shape.dims))
+    dim = call.number("dim", 0)
+    shape = shapes.unsqueezed(shapes.merged_shapes([one.shape for one in members]), dim)
+    if shape is not None:
+        shape = shapes.resized(shape, 0 if dim is None else dim, None if dim is None else len(members))
     return TensorFacts(_dtype_of_all(members), shape)
 
 
@@ -288,9 +285,8 @@ def _product(call: Call) -> Known:
     first = call.first()
     if other is None:
         return None
-    dtypes = (
-        first.dtypes if other.dtypes is None else other.dtypes if first.dtypes is None else first.dtypes & other.dtypes
-    )
+    known = [one.dtypes for one in (first, other) if one.dtypes is not None]
+    dtypes = frozenset.intersection(*known) if known else None
     return TensorFacts(dtypes or None, shapes.multiplied(first.shape, other.shape))
 
 
@@ -309,16 +305,16 @@ def _gathered(call: Call) -> Known:
 
 def _where(call: Call) -> Known:
     """`torch.where(condition, a, b)` and `a.where(condition, b)`."""
-    if call.own is not None:
-        chosen: list[nodes.Expression] = [_OWN, *call.plain[1:2]]
-        condition = call.reader.tensor(call.plain[0]) if call.plain else None
-    else:
-        chosen = call.plain[1:3]
-        condition = call.reader.tensor(call.plain[0]) if call.plain else None
+    chosen = call.plain[1:3] if call.own is None else [_OWN, *call.plain[1:2]]
+    condition = call.reader.tensor(call.plain[0]) if call.plain else None
     if len(chosen) != 2:
         return None
     both = operated(_Bound(call.reader, call.own), "arithmetic", *chosen)  # type: ignore[arg-type]  # it reads _OWN only
-    return None if both is None else replace(both, shape=shapes.broadcast(both.shape, condition and condition.shape))
+    return (
+        None
+        if both is None
+        else replace(both, shape=shapes.broadcast(both.shape, None if condition is None else condition.shape))
+    )
 
 
 def _one_hot(call: Call) -> Known:

@@ -175,9 +175,9 @@ class Values:
         plain = [value for key, value in zip(call.arg_names, call.args, strict=True) if key is None]
         named = {key: value for key, value in zip(call.arg_names, call.args, strict=True) if key is not None}
         if name is not None:
-            found = created(self, self.source, name, call)
-            if found is not None or name not in KINDS or name in METHODS_ONLY:
-                return found
+            made = created(self, self.source, name, call)
+            if made is not None or name not in KINDS or name in METHODS_ONLY:
+                return made
             return called(Call(self, name, plain, named, None))
         if isinstance(call.callee, nodes.MemberExpr):
             found = self._method(call, call.callee, plain, named)
