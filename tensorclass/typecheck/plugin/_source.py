@@ -29,6 +29,7 @@ _CHANGING = {
     "resize_", "resize_as_", "unsqueeze_", "squeeze_", "transpose_", "t_", "swapaxes_", "swapdims_", "set_",
     "select_out_fields", "reset_out_fields", "auto_batch_size_",
 }  # fmt: skip
+_READS = {"values", "keys", "items", "get", "index", "count", "copy"}
 _BATCH = ("batch_size", "data", "names")
 _HARMLESS = ("tensorclass.", "torch.", "builtins.")
 _HOLDING = {
@@ -275,6 +276,8 @@ class Source:
     def _is_kept(self, use: nodes.Node, variable: nodes.Node, is_list: bool) -> bool:
         if isinstance(use, nodes.IndexExpr) and is_list:
             return use not in self.changed
+        if isinstance(use, nodes.MemberExpr) and is_list and use.name in _READS:
+            return True
         return _keeps(use, variable, is_list)
 
 
