@@ -21,7 +21,7 @@ from mypy.types import (
     TypeVarType,
     UnionType,
     get_proper_type,
-)  # fmt: skip
+)
 
 from ...errors import did_you_mean
 from .._rules import ClassDeclaration as ClassDeclaration

@@ -98,13 +98,13 @@ def same_class(ctx: FunctionContext | MethodContext) -> Type:
             kinds.append((found.type, is_exact(ctx.api, value)))
     for (one, exact), (other, other_exact) in pairwise(kinds):
         kin = one in other.mro or other in one.mro
-        if (not kin) or (exact and other_exact and one is not other and different(one, other)):
+        if (not kin) or (exact and other_exact and one is not other and are_unlike(one, other)):
             ctx.api.fail(f"Joined are a {one.name} and a {other.name}; one class is needed", ctx.context, code=JOIN)
             break
     return ctx.default_return_type
 
 
-def different(one: nodes.TypeInfo, other: nodes.TypeInfo) -> bool:
+def are_unlike(one: nodes.TypeInfo, other: nodes.TypeInfo) -> bool:
     """Whether two are different classes, neither of them made from classes."""
     both = is_batch_class(one) and is_batch_class(other)
     return both and one is not other and not any(MADE_OF in base.names for kind in (one, other) for base in kind.mro)

@@ -93,10 +93,16 @@ def _context(api: Any, call: nodes.CallExpr, callee: nodes.MemberExpr, receiver:
         rows = map_actuals_to_formals(call.arg_kinds, call.arg_names, item.arg_kinds, item.arg_names, types.__getitem__)
         if _takes(item, rows, len(call.args)):
             return MethodContext(
-                receiver, [[types[i] for i in row] for row in rows], [[call.arg_kinds[i] for i in row] for row in rows],
-                list(item.arg_names), [[call.arg_names[i] for i in row] for row in rows],
-                made_by(receiver) or item.ret_type, [[call.args[i] for i in row] for row in rows], call, api,
-            )  # fmt: skip
+                receiver,
+                [[types[i] for i in row] for row in rows],
+                [[call.arg_kinds[i] for i in row] for row in rows],
+                list(item.arg_names),
+                [[call.arg_names[i] for i in row] for row in rows],
+                made_by(receiver) or item.ret_type,
+                [[call.args[i] for i in row] for row in rows],
+                call,
+                api,
+            )
     return None
 
 

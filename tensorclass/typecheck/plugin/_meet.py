@@ -11,8 +11,7 @@ from ..._operations import COMBINING
 from ._codes import JOIN, UNKNOWN_KEY, VALUE
 from ._facts import MADE_OF, batch_instance, field_type, fields_of, required
 from ._given import NO_TENSOR, device, named
-from ._joins import different as joined_differently
-from ._joins import is_exact
+from ._joins import are_unlike, is_exact
 from ._source import anything
 
 COMPARED = ("__eq__", "__ne__")
@@ -33,10 +32,13 @@ def _related(ctx: MethodContext, owner: Instance, name: str) -> None:
     receiver = _receiver(ctx.context)
     if receiver is None or not is_exact(ctx.api, receiver):
         return
-    rows = [(batch_instance(typ), arg) for types, args in zip(ctx.arg_types, ctx.args, strict=True)
-            for typ, arg in zip(types, args, strict=True)]  # fmt: skip
+    rows = [
+        (batch_instance(typ), arg)
+        for types, args in zip(ctx.arg_types, ctx.args, strict=True)
+        for typ, arg in zip(types, args, strict=True)
+    ]
     for other, arg in rows:
-        if other is None or not joined_differently(owner.type, other.type) or not is_exact(ctx.api, arg):
+        if other is None or not are_unlike(owner.type, other.type) or not is_exact(ctx.api, arg):
             continue
         lacks = [] if name in _TAKING_PARTS else sorted(always_there(owner) - fields_of(other.type).keys())
         extra = [] if name in ("apply", "apply_") else sorted(always_there(other) - fields_of(owner.type).keys())
