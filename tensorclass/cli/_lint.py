@@ -25,7 +25,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", metavar="FILE", nargs="+", type=on_disk, help="a Python file, or a folder of them")
     parser.add_argument("--format", choices=list(FORMATS), default="text", help="how findings are written")
     parser.add_argument("--all", action="store_true", help="write everything that mypy reports")
-    parser.add_argument("--cache-dir", type=on_disk, default=CACHE, help="a folder that makes the next run fast (%(default)s)")
+    parser.add_argument(
+        "--cache-dir", type=on_disk, default=CACHE, help="a folder that makes the next run fast (%(default)s)"
+    )
     parser.add_argument("--watch", action="store_true", help="look again after every change")
 
 

@@ -78,7 +78,7 @@ class GivenCheck:
     def _tensor(
         self,
         name: str,
-        field: facts.Declared,
+        field: facts.ClassDeclaration,
         fact: TensorFacts | Several,
         batch: Batch | None,
         where: nodes.Expression,
@@ -104,7 +104,7 @@ class GivenCheck:
     def _shape(
         self,
         name: str,
-        field: facts.Declared,
+        field: facts.ClassDeclaration,
         dims: Dims,
         fact: TensorFacts,
         shape: Sizes,
@@ -124,7 +124,9 @@ class GivenCheck:
         else:
             self._event(name, field, dims, shape.last(event), where)
 
-    def _last_dims(self, name: str, field: facts.Declared, dims: Dims, shape: Sizes, where: nodes.Expression) -> None:
+    def _last_dims(
+        self, name: str, field: facts.ClassDeclaration, dims: Dims, shape: Sizes, where: nodes.Expression
+    ) -> None:
         """The last dims, where the number of those before them is unknown."""
         if dims.rank is not None:
             self._event(name, field, dims, shape.last(dims.rank), where)
@@ -150,7 +152,7 @@ class GivenCheck:
                 own = replace(field, dims=" ".join(["_", *map(str, tokens[1:])]))
                 self._tensor(name, own, element, Batch(Sizes(()), ""), item)
 
-    def _rank(self, name: str, field: facts.Declared, fact: TensorFacts, batch: Batch | None) -> str:
+    def _rank(self, name: str, field: facts.ClassDeclaration, fact: TensorFacts, batch: Batch | None) -> str:
         known = batch is not None and (batch.sizes.base is None or batch.source)
         behind = f" behind the batch dims {batch.sizes}{batch.source}" if known and batch is not None else ""
         return f'"{name}" is declared {field}{behind}, given is {fact}'

@@ -13,7 +13,7 @@ from mypy import nodes
 
 from ._codes import DTYPE, SHAPE
 from ._promotion import FLOATS
-from ._refs import Ref, reference, references
+from ._refs import FieldReference, reference, references
 from ._shapes import int_of
 from ._source import Source, call_arguments, callee_name, source_of
 from ._stages import LINEAR, STAGE, KnownStage, inputs_of, last_dim, options_of, value_of

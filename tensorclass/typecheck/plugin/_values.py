@@ -13,7 +13,7 @@ from mypy import nodes
 from mypy.types import CallableType, Instance, Type, get_proper_type
 
 from ..._dims import Dim, Dims
-from .._rules import Declared, WrongAnnotation
+from .._rules import ClassDeclaration, WrongAnnotation
 from . import _facts as facts
 from . import _sizes as shapes
 from ._annotations import AnnotationReader
@@ -361,7 +361,7 @@ def _known(dims: Dims) -> Shape:
     return tuple(token.size.constant if isinstance(token, Dim) else None for token in dims.tokens)
 
 
-def _whole(declared: Declared) -> TensorFacts:
+def _whole(declared: ClassDeclaration) -> TensorFacts:
     """A tensor of which all dims are declared."""
     return TensorFacts(declared.dtypes, None if declared.shape is None else _sizes_of(declared.shape))
 
