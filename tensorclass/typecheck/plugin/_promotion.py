@@ -60,7 +60,8 @@ def promoted(one: Dtypes, other: Dtypes, ranks: tuple[int | None, int | None] = 
         if same and None in ranks:
             found |= {both, left, right}
         else:
-            found.add(both if not same or ranks in ((0, 0), (1, 1)) else left if ranks[0] else right)
+            wide = left if ranks[0] else right
+            found.add(wide if same and mixed else both)
     return frozenset(found)
 
 
@@ -77,13 +78,16 @@ def _pair(left: str, right: str) -> str | None:
         return _integers(left, right)
     table = _WIDE if kinds[0] == "float" else ("complex32", "complex64", "complex128")
     ranked = [dtype for dtype in table if dtype in (left, right)]
-    return ranked[-1] if ranked else "float32" if {left, right} == {"float16", "bfloat16"} else None
+    if {left, right} == {"float16", "bfloat16"}:
+        return "float32"
+    return ranked[-1] if ranked else None
 
 
 def _integers(left: str, right: str) -> str | None:
     if "uint8" in (left, right):
         other = right if left == "uint8" else left
-        return ("int16" if other == "int8" else other) if other in _SIGNED else None
+        wide = "int16" if other == "int8" else other
+        return wide if wide in _SIGNED else None
     both = [dtype for dtype in _SIGNED if dtype in (left, right)]
     return both[-1] if len(both) == 2 else None
 

@@ -186,7 +186,8 @@ class Source:
         """The only value of `self.name` in a class, or of an attribute of a class; fields are not followed."""
         owner = expr.expr.node if isinstance(expr.expr, nodes.RefExpr) else None
         method = self.methods.get(owner) if owner is not None else None
-        info = method.info if method is not None else owner if isinstance(owner, nodes.TypeInfo) else None
+        kind = owner if isinstance(owner, nodes.TypeInfo) else None
+        info = kind if method is None else method.info
         if info is None or "tensorclass" in info.metadata:
             return None
         rows = [(self._class_of(target), value) for target, value in self.attributes.get(expr.name, ())]
@@ -288,7 +289,9 @@ def _number(expr: nodes.Expression | None) -> int | None:
     """A bound of a slice; `_NO_NUMBER` if it is not written out."""
     if isinstance(expr, nodes.UnaryExpr) and expr.op == "-" and isinstance(expr.expr, nodes.IntExpr):
         return -expr.expr.value
-    return None if expr is None else expr.value if isinstance(expr, nodes.IntExpr) else _NO_NUMBER
+    if isinstance(expr, nodes.IntExpr):
+        return expr.value
+    return None if expr is None else _NO_NUMBER
 
 
 def _content(value: nodes.Expression) -> nodes.Expression:

@@ -22,8 +22,8 @@ class TensorFacts:
     shape: Sizes | None
 
     def __str__(self) -> str:
-        known = self.dtypes is not None and len(self.dtypes) == 1
-        dtype = next(iter(self.dtypes or ())) if known else "float" if self.dtypes == FLOATS else "tensor"
+        kind = "float" if self.dtypes == FLOATS else "tensor"
+        dtype = next(iter(self.dtypes)) if self.dtypes is not None and len(self.dtypes) == 1 else kind
         return dtype if self.shape is None else f"{dtype} {self.shape}"
 
     @property

@@ -112,7 +112,8 @@ class Values:
         """The kind of a number of Python."""
         kinds, shape = literal(self.source, expr)
         if shape == () and kinds is not None:
-            return "float" if kinds == FLOATS else "bool" if kinds == BOOL else "int"
+            whole = "bool" if kinds == BOOL else "int"
+            return "float" if kinds == FLOATS else whole
         found = get_proper_type(static_type(self.api, expr))
         return _NUMBERS.get(found.type.fullname, "") if isinstance(found, Instance) else ""
 
