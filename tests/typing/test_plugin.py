@@ -350,6 +350,30 @@ def test_incremental_runs_know_what_a_cold_run_knows(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_type_variables_are_checked_again(tmp_path: Path) -> None:
+    """A file that did not change is analyzed in the same way after a change of what it imports."""
+    schema = _write(tmp_path, "project_schema.py", SCHEMA)
+    _write(
+        tmp_path,
+        "project_use.py",
+        """
+        from typing import TypeVar
+        from project_schema import Digits
+
+        D = TypeVar("D", bound=Digits)
+
+        def f(x: D) -> D:
+            x.get("lable")
+            return x
+        """,
+    )
+    cold = _codes(_mypy(tmp_path, "project_use.py")[1])
+    assert cold == [(7, "tensorclass-key")]
+    schema.write_text(schema.read_text("utf-8").replace("8 8", "9 9"), "utf-8")
+    assert _codes(_mypy(tmp_path, "project_use.py")[1]) == cold
+
+
+@pytest.mark.slow
 def test_modules_of_other_files(tmp_path: Path) -> None:
     """What a name of another file reads and writes comes out of mypy's cache; names with two values are not known."""
     _write(tmp_path, "project_schema.py", SCHEMA)

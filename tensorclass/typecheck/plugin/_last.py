@@ -1,7 +1,8 @@
 """What mypy calls no hook for: methods of `Self` and of type variables, which are checked at the end of the file.
 
-A statement without effect, `~(-1)`, is added to each file of the user before mypy analyzes it. When mypy checks it, the
-types of all variables before it are known.
+A statement without effect, `~(-1)`, is added to each file of the user before mypy analyzes it: when mypy looks for its
+imports, or, if it takes these from its cache, at the first annotation. When mypy checks the statement, the types of all
+variables before it are known.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ Hook = Callable[[MethodContext], Type]
 
 def add_last(file: nodes.MypyFile) -> None:
     """Add the last statement to a file, before calls at its end, which may not return."""
-    if file.is_stub or "site-packages" in file.path or not file.defs or _is_last(_expr(file.defs[-1])):
+    if file.is_stub or "site-packages" in file.path or not file.defs:
         return
     at = len(file.defs)
     while at and isinstance(file.defs[at - 1], nodes.ExpressionStmt | nodes.RaiseStmt | nodes.AssertStmt):
         at -= 1
+        if _is_last(_expr(file.defs[at])):
+            return
     statement = nodes.ExpressionStmt(nodes.UnaryExpr("~", nodes.IntExpr(_MARK)))
     near = file.defs[max(at - 1, 0)]
     for node in (statement, statement.expr, statement.expr.expr):  # type: ignore[attr-defined]  # as made above

@@ -69,12 +69,22 @@ def _digest() -> str:
 class TensorClassPlugin(plugin.Plugin):
     """The hooks by full name of a class, function, method or attribute."""
 
+    _completed = 0
+
     def _class(self, fullname: str) -> TypeInfo | None:
         symbol = self.lookup_fully_qualified(fullname)
         node = None if symbol is None else symbol.node
         if isinstance(node, TypeAlias) and isinstance(target := get_proper_type(node.target), Instance):
             return target.type
         return node if isinstance(node, TypeInfo) else None
+
+    def _complete_files(self) -> None:
+        """Add the last statement to files that mypy has read since the last time."""
+        modules = self._modules or {}
+        if len(modules) != self._completed:
+            self._completed = len(modules)
+            for file in modules.values():
+                last.add_last(file)
 
     def report_config_data(self, ctx: plugin.ReportConfigContext) -> object:
         """The data that mypy stores with its cache: after an update of the plugin, files are checked again."""
@@ -100,6 +110,8 @@ class TensorClassPlugin(plugin.Plugin):
 
     def get_type_analyze_hook(self, fullname: str) -> Callable[[plugin.AnalyzeTypeContext], Type] | None:
         """`TensorClass["shadow"]` is the class itself; in stubs, a reference is what the plugin makes of the type."""
+        if is_batch_class(self._class(fullname)):
+            self._complete_files()
         if fullname == FIELD:
             return lambda ctx: ctx.api.analyze_type(ctx.type.args[0])
         if fullname in ANNOTATED:

@@ -151,8 +151,8 @@ def _of_array(source: Source, expr: nodes.Expression) -> TensorFacts | None:
     given = call_arguments(call, ("shape", "dtype", "order")) or {}
     dtype = given.get("dtype")
     name = dtype.name if isinstance(dtype, nodes.MemberExpr) else ""
-    named = frozenset({name}) if name in _DTYPES else None
-    kinds = frozenset({"float64"}) if dtype is None else named
+    told = frozenset({name}) if name in _DTYPES else None
+    kinds = frozenset({"float64"}) if dtype is None else told
     return _shaped(kinds, sizes_of(source, given["shape"]) if "shape" in given else None)
 
 
@@ -180,8 +180,8 @@ def _filled(source: Source, name: str, call: nodes.CallExpr, named: dict[str, no
 
 def _arange(source: Source, given: list[nodes.Expression], named: dict[str, nodes.Expression]) -> TensorFacts:
     kinds = [literal(source, value)[0] for value in given]
-    kind = FLOATS if FLOATS in kinds else INT64
-    kind = None if None in kinds else kind
+    whole: Dtypes = FLOATS if FLOATS in kinds else INT64
+    kind = None if None in kinds else whole
     numbers = [int_of(source, value) for value in given]
     bounds = [number for number in numbers if number is not None]
     known = len(bounds) == len(numbers) and 0 not in bounds[2:]
