@@ -37,7 +37,7 @@ def applied(values: Any, source: Source, call: nodes.CallExpr) -> Known:
 
 
 def after(source: Source, layer: nodes.Expression, given: TensorFacts) -> Known:
-    """What a layer makes of a value; None if it is no layer of torch, or unknown."""
+    """What a layer makes of a value; None for anything else than a known layer of torch."""
     layer = source.follow(layer)
     module, _, name = callee_name(layer).rpartition(".")
     if not isinstance(layer, nodes.CallExpr) or not module.startswith(MODULES):

@@ -8,7 +8,7 @@ from ..._dims import FAMILY_DTYPES
 
 Dtypes = frozenset[str] | None
 FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
-"""What a floating value may be, since a program may set another default dtype."""
+"""The dtypes of `torch.zeros(4)`, since a program may set another default dtype."""
 BOOL, INT64 = frozenset({"bool"}), frozenset({"int64"})
 _INEXACT = FAMILY_DTYPES["Inexact"] or frozenset()
 _COMPLEX = FAMILY_DTYPES["Complex"] or frozenset()

@@ -15,7 +15,7 @@ _BRANCHES = (nodes.IfStmt, nodes.WithStmt, nodes.MatchStmt)
 _LOOPS = (nodes.ForStmt, nodes.WhileStmt)
 _FUNCTIONS = (nodes.FuncDef, nodes.LambdaExpr, nodes.ClassDef, nodes.GeneratorExpr, nodes.DictionaryComprehension)
 UNKNOWN = nodes.EllipsisExpr()
-"""A value of which nothing is known."""
+"""An unknown value."""
 
 
 @dataclass
@@ -90,7 +90,7 @@ class Places:
         return any(variable in self._bound(head) for head in heads)
 
     def _value(self, statement: nodes.Statement, variable: nodes.Node | None) -> nodes.Expression | None:
-        """The value that a statement gives a variable; None if it leaves it alone."""
+        """The value that a statement gives a variable; None if it does not bind it."""
         if isinstance(statement, nodes.AssignmentStmt) and len(statement.lvalues) == 1:
             target = statement.lvalues[0]
             if isinstance(target, nodes.NameExpr) and target.node is variable:

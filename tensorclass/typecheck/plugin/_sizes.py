@@ -1,4 +1,4 @@
-"""Shapes of which a part is known, and what operations of torch make of them. Imports neither torch nor mypy.
+"""Partly known shapes, and what operations of torch make of them. Imports neither torch nor mypy.
 
 The dims of a field that is read are those that it declares, behind the batch dims of its instance: their number is not
 known, but it is the same for all fields of the instance.

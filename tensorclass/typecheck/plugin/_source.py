@@ -230,7 +230,7 @@ class Source:
         return use.node in self.parameters and (len(found) == 1 or self._reaching(use) is None)
 
     def is_steady(self, use: nodes.NameExpr) -> bool:
-        """Whether nothing in the file changes the batch dims or the shape of a variable in place, or binds it anew."""
+        """Whether nothing in the file changes the batch dims or the shape of a variable in place, or binds it again."""
         once = self.bound_once(use.node) or self.is_argument(use)
         return once and all(
             not isinstance(part, nodes.MemberExpr)

@@ -132,7 +132,7 @@ def called(call: Call) -> Known:
 
 
 def operated(reader: Reader, kind: str, left: nodes.Expression, right: nodes.Expression) -> TensorFacts | None:
-    """What an operator makes of two sides, of which one may be a number."""
+    """What an operator makes of two sides; one may be a number."""
     sides = [reader.tensor(side) for side in (left, right)]
     one, other = sides
     if one is not None and other is not None:

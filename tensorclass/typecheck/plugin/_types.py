@@ -1,4 +1,4 @@
-"""The types of expressions, also where mypy has not found them yet, or has forgotten them at the end of a function."""
+"""The types of expressions: those that mypy has found, and those of variables where it has not, or has forgotten them."""
 
 from __future__ import annotations
 

@@ -363,7 +363,7 @@ def _known(dims: Dims) -> Shape:
 
 
 def _whole(declared: ClassDeclaration) -> TensorFacts:
-    """A tensor of which all dims are declared."""
+    """A tensor whose dims are all declared."""
     return TensorFacts(declared.dtypes, None if declared.shape is None else _sizes_of(declared.shape))
 
 
