@@ -1,4 +1,4 @@
-"""The types of expressions: those that mypy has found, and those of variables where it has not, or has forgotten them."""
+"""The types of expressions: those that mypy has found; where it has none, those of variables."""
 
 from __future__ import annotations
 
