@@ -257,7 +257,7 @@ def _swap(kit: Kit) -> Any:
     net, members = _ensemble()
     x = torch.rand(8, 4)
     if kit.library is None:
-        held = dict(members[1].named_parameters())
+        held: dict[str, Tensor] = dict(members[1].named_parameters())
         return lambda: functional_call(net, held, x)
     params = kit.library.TensorDict.from_module(members[1])
 

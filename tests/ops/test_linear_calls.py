@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from tensorclass import LazyStackedTensorDict, TensorDict, lazy_stack
+from tensorclass import TensorDict, lazy_stack
 
 Operation = Callable[[Any, Any], Any]
 
@@ -19,7 +19,7 @@ def of_fields(count: int) -> TensorDict:
     return TensorDict({f"f{i}": torch.zeros(4, 2) for i in range(count)}, batch_size=[4])
 
 
-def of_members(count: int) -> LazyStackedTensorDict:
+def of_members(count: int) -> Any:
     """A lazy stack of small members."""
     return lazy_stack([TensorDict(a=torch.zeros(2), b=torch.zeros(()), batch_size=[]) for _ in range(count)])
 

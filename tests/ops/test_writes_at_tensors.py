@@ -123,7 +123,8 @@ def test_gradients_flow_into_written_rows() -> None:
     batch[torch.tensor([0, 2])] = source
     batch[3] = source[1]
     torch.stack(columns(batch)).sum().backward()
-    assert all(value.grad.tolist() == [1.0, 2.0] for value in columns(source))
+    grads: list[Any] = [value.grad for value in columns(source)]
+    assert all(grad.tolist() == [1.0, 2.0] for grad in grads)
 
 
 @pytest.mark.parametrize("count", [2, 6])
