@@ -87,7 +87,7 @@ FACES = {
         "parts._seeded", "typed._sequential",
     },
     "io": {
-        "_advice", "_atomic", "_format", "_inspect", "_lock", "_manifest", "_memmap", "_optional", "_pack",
+        "_advice", "_atomic", "_format", "_inspect", "_lock", "_manifest", "_memmap", "_optional", "_orders", "_pack",
         "_progress", "_writer", "exchange._formats",
     },
     "typecheck": {

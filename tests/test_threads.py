@@ -363,7 +363,7 @@ ALIKE = {RayEngine: "one map at a time", DaskEngine: "one map at a time"}
 STATELESS = {
     "Diagnostic", "Dispatch", "FailedRow", "FieldRef", "Engine", "HeldError", "Later", "LinkedList", "PackLayout",
     "PerElement", "Problem", "RayBatches", "Same", "Schema", "Shape", "TensorAttrs", "as_tensordict_module", "dispatch",
-    "set_printoptions", "UnbatchedTensor",
+    "set_printoptions", "NestedKey", "UnbatchedTensor",
 }  # fmt: skip
 """Descriptions, functions, blocks, values and protocols: nothing in them changes after they are made."""
 

@@ -15,8 +15,8 @@ from .._flags import flags
 from ..errors import ArgumentError
 
 T = TypeVar("T")
-Entered: TypeAlias = "tuple[Token[T], bool] | None"
-"""The data to end a block: its token, and whether it counts as open; None in compiled code."""
+Entered: TypeAlias = "tuple[Token[T], bool, Token[int]] | None"
+"""The data to end a block: its tokens, and whether it counts as open; None in compiled code."""
 _NONE: Any = object()
 
 
@@ -36,6 +36,8 @@ class Setting(Generic[T]):
         self.variable: ContextVar[T] = ContextVar(f"tensorclass.{name}")
         self.open: list[None] = []
         """One item for each open block, in all threads, with a value other than the default."""
+        self.added: ContextVar[int] = ContextVar(f"tensorclass.{name}.added", default=0)
+        """How many more items are there because `keep` was called in the innermost block."""
         self.traced: list[T] = []
 
     def get(self) -> T:
@@ -53,10 +55,13 @@ class Setting(Generic[T]):
 
     def begin(self, value: T) -> Entered[T]:
         """Set the value until `leave`; in compiled code only `enter` can be traced."""
-        counts = self.kept or (value is not self.default and value != self.default)
+        counts = self._counts(value)
         if counts:
             self.open.append(None)
-        return self.variable.set(value), counts
+        return self.variable.set(value), counts, self.added.set(0)
+
+    def _counts(self, value: T) -> bool:
+        return self.kept or (value is not self.default and value != self.default)
 
     def leave(self, entered: Entered[T]) -> None:
         """End the block that `enter` started."""
@@ -64,8 +69,9 @@ class Setting(Generic[T]):
             self.traced.pop()
             return
         self.variable.reset(entered[0])
-        if entered[1]:
+        for _ in range(entered[1] + self.added.get()):
             self.open.pop()
+        self.added.reset(entered[2])
 
     def keep(self, value: T) -> Callable[[], None]:
         """Set the value from now on: to the end of the open block of this thread, else for the process.
@@ -73,12 +79,20 @@ class Setting(Generic[T]):
         Returns:
             A function that restores the value before.
         """
-        if self.variable.get(_NONE) is not _NONE:
-            entered = self.begin(value)
-            return lambda: self.leave(entered)
+        inside = self.variable.get(_NONE)
+        if inside is not _NONE:
+            self._set_inside(value)
+            return lambda: self._set_inside(inside)
         before = self.default, self.kept
         self.default, self.kept = value, True
         return lambda: self._restore(*before)
+
+    def _set_inside(self, value: T) -> None:
+        """Set the value of the innermost block."""
+        if self._counts(value) and not self.added.get():
+            self.open.append(None)
+            self.added.set(1)
+        self.variable.set(value)
 
     def _restore(self, default: T, kept: bool) -> None:
         self.default, self.kept = default, kept

@@ -186,3 +186,17 @@ def test_compiled_code_follows_blocks():
         stacked, data = around(sample())
     assert (stacked, data[0]["names"]) == (False, ["a", "b"])
     assert around(sample())[0] is True
+
+
+def test_a_mode_set_in_a_block_ends_with_it() -> None:
+    """After the block nothing counts as open, so that compiled code may read the value again."""
+    mode = set_list_to_stack
+    setting = mode._setting
+    opened = len(setting.open)
+    with mode(True):
+        mode(False).set()
+        mode(True).set()
+        with mode(False):
+            mode(True).set()
+        assert setting.get()
+    assert len(setting.open) == opened
