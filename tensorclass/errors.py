@@ -509,10 +509,11 @@ def how_to_make(name: str, value: object) -> str:
         return f"{name}.from_rows(value)" if value and isinstance(value[0], Mapping) else f"{name}(...)"
     if not hasattr(value, "keys"):
         return f"{name}(...)"
-    if not hasattr(value, "batch_size"):
+    size = getattr(value, "batch_size", None)
+    if size is None:
         return f"{name}.from_dict(value)"
     # `from_tensordict` keeps the batch size of the container; that of a dict is inferred.
-    return f"{name}.from_tensordict(value)" if value.batch_size else f"{name}.from_dict(value.to_dict())"
+    return f"{name}.from_tensordict(value)" if size else f"{name}.from_dict(value.to_dict())"
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:

@@ -18,7 +18,7 @@ JOINS: Final = ("stack", "cat", "concat", "concatenate")
 """One container from a sequence of them."""
 LIKE: Final = ("zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "randint_like")
 """A container of the same structure with new values."""
-POINTWISE: Final = {name: row.name for row in ROWS for name in (row.torch_name, *row.aliases)}
+POINTWISE: Final = {name: row.name for row in ROWS for name in (row.torch_name, *row.aliases) if name}
 """A container of the class of the first argument, from the method that the table has beside the name."""
 TORCH_FUNCTIONS: Final = (*RESHAPING, *PARTS, *JOINS, *LIKE, *POINTWISE, "where", "equal")
 """All of these, and two functions with handlers of their own."""

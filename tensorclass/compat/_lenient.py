@@ -24,7 +24,8 @@ class _LenientMeta(type(TensorClass)):  # type: ignore[misc]  # a metaclass that
     def __new__(mcs, name: str, bases: tuple[type, ...], space: dict[str, Any], /, **options: Any) -> Any:
         if "__annotations__" in space:
             space["__annotations__"] = _loosened(space["__annotations__"])
-        return super().__new__(mcs, name, bases, space, **({"shadow": True} | options))
+        loose: dict[str, Any] = {"shadow": True, **options}
+        return super().__new__(mcs, name, bases, space, **loose)
 
 
 _META: Any = _LenientMeta

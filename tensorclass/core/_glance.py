@@ -22,7 +22,7 @@ _CONTAINERS = (list, tuple, dict, set, frozenset)
 _SHORT = (str, bytes, Number, Enum, torch.dtype, torch.device, torch.Size, PurePath, date, time, timedelta, type(None))
 _ATOMS = (bool, float, type(None))
 _LARGE = 10**18  # longer ones are shortened
-_NO_DISPATCH = Tensor.__torch_dispatch__
+_NO_DISPATCH: Any = Tensor.__torch_dispatch__  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs take it for a method
 
 
 class _Cheap(Repr):
@@ -82,7 +82,7 @@ def numbers_of(tensor: Tensor) -> str | None:
 
 def _can_read(tensor: Tensor) -> bool:
     """Whether the numbers can be read at no cost: on the CPU, and neither fake nor traced."""
-    kind = type(tensor)
+    kind: Any = type(tensor)
     return (
         (kind is Tensor or kind.__torch_dispatch__ is _NO_DISPATCH)  # fake tensors and other wrappers have their own
         and tensor.is_cpu
@@ -91,7 +91,7 @@ def _can_read(tensor: Tensor) -> bool:
         and torch._C._functorch.peek_interpreter_stack() is None  # pyright: ignore[reportAttributeAccessIssue]  # missing in torch's stubs
         and not torch._C._len_torch_dispatch_stack()
         and torch._C._get_tracing_state() is None
-        and not torch._is_functional_tensor(tensor)
+        and not torch._is_functional_tensor(tensor)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
         and not tensor.is_nested
     )
 

@@ -79,7 +79,7 @@ def is_seq_of_nested_key(seq: object) -> bool:
     >>> is_seq_of_nested_key(["a", ("b", "c")]), is_seq_of_nested_key([1])
     (True, False)
     """
-    return isinstance(seq, Sequence) and all([isinstance(part, NestedKey) for part in seq])
+    return isinstance(seq, Sequence) and all([isinstance(part, NestedKey) for part in seq])  # pyright: ignore[reportArgumentType]  # a class at run time
 
 
 def unravel_key_to_tuple(key: Key) -> Path:

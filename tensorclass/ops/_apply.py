@@ -63,7 +63,9 @@ class Mapper:
 
     def call(self, path: Path, value: Any, others: list[Any]) -> Any:
         """Call the function, with the key first for `named_apply`."""
-        key: Any = path if self.nested_keys and len(path) > 1 else path[-1]
+        key: Any = path[-1]
+        if self.nested_keys and len(path) > 1:
+            key = path
         args = (key,) if self.named else ()
         if isinstance(value, (Tensor, TensorCollection)):
             return _leaf(self.fn(*args, value, *others))

@@ -35,6 +35,7 @@ from ._inplace import InplaceOps
 from ._lengths import Ragged, has_lengths
 from ._mapping import MappingOps
 from ._names import unified
+from ._pieces import split_levels
 from ._shape import ShapeOps
 
 Joiner = Callable[..., Tensor]
@@ -216,7 +217,7 @@ class JoinOps(ShapeOps):
 
     def _as_pieces(self, store: Any, cut: Any, sizes: Sequence[torch.Size], names: Names, at: int) -> tuple[Self, ...]:
         """Containers of these batch sizes from the pieces of every leaf of the store, as instances of this class."""
-        made = _dealt(store, cut, sizes, names, at)
+        made = split_levels(store, cut, sizes, names, at)
         if made is None:
             leaves: list[Tensor] = []
             twin = store._open(leaves)
@@ -504,36 +505,6 @@ def _join_mixed(items: Sequence[Any], columns: Iterable[Any], joined: dict[str, 
             how.sizes = [item._batch_size for item in items]
             joined[key] = first._join_objects(key, [*column], at, how)
     return True
-
-
-def _dealt(store: Any, cut: Any, sizes: Sequence[torch.Size], names: Names, at: int) -> list[Any] | None:
-    """Containers from the pieces of every leaf, in one pass; None for the general path."""
-    data = store._data.copy() if isinstance(store, TensorCollection._dense) else None
-    if not data:
-        return None
-    plain, device, make = store._plain, store._device, store._of  # after the copy: other writes clear the flag first
-    pieces: list[Any] = []
-    for value in data.values():
-        if plain or type(value) is Tensor:
-            pieces.append(cut(value, at))
-        elif isinstance(value, TensorCollection):
-            inner: Any = value._store if value._layered else value  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
-            alike = len(inner._batch_size) == len(store._batch_size)
-            found = _dealt(inner, cut, sizes, names, at) if alike else None
-            if found is None:
-                return None
-            pieces.append(found if inner is value else map(value._wrap, found))  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # as above
-        elif isinstance(value, (Tensor, Entry)):
-            return None
-        else:
-            pieces.append(repeat(value))
-    made = []
-    for size, column in zip(sizes, zip(*pieces)):  # noqa: B905  # a keyword takes time
-        row = data.copy()
-        for key, piece in zip(row, column):  # noqa: B905  # as above
-            row[key] = piece
-        made.append(make(row, size, device, names, plain))
-    return made if len(made) == len(sizes) else None
 
 
 def _require_containers(items: list[Any], op: str) -> None:

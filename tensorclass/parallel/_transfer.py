@@ -547,7 +547,9 @@ def _started(kind: Any, batch: Any, rank: Any, group: Any, group_rank: Any, init
         raise ArgumentError(f"init_tag is a number from 0, below 2**29, got {init_tag!r:.40}")
     transfer = kind(batch, found, peer, init_tag)
     if early:
-        if kind is Receiving and _tags(device_of(found)):  # other backends run requests in the order of the calls
+        if isinstance(transfer, Receiving) and _tags(
+            device_of(found)
+        ):  # other backends run requests in the order of the calls
             transfer.post()
         return [transfer]
     transfer.wait()

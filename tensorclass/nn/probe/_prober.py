@@ -438,10 +438,11 @@ class Prober(Searcher):
         """Whether two equal elements show what one of them shows: then the batch of one is not the cause."""
         two = copy(sweep)
         two.batch = 2
-        values = []
+        values: list[Any] = []
         for use, value in zip((u for u in self.report.reads[index] if u is not None), sweep.given[index], strict=True):
             batched = use.batched and isinstance(value, (Tensor, TensorCollection))
-            values.append(torch.cat([value, value]) if batched else value)
+            twice: Any = [value, value]
+            values.append(torch.cat(twice) if batched else value)
         codes = [found.code for found in self.run_one(index, two, values).findings]
         return finding.code in codes
 
