@@ -121,6 +121,25 @@ def test_an_error_names_the_row(at: int, change: dict[str, Any]) -> None:
     assert f"[{at}].{next(iter(change))}" in str(caught.value)
 
 
+def test_an_error_shows_the_value_of_the_row() -> None:
+    """What was given is the value in that row, not the column that was made of all rows."""
+    with pytest.raises(SchemaError, match=r"\[1\]\.label\n.*\n +given: +0\.5\n"):
+        Pt.from_rows([ROWS[0], {**ROWS[1], "label": 0.5}])
+
+
+def test_a_row_without_a_field_has_its_default() -> None:
+    """As in the constructor, also if other rows have the field."""
+
+    class Marked(TensorClass):
+        x: Float32[Tensor, ""]
+        tags: PerElement[str] = "none"
+        unit: str = "m"
+
+    found = Marked.from_rows([{"x": 1.0, "tags": "a", "unit": "m"}, {"x": 2.0}])
+    assert found.tags.tolist() == ["a", "none"]
+    assert found.unit == "m"
+
+
 def test_what_is_no_row_is_named() -> None:
     """An object without fields, a row with batch dims, a dict of columns and a path are refused with the way to go."""
     with pytest.raises(SchemaError, match=r"\[1\][\s\S]*a row is a mapping"):

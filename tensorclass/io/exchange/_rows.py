@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..._schema import FieldSpec, Schema
+from ..._schema import MISSING, FieldSpec, Schema
 from ...classes._build import complete
 from ...core import TensorCollection
 from ...core._device import Device
@@ -24,6 +24,8 @@ from ._frames import frame_columns, from_hf
 
 _NUMBERS = {(int, torch.int64), (float, torch.float32), (float, torch.float64)}
 """The types of numbers, and the dtypes that hold all finite ones of them."""
+_ROWS = "rows"
+"""The kind of columns that are gathered from rows, for messages."""
 
 
 def from_rows(cls: Any, rows: Any, device: Device, nan_as_none: bool) -> Any:
@@ -130,11 +132,19 @@ def _placed(cls: Any, rows: Sequence[Mapping[str, Any]], nan_as_none: bool, erro
             return error
         first, last = (first, middle) if failed is not None else (middle, last)
         error = later
-    problems = [problem._replace(path=f"[{first}].{problem.path}") for problem in error.problems] if rows else []
+    problems = [_of_row(problem, rows[first], first) for problem in error.problems] if rows else []
     if rows and not nan_as_none and any(_is_nan(value) for value in rows[first].values()):
         hint = "; NaN that stands for a missing value is read as None with `from_rows(rows, nan_as_none=True)`"
         problems = [problem._replace(hint=problem.hint + hint) for problem in problems]
     return SchemaError.of(cls.__name__, problems) if problems else error
+
+
+def _of_row(problem: Problem, row: Mapping[str, Any], number: int) -> Problem:
+    """The problem of a column as that of a row, with its value."""
+    place = f"[{number}].{problem.path}"
+    if not problem.given.startswith(f"column of {_ROWS}") or problem.path not in row:
+        return problem._replace(path=place)
+    return problem._replace(path=place, given=shown(row[problem.path]))
 
 
 def _failure(cls: Any, rows: Sequence[Mapping[str, Any]], nan_as_none: bool) -> SchemaError | None:
@@ -192,26 +202,33 @@ def _columns(cls: Any, rows: Sequence[Mapping[str, Any]], nan_as_none: bool) -> 
     found: Columns = {}
     for name in names:
         spec = schema.fields.get(schema.renamed.get(name, name))
-        values = [row.get(name) for row in rows]
+        values = [row[name] if name in row else _default(spec) for row in rows]
         if spec is not None and nan_as_none and (spec.optional or spec.takes_none):
             values = [None if _is_nan(value) else value for value in values]
-        found[name] = column_of(values, "rows", True) if spec is None else _column(spec, values, nan_as_none)
+        found[name] = column_of(values, _ROWS, True) if spec is None else _column(spec, values, nan_as_none)
     return found
+
+
+def _default(spec: FieldSpec | None) -> Any:
+    """The value of a field in a row without it; None for what has no default."""
+    if spec is None or not spec.has_default:
+        return None
+    return spec.default if spec.default_factory is MISSING else spec.default_factory()
 
 
 def _column(spec: FieldSpec, values: list[Any], nan_as_none: bool) -> TableColumn:
     if spec.nested is not None and None not in values:
         inner = [_row(spec.nested, value, f"[{i}].{spec.name}") for i, value in enumerate(values)]
-        return TableColumn(_columns(spec.nested, inner, nan_as_none), None, "rows", objects=lambda: values)
+        return TableColumn(_columns(spec.nested, inner, nan_as_none), None, _ROWS, objects=lambda: values)
     values = [value.item() if isinstance(value, RaggedTensor) else value for value in values]
     first = values[0] if values else None
     if spec.kind == "ragged" and all([isinstance(value, Tensor) for value in values]) and values:
-        return TableColumn(RaggedTensor(values), None, "rows")
+        return TableColumn(RaggedTensor(values), None, _ROWS)
     if type(first) is Tensor and spec.kind not in ("value", "per_element"):
         alike = all([type(v) is Tensor and v.shape == first.shape and v.dtype is first.dtype for v in values])
         if alike:
             return TableColumn(torch.stack(values), None, f"{str(first.dtype).removeprefix('torch.')} tensors")
         values = [value.tolist() if isinstance(value, Tensor) else value for value in values]
     if spec.kind == "collection" and values and all([isinstance(value, TensorCollection) for value in values]):
-        return TableColumn({key: TableColumn(entry) for key, entry in TensorDict.stack(values).items()}, None, "rows")
-    return column_of(values, "rows", True)
+        return TableColumn({key: TableColumn(entry) for key, entry in TensorDict.stack(values).items()}, None, _ROWS)
+    return column_of(values, _ROWS, True)
