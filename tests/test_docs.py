@@ -27,7 +27,9 @@ import pytest
 from tests._sources import PACKAGE, ROOT
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
-MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__main__.py")
+INSTALLERS = {"__main__.py", "_worker.py", "pytest.py"}
+"""Files that do their work when they are imported."""
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name not in INSTALLERS)
 EXAMPLES = sorted((ROOT / "examples").glob("[!_]*.py"))
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 

@@ -91,7 +91,7 @@ FACES = {
         "_progress", "_writer", "exchange._formats",
     },
     "typecheck": {
-        "plugin._plugin", "stubs._project", "stubs._pyi",
+        "_lint", "plugin._plugin", "stubs._project", "stubs._pyi",
     },
 }  # fmt: skip
 """The modules of a room that others import from, where its `__init__` does not have a name; the rest is its own."""

@@ -25,7 +25,7 @@ NEEDS_PACKAGE = "needs a package that no extra installs; docs/exchange.md has th
 EXCEPTIONS = {
     "Buffer": OF_TORCH,
     "logger": OF_TORCH,
-    **dict.fromkeys(["DeviceType", "IndexType", "KEY_SEPARATOR", "NestedKey", "Shared", "CODES"], A_VALUE),
+    **dict.fromkeys(["DeviceType", "IndexType", "KEY_SEPARATOR", "Shared", "CODES"], A_VALUE),
     **dict.fromkeys(["send", "recv", "isend", "irecv", "gather_and_stack"], TWO_RANKS),
     **dict.fromkeys(["init_remote", "from_remote_init"], TWO_RANKS),
     **dict.fromkeys(["complex32", "qint8", "qint32", "quint8", "quint4x2"], HALF_DONE),

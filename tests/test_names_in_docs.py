@@ -23,6 +23,7 @@ import torch.utils.data
 from torch.utils import _pytree
 
 from tensorclass._config import _NAMES as PRINT_OPTIONS
+from tensorclass.compat import _methods, _names
 from tests._sources import ROOT
 
 OURS = [
@@ -36,7 +37,7 @@ OTHERS = [
 FORMATS = {"file-format.md": "names of a file's header", "typing.md": "programs, codes and settings of checkers"}
 """Pages whose tables are about other languages, which have tests of their own."""
 WORDS = {
-    "cli.md": "doctor stubs migrate", "internals.md": "VALUES", "concepts.md": "h",
+    "cli.md": "doctor lint stubs migrate", "scaling.md": "_exit", "internals.md": "VALUES", "concepts.md": "h",
     "conversions.md": "Data", "examples.md": "py", "files.md": "Digits",
     "ide.md": "Digits label", "index.md": "imgae", "performance.md": "construct dump pickle", "which-tool.md": "build",
     "probabilistic.md": "deterministic",
@@ -114,6 +115,8 @@ def unknown(page: Path) -> list[str]:
     """What a page names and nobody has."""
     names, arguments = known(anchor=page.name == "migrating.md")
     words = set(WORDS.get(page.name, "").split())
+    if page.name == "compat.md":
+        words |= {*_names.OWN, *_methods.CONTAINERS, *vars(_methods)}
     found = []
     for span in spans(page):
         for name in named(span):

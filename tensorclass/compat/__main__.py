@@ -16,16 +16,16 @@ def main(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help") or arguments == ["-m"]:
         sys.stdout.write(f"{USAGE}\n")
         return 0 if arguments[:1] in (["-h"], ["--help"]) else 2
+    script = Path(arguments[0])
+    if arguments[0] != "-m" and not script.is_file():
+        sys.stderr.write(f"no file `{script}`; {USAGE}\n")
+        return 2
     install()
     if arguments[0] == "-m":
         sys.argv = arguments[1:]
         sys.path.insert(0, "")
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
         return 0
-    script = Path(arguments[0])
-    if not script.is_file():
-        sys.stderr.write(f"no file `{script}`; {USAGE}\n")
-        return 2
     sys.argv = arguments
     sys.path.insert(0, str(script.resolve().parent))
     own = sys.modules["__main__"]

@@ -69,7 +69,7 @@ def _mixed(numbers: Any) -> Any:
     return numbers ^ (numbers >> np.uint64(31))
 
 
-class Drawn:
+class DrawnOrder:
     """A random order in memory, drawn evenly from all orders."""
 
     def __init__(self, count: int, seed: str) -> None:
@@ -96,14 +96,14 @@ class InBlocks:
         within = (np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)) * BLOCK_ROWS
         begins = np.repeat(np.cumsum(sizes) - sizes, counts) + within
         lengths = np.minimum(BLOCK_ROWS, np.repeat(sizes, counts) - within)
-        order = Drawn(len(begins), seed).rows(np.arange(len(begins)))
+        order = DrawnOrder(len(begins), seed).rows(np.arange(len(begins)))
         self._begins, lengths = begins[order], lengths[order]
         self._ends = np.cumsum(lengths)
         self._firsts = self._ends - lengths
         self._groups = np.append(self._ends[HELD - 1 : -1 : HELD], self._ends[-1:])
         """The position after the last row of each group of blocks."""
         self._seed = seed
-        self._last: tuple[int, Drawn] | None = None
+        self._last: tuple[int, DrawnOrder] | None = None
 
     def rows(self, places: IntArray) -> IntArray:
         """The row numbers at some positions."""
@@ -117,9 +117,9 @@ class InBlocks:
         numbers: IntArray = self._begins[blocks] + inner - self._firsts[blocks]
         return numbers
 
-    def _shuffled(self, group: int, count: int) -> Drawn:
+    def _shuffled(self, group: int, count: int) -> DrawnOrder:
         if self._last is None or self._last[0] != group:
-            self._last = group, Drawn(count, f"{self._seed}:{group}")
+            self._last = group, DrawnOrder(count, f"{self._seed}:{group}")
         return self._last[1]
 
 
@@ -129,4 +129,4 @@ def order_of(rows: int, shuffle: bool | str, seed: str, shards: Sequence[int]) -
         return InBlocks(shards, seed)
     if not shuffle:
         return None
-    return Drawn(rows, seed) if rows <= EXACT else Encrypted(rows, seed)
+    return DrawnOrder(rows, seed) if rows <= EXACT else Encrypted(rows, seed)

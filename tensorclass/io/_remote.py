@@ -112,7 +112,7 @@ def remote_access(
     >>> import torch
     >>> from tensorclass import TensorDict, load
     >>> from tensorclass.io import remote_access
-    >>> TensorDict(a=torch.arange(2)).save("memory://bucket/a.safetensors")
+    >>> saved = TensorDict(a=torch.arange(2)).save("memory://bucket/a.safetensors")
     >>> with remote_access(timeout=5, retries=1):
     ...     load("memory://bucket/a.safetensors")["a"]
     tensor([0, 1])

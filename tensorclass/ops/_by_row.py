@@ -235,7 +235,7 @@ class RowOps(ConversionOps):
         >>> found
         TensorDict: batch_size=[8], 32 B
         field  type   min  max  mean  nan  values
-        a      f32[]  0    7    3.5        ████████
+        a      f32[]  0    7    3.5
         tag    str                         'scan'
         >>> found["a"].mean
         3.5

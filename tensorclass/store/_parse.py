@@ -44,14 +44,14 @@ def parse_tensor_dict_string(s: str) -> TensorDict:
     """
     if not isinstance(s, str):
         raise ArgumentError(f"parse_tensor_dict_string takes the printed form as a str, got a {type(s).__name__}")
-    reader = Reader(s.strip())
+    reader = TextReader(s.strip())
     result = reader.container()
     if reader.at != len(reader.text):
         reader.fail("nothing follows a printed container")
     return result
 
 
-class Reader:
+class TextReader:
     """A parser with a position in the text."""
 
     def __init__(self, text: str) -> None:

@@ -273,5 +273,7 @@ def test_every_place_that_runs_text_is_known() -> None:
     assert found == {
         ("classes/_compile.py", "exec"),
         ("classes/_compile.py", "compile"),  # constructors and forwards
+        ("compat/__main__.py", "exec"),
+        ("compat/__main__.py", "compile"),  # the program that the user runs
         ("_schema/_scope.py", "eval"),  # annotations that are strings, as `typing.get_type_hints` evaluates them
     }

@@ -16,7 +16,7 @@ from torch import Tensor
 from tensorclass import TensorClassDataset, tensorclass
 from tensorclass.errors import ArgumentError
 from tensorclass.io import Batches, _orders, _remote
-from tensorclass.io._orders import BLOCK_ROWS, EXACT, HELD, Drawn, Encrypted, InBlocks, order_of
+from tensorclass.io._orders import BLOCK_ROWS, EXACT, HELD, DrawnOrder, Encrypted, InBlocks, order_of
 from tensorclass.typing import Int64
 from tests.io._server import serving
 
@@ -45,7 +45,7 @@ def test_each_row_comes_once(count: int) -> None:
     """In every order, whatever the number of rows, and the same in parts as as a whole."""
     shards = [count // 3, 1, count - count // 3 - 1] if count > 2 else [count]
     shards = [rows for rows in shards if rows]
-    for order in (Drawn(count, "a"), Encrypted(count, "a"), InBlocks(shards, "a")):
+    for order in (DrawnOrder(count, "a"), Encrypted(count, "a"), InBlocks(shards, "a")):
         numbers = whole(order, count)
         assert np.array_equal(np.sort(numbers), np.arange(count))
         places = np.random.default_rng(0).permutation(count)[:100]

@@ -123,7 +123,9 @@ def test_another_input_is_refused():
     with pytest.raises(SchemaError, match="Head takes Hidden, but got Digits of batch size") as caught:
         Head()(digits())
     assert isinstance(caught.value, TypeError)
-    with pytest.raises(SchemaError, match=r"`Digits.from_tensordict\(...\)`, or call `module.as_td_module\(\)`"):
+    with pytest.raises(
+        SchemaError, match=r"`Digits.from_dict\(value.to_dict\(\)\)`, or call `module.as_td_module\(\)`"
+    ):
         Encoder()(TensorDict(image=torch.zeros(64)))
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 import tensorclass
-from tensorclass import LazyStackedTensorDict, TensorDict, TensorDictParams, from_module, from_modules
+from tensorclass import LazyStackedTensorDict, TensorDict, TensorDictParams, from_module, from_modules, set_printoptions
 from tensorclass.errors import StructureError, UnsupportedOperationError
 
 X = torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
@@ -162,7 +162,8 @@ def test_the_old_values_come_back_as_a_container() -> None:
         assert not output(module).any()
     assert held(module) == before
     unread = zeros.to_module(module)
-    assert repr(unread) == repr(from_module(plain()))
+    with set_printoptions(show_values=False):
+        assert repr(unread) == repr(from_module(plain()))
     unread.to_module(module)
     assert held(module) == before
 

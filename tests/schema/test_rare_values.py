@@ -169,7 +169,10 @@ def test_ragged_and_dense_fields_that_disagree():
 
 def test_who_says_the_batch_size_of_a_container():
     """A mapping for a nested class by its own fields, a typed instance in any kind of field."""
-    assert infer_batch_size(schema_for(x=Point), {"x": {"y": z(4)}}) == ((4,), " (inferred from `x`)")
+    assert infer_batch_size(schema_for(x=Point), {"x": {"y": z(4)}}) == (
+        (4,),
+        " (inferred from `x`; give `batch_size=` if `x` has more batch dims)",
+    )
     assert infer_batch_size(schema_for(x=Point), {"x": {}}) == ((), " (no field says another)")
     assert infer_batch_size(schema_for(x=Point), {"x": {"other": z(4)}})[0] == ()
     assert infer_batch_size(schema_for(x=TensorDict), {"x": Point(y=z(4))})[0] == (4,)

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from tensorclass.typecheck.plugin._promotion import promoted, with_number
-from tensorclass.typecheck.plugin._sizes import Shape, Sizes
+from tensorclass.typecheck.plugin._sizes import KnownSizes, Shape
 from tensorclass.typecheck.plugin._torch_calls import Call, Known, TensorFacts, called
 from tensorclass.typecheck.plugin._torch_table import KINDS
 
@@ -141,14 +141,14 @@ def test_an_operation_gives_what_torch_gives(name: str, arguments: tuple[object,
         except (RuntimeError, IndexError, TypeError):
             continue
         ran += 1
-        whole = TensorFacts(frozenset({dtype}), Sizes(shape))
-        reader = Reader(TensorFacts(frozenset({"float32"}), Sizes((4,))))
+        whole = TensorFacts(frozenset({dtype}), KnownSizes(shape))
+        reader = Reader(TensorFacts(frozenset({"float32"}), KnownSizes((4,))))
         plain = [_node(value) for value in arguments]
         forms = [whole, replace(whole, dtypes=None), TensorFacts(whole.dtypes, None)]
         if shape:
             base = object()
-            forms += [replace(whole, shape=Sizes(shape[_BATCH:], base, len(shape) - _BATCH))]
-            forms += [replace(whole, shape=Sizes(shape[-1:], base, len(shape) - _BATCH))]
+            forms += [replace(whole, shape=KnownSizes(shape[_BATCH:], base, len(shape) - _BATCH))]
+            forms += [replace(whole, shape=KnownSizes(shape[-1:], base, len(shape) - _BATCH))]
         for own in forms:
             known = called(Call(reader, name, plain, {}, own))
             assert _fits(known, real), (dtype, shape, own, str(known), real.shape if isinstance(real, Tensor) else real)

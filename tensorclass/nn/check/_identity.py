@@ -29,7 +29,7 @@ class Unclear(Exception):
     """Raised for a field that may be any of several values; the argument lists them."""
 
 
-class Values:
+class FieldValues:
     """The values of a pipeline by field name.
 
     Args:
@@ -87,7 +87,7 @@ class Identified:
     """The modules with the values that their fields are, and for each output field the name of its value."""
 
     stages: tuple[Stage, ...]
-    values: Values
+    values: FieldValues
     sources: Mapping[str, str]
 
 
@@ -106,7 +106,7 @@ def identify(
     Raises:
         BuildError: E118 for a field that may be any of several values.
     """
-    values, unclear = Values(inputs), list[Diagnostic]()
+    values, unclear = FieldValues(inputs), list[Diagnostic]()
     reads: dict[int, tuple[Slot, ...]] = {}
     writes: dict[int, tuple[Slot | None, ...]] = {}
 
@@ -136,7 +136,7 @@ def identify(
     return Identified(placed, values, sources)
 
 
-def _sources(values: Values, output: type, unclear: list[Diagnostic]) -> dict[str, str]:
+def _sources(values: FieldValues, output: type, unclear: list[Diagnostic]) -> dict[str, str]:
     """For each output field, the name of its value."""
     sources: dict[str, str] = {}
     for field in fields_of(output):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from torch import nn
 
 from ...errors import BatchIndexError, BuildError
-from ..check._identity import Unclear, Values
+from ..check._identity import FieldValues, Unclear
 from ..parts._slots import Slot, slots_of
 from ._subsequence import finals, known_slots, leaves, needed, needs, passed, picked, reachable
 
@@ -25,7 +25,7 @@ class Divisible:
         __len__: Callable[[], int]
         _stages: tuple[Any, ...]
         _members: tuple[tuple[str, int, int], ...]
-        _values: Values
+        _values: FieldValues
         _report: Any
         _title: Callable[[], str]
         _written: Callable[[], list[Slot]]

@@ -33,7 +33,7 @@ from ..parts._slots import Slot, fields_of, has_path, is_unnamed, specs_along
 from ..parts._stage import Stage
 
 
-class Call(NamedTuple):
+class GeneratedCall(NamedTuple):
     """The call in a line of generated code, so that an error there can be explained."""
 
     stage: int
@@ -45,7 +45,7 @@ class Program:
     """The generated forward, and the calls in its lines."""
 
     run: Callable[[Any, Any], Any]
-    calls: dict[int, Call]
+    calls: dict[int, GeneratedCall]
     source: str
     stages: Sequence[Stage]
 
@@ -63,7 +63,7 @@ class Writer:
     checked: bool = False
     lines: list[str] = field(default_factory=list)
     names: dict[str, Any] = field(default_factory=dict)
-    calls: dict[int, Call] = field(default_factory=dict)
+    calls: dict[int, GeneratedCall] = field(default_factory=dict)
     state: ByPath[str] = field(default_factory=ByPath[str])
     last: dict[str, int] = field(default_factory=dict)
     written: set[Path] = field(default_factory=set)
@@ -123,7 +123,7 @@ class Writer:
         self.names |= {f"W{index}": stage.writes, f"L{index}": stage.at(index)}
         self.names |= {f"D{index}": stage.how.device, f"O{index}": stage.how.over}
         call = stage.how.source(self._callee(index, stage), arguments, f"D{index}", f"O{index}")
-        self.calls[len(self.lines) + 3] = Call(index, tuple(arguments))
+        self.calls[len(self.lines) + 3] = GeneratedCall(index, tuple(arguments))
         if len(targets) == 1:
             self.lines.append(f"{targets[0]} = {call}")
             if stage.writes[0] is not None and stage.writes[0].spec.kind in TENSORS:

@@ -24,6 +24,9 @@ from ..parts._stage import TensorClassModule, read_slot
 class Sampler(nn.Module):
     """The callable of a probabilistic stage: from the values of its in fields to a value and its log-probabilities."""
 
+    may_ignore_inputs = True
+    """For the build check: a mean, which replaces the value, does not depend on every parameter."""
+
     def __init__(
         self,
         maker: Callable[..., Any],

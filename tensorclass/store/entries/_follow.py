@@ -138,10 +138,10 @@ class Follower:
     masked_select: OneNode = on_batch("masked_select", "The elements where a mask of the batch shape is true.")
     contiguous: OneNode = on_batch("contiguous", "The same objects.")
 
-    def flatten(self, start_dim: int | None = None, end_dim: int | None = None) -> Self:
+    def flatten(self, start_dim: int | None = None, end_dim: int | None = None, **how: Any) -> Self:
         """Merge a range of batch dims into one; by default all of them."""
         start, end = 0 if start_dim is None else start_dim, -1 if end_dim is None else end_dim
-        return self._picked(self._stands_for().flatten(start, end))
+        return self._picked(self._stands_for().flatten(start, end, **how))
 
     def clone(self, recurse: bool = True) -> Self:
         """A new node around the same objects."""

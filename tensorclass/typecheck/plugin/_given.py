@@ -18,7 +18,7 @@ from ...errors import did_you_mean
 from . import _facts as facts
 from ._codes import BATCH, DEVICE, DTYPE, SHAPE, UNKNOWN_KEY, VALUE
 from ._shapes import sizes_of, torch_name
-from ._sizes import Shape, Sizes
+from ._sizes import KnownSizes, Shape
 from ._source import Source, call_arguments, source_of
 from ._torch_calls import Several, TensorFacts
 from ._values import Values, tensor_facts
@@ -27,7 +27,7 @@ from ._values import Values, tensor_facts
 class Batch(NamedTuple):
     """Known leading dims, and a description of their source."""
 
-    sizes: Sizes
+    sizes: KnownSizes
     source: str
 
 
@@ -68,11 +68,11 @@ class GivenCheck:
                 continue
             shape, count = fact.shape, len(fact.shape.dims) - dims.rank
             if shape.base is not None:
-                lead = Sizes(shape.dims[: max(count, 0)], shape.base, shape.extra - dims.rank)
+                lead = KnownSizes(shape.dims[: max(count, 0)], shape.base, shape.extra - dims.rank)
                 said.append((True, Batch(lead, f' (inferred from "{name}")')))
             elif count >= 0:
                 fits = not Bindings().bind(name, *_known(dims, shape.dims[count:]))
-                said.append((fits, Batch(Sizes(shape.dims[:count]), f' (inferred from "{name}")')))
+                said.append((fits, Batch(KnownSizes(shape.dims[:count]), f' (inferred from "{name}")')))
         return next((batch for fits, batch in said if fits), said[0][1] if said else None)
 
     def _tensor(
@@ -97,7 +97,7 @@ class GivenCheck:
                 field.shape,
                 fact,
                 fact.shape,
-                Batch(Sizes(()), "") if field.kind == "shared" else batch,
+                Batch(KnownSizes(()), "") if field.kind == "shared" else batch,
                 where,
             )
 
@@ -107,7 +107,7 @@ class GivenCheck:
         field: facts.ClassDeclaration,
         dims: Dims,
         fact: TensorFacts,
-        shape: Sizes,
+        shape: KnownSizes,
         batch: Batch | None,
         where: nodes.Expression,
     ) -> None:
@@ -125,7 +125,7 @@ class GivenCheck:
             self._event(name, field, dims, shape.last(event), where)
 
     def _last_dims(
-        self, name: str, field: facts.ClassDeclaration, dims: Dims, shape: Sizes, where: nodes.Expression
+        self, name: str, field: facts.ClassDeclaration, dims: Dims, shape: KnownSizes, where: nodes.Expression
     ) -> None:
         """The last dims, where the number of those before them is unknown."""
         if dims.rank is not None:
@@ -150,7 +150,7 @@ class GivenCheck:
             tokens = None if field.shape is None else field.shape.tokens
             if element is not None and tokens:
                 own = replace(field, dims=" ".join(["_", *map(str, tokens[1:])]))
-                self._tensor(name, own, element, Batch(Sizes(()), ""), item)
+                self._tensor(name, own, element, Batch(KnownSizes(()), ""), item)
 
     def _rank(self, name: str, field: facts.ClassDeclaration, fact: TensorFacts, batch: Batch | None) -> str:
         known = batch is not None and (batch.sizes.base is None or batch.source)
@@ -192,7 +192,7 @@ def _known(dims: Dims, event: Shape) -> tuple[Dims, tuple[int, ...]]:
     return dims, tuple(0 if size is None else size for size in event)
 
 
-def _event_rank(dims: Dims, shape: Sizes, batch: Batch | None) -> int | None:
+def _event_rank(dims: Dims, shape: KnownSizes, batch: Batch | None) -> int | None:
     """How many dims of a value are behind the batch dims; None if that is unknown."""
     if batch is None:
         event = None if dims.rank is None else min(dims.rank, len(shape.dims))
@@ -205,7 +205,7 @@ def _event_rank(dims: Dims, shape: Sizes, batch: Batch | None) -> int | None:
     return len(shape.dims) if short else None
 
 
-def _agree(given: Shape, batch: Sizes) -> bool:
+def _agree(given: Shape, batch: KnownSizes) -> bool:
     """Whether the leading sizes of a value may be the batch size."""
     if batch.base is not None:
         return True
@@ -213,7 +213,7 @@ def _agree(given: Shape, batch: Sizes) -> bool:
     return len(given) == len(batch.dims) and same
 
 
-def _starts_with(inner: Sizes, batch: Sizes) -> bool:
+def _starts_with(inner: KnownSizes, batch: KnownSizes) -> bool:
     """Whether the batch size of a nested instance may begin with the one of the outer instance."""
     return inner.base is not None or batch.base is not None or _agree(inner.dims[: len(batch.dims)], batch)
 
@@ -361,10 +361,10 @@ def constructed(ctx: FunctionContext) -> Type:
 def _batch_argument(source: Source, given: Mapping[str, nodes.Expression]) -> Batch | None:
     value = given.get("batch_size")
     sizes = None if value is None else sizes_of(source, value)
-    return None if sizes is None else Batch(Sizes(sizes), "")
+    return None if sizes is None else Batch(KnownSizes(sizes), "")
 
 
-def batch_of(api: Any, expr: nodes.Expression) -> Sizes | None:
+def batch_of(api: Any, expr: nodes.Expression) -> KnownSizes | None:
     """The batch size of an instance that is created in the expression, or that is the only value of a name."""
     source = source_of(api)
     call = source.follow(expr)
@@ -394,4 +394,4 @@ def assigned(ctx: AttributeContext) -> Type:
 
 def batch_of_instance(api: Any, expr: nodes.Expression) -> Batch:
     """The batch dims of an instance, which fields that are read of it have too."""
-    return Batch(Sizes((), Values(api).lead(expr)), "")
+    return Batch(KnownSizes((), Values(api).lead(expr)), "")

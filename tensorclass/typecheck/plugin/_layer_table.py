@@ -10,7 +10,7 @@ from mypy import nodes
 from . import _sizes as shapes
 from ._promotion import FLOATS
 from ._shapes import int_of, sizes_of
-from ._sizes import Size, Sizes
+from ._sizes import KnownSizes, Size
 from ._source import Source, call_arguments, callee_name
 from ._torch_calls import NOTHING, Known, TensorFacts
 
@@ -107,7 +107,7 @@ def _adaptive(source: Source, layer: nodes.CallExpr, name: str, given: TensorFac
     return replace(given, shape=_with_last(given.shape, count, (channels, *spatial)))
 
 
-def _with_last(shape: Sizes | None, count: int, dims: tuple[Size, ...]) -> Sizes:
+def _with_last(shape: KnownSizes | None, count: int, dims: tuple[Size, ...]) -> KnownSizes:
     """The channels and the spatial dims behind the dims of the batch."""
     if shape is None or (shape.base is None and len(shape.dims) < count + 1):
         return shapes.behind_unknown(*dims)

@@ -12,7 +12,7 @@ from mypy import nodes
 
 from ..._dims import FAMILY_DTYPES
 from ._promotion import BOOL, FLOATS, INT64, Dtypes
-from ._sizes import Shape, Sizes
+from ._sizes import KnownSizes, Shape
 from ._source import Source, call_arguments
 from ._torch_calls import TensorFacts
 
@@ -115,7 +115,7 @@ def created(values: _Tensors, source: Source, name: str, call: nodes.CallExpr) -
 
 
 def _shaped(dtypes: Dtypes, shape: Shape | None) -> TensorFacts:
-    return TensorFacts(dtypes, None if shape is None else Sizes(shape))
+    return TensorFacts(dtypes, None if shape is None else KnownSizes(shape))
 
 
 def _of_data(

@@ -15,7 +15,7 @@ Shape = tuple[Size, ...]
 
 
 @dataclass(frozen=True)
-class Sizes:
+class KnownSizes:
     """A shape: its last dims, and what is known of the dims before them."""
 
     dims: Shape
@@ -40,12 +40,12 @@ class Sizes:
         return (None,) * (count - len(known)) + known
 
 
-def behind_unknown(*dims: Size) -> Sizes:
+def behind_unknown(*dims: Size) -> KnownSizes:
     """Dims behind an unknown number of others."""
-    return Sizes(dims, object(), len(dims))
+    return KnownSizes(dims, object(), len(dims))
 
 
-def place_of(sizes: Sizes, dim: int) -> int | None:
+def place_of(sizes: KnownSizes, dim: int) -> int | None:
     """The position of a dim among the known ones, which may be negative for a dim before them; None if unknown."""
     known = len(sizes.dims)
     if sizes.base is None:
@@ -53,17 +53,17 @@ def place_of(sizes: Sizes, dim: int) -> int | None:
     return known + dim if dim < 0 else None
 
 
-def _behind(sizes: Sizes, dim: int, more: int) -> Sizes:
+def _behind(sizes: KnownSizes, dim: int, more: int) -> KnownSizes:
     """After a change at a dim that is counted from the front: only the dims behind it are known."""
     return replace(sizes, dims=sizes.dims[max(dim, 0) :], extra=sizes.extra + more)
 
 
-def touched(sizes: Sizes, dim: int) -> Sizes:
+def touched(sizes: KnownSizes, dim: int) -> KnownSizes:
     """The shape after a change of sizes at a dim that is counted from the front."""
     return replace(sizes, dims=tuple(None if at <= dim else size for at, size in enumerate(sizes.dims)))
 
 
-def without(sizes: Sizes | None, dim: int | None, keep: bool = False) -> Sizes | None:
+def without(sizes: KnownSizes | None, dim: int | None, keep: bool = False) -> KnownSizes | None:
     """The shape after a reduction of one dim."""
     if sizes is None or dim is None:
         return None
@@ -78,14 +78,14 @@ def without(sizes: Sizes | None, dim: int | None, keep: bool = False) -> Sizes |
     return replace(sizes, dims=(*left, *((1,) if keep else ()), *right), extra=sizes.extra - (not keep))
 
 
-def unsqueezed(sizes: Sizes | None, dim: int | None) -> Sizes | None:
+def unsqueezed(sizes: KnownSizes | None, dim: int | None) -> KnownSizes | None:
     """The shape with a new dim."""
     if sizes is None:
         return None
     known = len(sizes.dims)
     if sizes.base is None:
         if dim is None or not -known - 1 <= dim <= known:
-            return Sizes((None,) * (known + 1))
+            return KnownSizes((None,) * (known + 1))
         at = dim % (known + 1)
     elif dim is None:
         return replace(sizes, dims=(), extra=sizes.extra + 1)
@@ -97,7 +97,7 @@ def unsqueezed(sizes: Sizes | None, dim: int | None) -> Sizes | None:
     return replace(sizes, dims=(*left, 1, *right) if at >= 0 else sizes.dims, extra=sizes.extra + 1)
 
 
-def squeezed(sizes: Sizes | None, dim: int | None) -> Sizes | None:
+def squeezed(sizes: KnownSizes | None, dim: int | None) -> KnownSizes | None:
     """The shape without a dim if its size is 1; unknown if the size is."""
     at = None if sizes is None or dim is None else place_of(sizes, dim)
     if sizes is None or at is None or at < 0 or sizes.dims[at] is None:
@@ -105,7 +105,7 @@ def squeezed(sizes: Sizes | None, dim: int | None) -> Sizes | None:
     return without(sizes, dim) if sizes.dims[at] == 1 else sizes
 
 
-def resized(sizes: Sizes | None, dim: int, size: Size) -> Sizes | None:
+def resized(sizes: KnownSizes | None, dim: int, size: Size) -> KnownSizes | None:
     """The shape with another size of one dim."""
     if sizes is None:
         return None
@@ -117,83 +117,83 @@ def resized(sizes: Sizes | None, dim: int, size: Size) -> Sizes | None:
     return replace(sizes, dims=(*sizes.dims[:at], size, *sizes.dims[at + 1 :]))
 
 
-def swapped(sizes: Sizes | None, one: int | None, other: int | None) -> Sizes | None:
+def swapped(sizes: KnownSizes | None, one: int | None, other: int | None) -> KnownSizes | None:
     """The shape with two dims exchanged."""
     if sizes is None:
         return None
     places = [None if dim is None else place_of(sizes, dim) for dim in (one, other)]
     if any(at is None or at < 0 for at in places):
-        return replace(sizes, dims=()) if sizes.base is not None else Sizes((None,) * len(sizes.dims))
+        return replace(sizes, dims=()) if sizes.base is not None else KnownSizes((None,) * len(sizes.dims))
     dims = [*sizes.dims]
     first, second = places[0] or 0, places[1] or 0
     dims[first], dims[second] = dims[second], dims[first]
     return replace(sizes, dims=tuple(dims))
 
 
-def permuted(sizes: Sizes | None, order: Shape | None) -> Sizes | None:
+def permuted(sizes: KnownSizes | None, order: Shape | None) -> KnownSizes | None:
     """The shape with its dims in another order, which also says their number."""
     if order is None:
         return None
     if sizes is None or sizes.base is not None or None in order:
-        return Sizes((None,) * len(order))
+        return KnownSizes((None,) * len(order))
     known = len(sizes.dims)
     if len(order) != known or any(dim is None or not -known <= dim < known for dim in order):
         return None
-    return Sizes(tuple(sizes.dims[dim] for dim in order if dim is not None))
+    return KnownSizes(tuple(sizes.dims[dim] for dim in order if dim is not None))
 
 
-def flattened(sizes: Sizes | None, start: int | None, end: int | None) -> Sizes | None:
+def flattened(sizes: KnownSizes | None, start: int | None, end: int | None) -> KnownSizes | None:
     """The shape with the dims from one to another merged."""
     if start is None or end is None:
         return None
     if sizes is None or sizes.base is not None:
-        return Sizes((None,) * (start + 1)) if start >= 0 and end == -1 else None
+        return KnownSizes((None,) * (start + 1)) if start >= 0 and end == -1 else None
     known = len(sizes.dims)
     first, last = start % known if known else 0, end % known if known else 0
     merged = sizes.dims[first : last + 1]
-    return Sizes((*sizes.dims[:first], _product(merged) if known else 1, *sizes.dims[last + 1 :]))
+    return KnownSizes((*sizes.dims[:first], _product(merged) if known else 1, *sizes.dims[last + 1 :]))
 
 
 def _product(sizes: Shape) -> Size:
     return None if None in sizes else prod(size for size in sizes if size is not None)
 
 
-def reshaped(sizes: Sizes | None, wanted: Shape | None) -> Sizes | None:
+def reshaped(sizes: KnownSizes | None, wanted: Shape | None) -> KnownSizes | None:
     """The shape of `reshape(...)`; a size of -1 is found where all others are known."""
     if wanted is None:
         return None
     free = [at for at, size in enumerate(wanted) if size is not None and size < 0]
     if not free:
-        return Sizes(wanted)
+        return KnownSizes(wanted)
     others = _product(tuple(size for at, size in enumerate(wanted) if at not in free))
     whole = None if sizes is None or sizes.base is not None else _product(sizes.dims)
     rest = whole // others if whole is not None and others and whole % others == 0 else None
-    return Sizes(tuple(rest if at in free else size for at, size in enumerate(wanted)))
+    return KnownSizes(tuple(rest if at in free else size for at, size in enumerate(wanted)))
 
 
-def expanded(sizes: Sizes | None, wanted: Shape | None) -> Sizes | None:
+def expanded(sizes: KnownSizes | None, wanted: Shape | None) -> KnownSizes | None:
     """The shape of `expand(...)`, in which -1 keeps a size."""
     if wanted is None:
         return None
     own = (None,) * len(wanted) if sizes is None else sizes.last(len(wanted))
     pairs = zip(wanted, own, strict=True)
-    return Sizes(tuple(old if new is not None and new < 0 else new for new, old in pairs))
+    return KnownSizes(tuple(old if new is not None and new < 0 else new for new, old in pairs))
 
 
-def broadcast(one: Sizes | None, other: Sizes | None) -> Sizes | None:
+def broadcast(one: KnownSizes | None, other: KnownSizes | None) -> KnownSizes | None:
     """The shape of an elementwise operation."""
     if one is None or other is None:
         return None
     if one.base is None and other.base is None:
         count = max(len(one.dims), len(other.dims))
         pad = [(1,) * (count - len(side.dims)) + side.dims for side in (one, other)]
-        return Sizes(tuple(map(_wider, *pad)))
+        return KnownSizes(tuple(map(_wider, *pad)))
     if one.base is not None and other.base is not None and one.base is not other.base and one.base != other.base:
         return behind_unknown(*_common(one, other))
     longer, shorter = (one, other) if one.base is not None else (other, one)
     same = longer.base == shorter.base and longer.extra == shorter.extra
     if same:
-        return Sizes(_common(one, other), longer.base, longer.extra)
+        return KnownSizes(_common(one, other), longer.base, longer.extra)
     if shorter.base is None and len(shorter.dims) <= len(longer.dims) and longer.extra >= len(shorter.dims):
         tail = shorter.last(len(shorter.dims))
         start = len(longer.dims) - len(tail)
@@ -201,7 +201,7 @@ def broadcast(one: Sizes | None, other: Sizes | None) -> Sizes | None:
     return behind_unknown(*_common(one, other))
 
 
-def _common(one: Sizes, other: Sizes) -> Shape:
+def _common(one: KnownSizes, other: KnownSizes) -> Shape:
     count = min(len(one.dims), len(other.dims))
     return tuple(map(_wider, one.last(count), other.last(count)))
 
@@ -216,7 +216,7 @@ def _wider(one: Size, other: Size) -> Size:
     return known[0] if len(known) == 1 else None
 
 
-def joined(shapes: Sequence[Sizes | None], dim: int | None) -> Sizes | None:
+def joined(shapes: Sequence[KnownSizes | None], dim: int | None) -> KnownSizes | None:
     """The shape of `cat`."""
     whole = merged_shapes(shapes)
     if whole is None or dim is None:
@@ -230,7 +230,7 @@ def joined(shapes: Sequence[Sizes | None], dim: int | None) -> Sizes | None:
     return resized(whole, back, total)
 
 
-def merged_shapes(shapes: Sequence[Sizes | None]) -> Sizes | None:
+def merged_shapes(shapes: Sequence[KnownSizes | None]) -> KnownSizes | None:
     """The shape that several values share: sizes in which they differ are unknown; None for different ranks."""
     first = shapes[0] if shapes else None
     if first is None or any(one is None or (one.base, one.extra) != (first.base, first.extra) for one in shapes):
@@ -242,7 +242,7 @@ def merged_shapes(shapes: Sequence[Sizes | None]) -> Sizes | None:
     return replace(first, dims=tuple(column[0] if len({*column}) == 1 else None for column in columns))
 
 
-def multiplied(one: Sizes | None, other: Sizes | None) -> Sizes | None:
+def multiplied(one: KnownSizes | None, other: KnownSizes | None) -> KnownSizes | None:
     """The shape of a matrix product."""
     if one is None or other is None or one.rank == 0 or other.rank == 0:
         return None

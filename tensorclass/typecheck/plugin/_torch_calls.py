@@ -10,7 +10,7 @@ from mypy import nodes
 
 from . import _sizes as shapes
 from ._promotion import BOOL, FLOATS, INT64, Dtypes, floating, magnitudes, promoted, summed, with_number
-from ._sizes import Shape, Sizes
+from ._sizes import KnownSizes, Shape
 from ._torch_table import KINDS, PARAMETERS
 
 
@@ -19,7 +19,7 @@ class TensorFacts:
     """The possible dtypes of a tensor, and its shape; None means unknown."""
 
     dtypes: Dtypes
-    shape: Sizes | None
+    shape: KnownSizes | None
 
     def __str__(self) -> str:
         kind = "float" if self.dtypes == FLOATS else "tensor"
@@ -198,11 +198,11 @@ def _unary(change: Callable[[Dtypes], Dtypes]) -> Callable[[Call], Known]:
     return made
 
 
-def _reduced(call: Call, shape: Sizes | None) -> Sizes | None:
+def _reduced(call: Call, shape: KnownSizes | None) -> KnownSizes | None:
     """The shape after a reduction over one dim, several, or all."""
     given, keep = call.get("dim"), call.flag("keepdim")
     if given is None or (isinstance(given, nodes.NameExpr) and given.name == "None"):
-        return Sizes(()) if keep is False and "axis" not in call.named else None
+        return KnownSizes(()) if keep is False and "axis" not in call.named else None
     dims = call.reader.sizes(given)
     if dims is None or keep is None:
         return None
@@ -226,7 +226,7 @@ def _pair(call: Call) -> Known:
     """`max()` is a tensor, `max(dim)` values and indices, `max(other)` elementwise."""
     first, given = call.first(), call.get("dim")
     if given is None:
-        return replace(first, shape=Sizes(())) if not call.named and call.name != "mode" else None
+        return replace(first, shape=KnownSizes(())) if not call.named and call.name != "mode" else None
     if call.reader.tensor(given) is not None:
         return _binary("arithmetic")(call)
     if call.reader.number(given) is None:
@@ -329,7 +329,9 @@ def _loss(call: Call) -> Known:
     dtypes = call.first().dtypes
     reduction = call.named.get("reduction")
     known = reduction is None or (isinstance(reduction, nodes.StrExpr) and reduction.value != "none")
-    return TensorFacts(dtypes, Sizes(()) if known and len(call.plain) == 2 and "reduce" not in call.named else None)
+    return TensorFacts(
+        dtypes, KnownSizes(()) if known and len(call.plain) == 2 and "reduce" not in call.named else None
+    )
 
 
 def _flattened(call: Call) -> Known:
@@ -355,7 +357,7 @@ def _squeezed(call: Call) -> Known:
     return replace(first, shape=shapes.squeezed(first.shape, dim))
 
 
-def _shaped(change: Callable[[Call, Sizes | None], Sizes | None]) -> Callable[[Call], Known]:
+def _shaped(change: Callable[[Call, KnownSizes | None], KnownSizes | None]) -> Callable[[Call], Known]:
     def made(call: Call) -> Known:
         first = call.first()
         return replace(first, shape=change(call, first.shape))
@@ -381,7 +383,7 @@ def _spread(call: Call) -> Known:
     """`std`, `var` and `norm`, whose further arguments mean several things."""
     first = call.first()
     alone = not call.rest() and not call.named
-    return TensorFacts(magnitudes(first.dtypes), Sizes(()) if alone else None)
+    return TensorFacts(magnitudes(first.dtypes), KnownSizes(()) if alone else None)
 
 
 def _clamped(call: Call) -> Known:
@@ -432,7 +434,7 @@ _MAKERS: dict[str, Callable[[Call], Known]] = {
     "product": _product,
     "select_rows": _rows,
     "gathered": _gathered,
-    "one_dim": lambda call: replace(call.first(), shape=Sizes((None,))),
+    "one_dim": lambda call: replace(call.first(), shape=KnownSizes((None,))),
     "unknown_dims": lambda call: replace(call.first(), shape=None),
     "where": _where,
     "one_hot": _one_hot,
@@ -441,7 +443,7 @@ _MAKERS: dict[str, Callable[[Call], Known]] = {
     "drawn_index": lambda call: TensorFacts(
         INT64, shapes.resized(call.first().shape, -1, call.number("num_samples", None))
     ),
-    "indices": lambda call: TensorFacts(INT64, Sizes((None, None))) if not call.named else None,
+    "indices": lambda call: TensorFacts(INT64, KnownSizes((None, None))) if not call.named else None,
     "reshape": _reshaped,
     "like_other": _like_other,
     "flatten": _flattened,

@@ -20,7 +20,7 @@ from ._annotations import AnnotationReader
 from ._layer_table import applied
 from ._promotion import BOOL, FLOATS, Dtypes
 from ._shapes import ALIASES, created, dtype_of, int_of, literal, sizes_of, torch_name
-from ._sizes import Shape, Sizes
+from ._sizes import KnownSizes, Shape
 from ._source import Source, source_of
 from ._torch_calls import Call, Known, TensorFacts, called, operated
 from ._torch_table import KINDS, METHODS_ONLY, MODULES
@@ -139,7 +139,7 @@ class Values:
         dims = declared.shape
         if dims is None or dims.variadic is not None:
             return TensorFacts(declared.dtypes, None if dims is None else _sizes_of(dims))
-        shape = Sizes(_known(dims), self.lead(of), len(dims.tokens))
+        shape = KnownSizes(_known(dims), self.lead(of), len(dims.tokens))
         return TensorFacts(declared.dtypes, shape)
 
     def lead(self, expr: nodes.Expression) -> object:
@@ -268,7 +268,7 @@ class Values:
             return None
         return replace(base, shape=self._index_of(base.shape, expr.index))
 
-    def _index_of(self, shape: Sizes | None, index: nodes.Expression) -> Sizes | None:
+    def _index_of(self, shape: KnownSizes | None, index: nodes.Expression) -> KnownSizes | None:
         """The shape after an index of numbers, slices, `...`, `None`, and at most one tensor of integers."""
         items = index.items if isinstance(index, nodes.TupleExpr) else [index]
         split = next((at for at, item in enumerate(items) if isinstance(item, nodes.EllipsisExpr)), len(items))
@@ -285,7 +285,7 @@ class Values:
             dim += isinstance(item, nodes.SliceExpr) or _is_new(item)
         return shape
 
-    def _index_one(self, shape: Sizes | None, item: nodes.Expression, dim: int) -> Sizes | None:
+    def _index_one(self, shape: KnownSizes | None, item: nodes.Expression, dim: int) -> KnownSizes | None:
         if shape is None:
             return None
         if _is_new(item):
@@ -297,7 +297,7 @@ class Values:
         is_int = isinstance(found, Instance) and found.type.fullname == "builtins.int"
         return shapes.without(shape, dim) if self.number(item) is not None or is_int else None
 
-    def _sliced(self, shape: Sizes, dim: int, item: nodes.SliceExpr) -> int | None:
+    def _sliced(self, shape: KnownSizes, dim: int, item: nodes.SliceExpr) -> int | None:
         at = shapes.place_of(shape, dim)
         size = shape.dims[at] if at is not None and at >= 0 else None
         given = (item.begin_index, item.end_index, item.stride)
@@ -340,7 +340,7 @@ class _Names:
         return symbol
 
 
-def _rows_of(shape: Sizes | None, rows: TensorFacts) -> Sizes | None:
+def _rows_of(shape: KnownSizes | None, rows: TensorFacts) -> KnownSizes | None:
     """The shape after an index by a tensor of integers."""
     if (
         shape is None
@@ -351,7 +351,7 @@ def _rows_of(shape: Sizes | None, rows: TensorFacts) -> Sizes | None:
     ):
         return None
     integers = rows.dtypes <= {"int64", "int32", "int16", "int8"}
-    return Sizes((*rows.shape.dims, *shape.dims[1:])) if shape.dims and integers else None
+    return KnownSizes((*rows.shape.dims, *shape.dims[1:])) if shape.dims and integers else None
 
 
 def _is_new(item: nodes.Expression) -> bool:
@@ -367,10 +367,10 @@ def _whole(declared: ClassDeclaration) -> TensorFacts:
     return TensorFacts(declared.dtypes, None if declared.shape is None else _sizes_of(declared.shape))
 
 
-def _sizes_of(dims: Dims) -> Sizes:
+def _sizes_of(dims: Dims) -> KnownSizes:
     """The dims of a declaration; those before `...` are unknown."""
     if dims.variadic is None:
-        return Sizes(_known(dims))
+        return KnownSizes(_known(dims))
     return shapes.behind_unknown(*_known(Dims(dims.tokens[dims.variadic + 1 :])))
 
 
