@@ -89,7 +89,7 @@ KEPT = MappingProxyType({
     "core._timing.timeit._seconds": "one number for each name, until `timeit.erase()`",
     "nn.distributions._extractors._MAPPINGS": "one function for each name that `add_custom_mapping` is given",
     "cli._target: sys.modules": "the file that a command was given; the process ends with the command",
-    "compat._install: sys.meta_path": "the layer, which a program asked for",
+    "compat._install: sys.meta_path": "the layer, which a program turns on",
     "compat.__main__: sys.path": "the folder of the program that is run",
     "cli._target: sys.path": "taken out when the file has been imported",
     # made of texts and numbers: bounded
@@ -99,7 +99,7 @@ KEPT = MappingProxyType({
     "classes._build.member_names": "one set of names",
     "typecheck.plugin._facts._read": "the fields of 4096 classes, in the process of mypy",
     "typecheck.plugin._plugin._digest": "one text, in the process of mypy",
-    "typecheck.plugin._parts._PARTS": "the names of parts, one entry for each kind of node, in the process of mypy",
+    "typecheck.plugin._node_parts._PARTS": "the names of parts, one entry for each kind of node, in the process of mypy",
     "typecheck.plugin._source._last": "one file, in the process of mypy",
     "cli._migrate.rules": "the rules of one page, in the process of the command",
     "io.exchange._store_nodes._h5py": "one module",

@@ -53,7 +53,8 @@ def test_a_file_is_analyzed_as_by_the_plugin(tmp_path: Path) -> None:
     assert lint([file], cache=tmp_path / "cache") == found
     assert [one.code for one in lint([file], every=True, cache=tmp_path / "cache") if one.line == 13] == ["assignment"]
     file.write_text("def f(:\n", "utf-8")
-    assert [(one.line, one.code) for one in lint([file], cache=tmp_path / "cache")] == [(1, "syntax")]
+    broken = lint([file], cache=tmp_path / "cache")
+    assert (broken[0].line, {one.code for one in broken}) == (1, {"syntax"})
 
 
 def test_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from mypy import nodes
 
-from ._parts import parts_of
+from ._node_parts import parts_of
 
 _BRANCHES = (nodes.IfStmt, nodes.WithStmt, nodes.MatchStmt)
 _LOOPS = (nodes.ForStmt, nodes.WhileStmt)

@@ -12,7 +12,7 @@ from mypy.patterns import AsPattern, MappingPattern, StarredPattern
 from mypy.plugin import FunctionContext, MethodContext
 from mypy.types import AnyType, CallableType, Instance, Type, TypeOfAny, get_proper_type
 
-from ._parts import parts_of as parts_of
+from ._node_parts import parts_of as parts_of
 from ._reaching import UNKNOWN, Places
 
 # The targets of statements that bind values without an expression.
