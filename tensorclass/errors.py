@@ -419,9 +419,11 @@ class HeldError:
 
 
 def _copied(error: BaseException) -> BaseException:
-    """A copy without traceback and causes."""
+    """A copy without traceback and causes, which some packages make errors copy and pickle: Dask does, by tblib."""
     try:
-        return copy.copy(error)
+        found = copy.copy(error).with_traceback(None)
+        found.__cause__ = found.__context__ = None
+        return found
     except Exception:  # the constructor of the user's class may raise anything
         return TensorClassError(f"{type(error).__name__}: {error}")
 

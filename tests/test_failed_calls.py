@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import copyreg
 import gc
 import sys
 import traceback
@@ -277,6 +278,36 @@ def test_a_failed_read_holds_nothing(tmp_path: Path, read: str, name: str) -> No
             READS[read](tmp_path / "rows", fail)
         assert seen
         assert [ref() for ref in seen] == [None] * len(seen)
+
+
+class Traced(Exception):
+    """An error whose copies keep its traceback and causes, as those of all errors do once Dask is imported."""
+
+
+def traced(error: BaseException) -> Traced:
+    """An error with the traceback and causes of another one."""
+    found = Traced(*error.args).with_traceback(error.__traceback__)
+    found.__cause__, found.__context__ = error.__cause__, error.__context__
+    return found
+
+
+@pytest.mark.parametrize("engine", [{"num_workers": 0}, {"engine": "threads"}])
+def test_copies_of_errors_hold_nothing(monkeypatch: pytest.MonkeyPatch, engine: dict[str, Any]) -> None:
+    """A registered way to copy errors keeps neither the traceback nor the causes."""
+    monkeypatch.setitem(copyreg.dispatch_table, Traced, lambda error: (traced, (error,)))
+
+    def fail(part: Any) -> Any:
+        try:
+            raise KeyError("absent")
+        except KeyError as error:
+            raise Traced("broken") from error
+
+    with without_collector():
+        x = torch.ones(2, 4)
+        seen = weakref.ref(x)
+        failing(lambda batch: batch.map(fail, **engine), batch_of(TensorDict, x), Traced)
+        del x
+        assert seen() is None
 
 
 class Exhausted(TorchDispatchMode):

@@ -216,10 +216,11 @@ def test_the_place_of_an_error_that_does_not_pickle() -> None:
 
 
 class Wordless(Exception):
-    """Neither unpickles nor has a text as its first argument."""
+    """Neither pickles, with whatever is registered for errors, nor has a text as its first argument."""
 
     def __init__(self, one: int, two: int) -> None:
         super().__init__(one)
+        self.lock = threading.Lock()
 
     def __str__(self) -> str:
         return "of its own"
