@@ -7,7 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from ._base import TensorCollection
+from ._base import VALUES, TensorCollection, is_typed, store_of
+from ._entry import TensorEntry
 
 
 def tensors_alone(collection: TensorCollection) -> list[Tensor] | None:
@@ -36,3 +37,28 @@ def walk(
         yield here, value, collection
         if isinstance(value, TensorCollection):
             yield from walk(value, here)
+
+
+def typed_within(collection: TensorCollection) -> list[tuple[str, Any, slice]]:
+    """The outermost typed instances: their paths, and the places of their leaves among the `VALUES` leaves."""
+    found: list[tuple[str, Any, slice]] = []
+    if collection._stacked or not collection._plain or is_typed(collection):
+        _find_typed(collection, "", 0, found)
+    return found
+
+
+def _find_typed(value: Any, path: str, begin: int, found: list[tuple[str, Any, slice]]) -> int:
+    """Append the typed instances in a value whose leaves start at `begin`; returns where its leaves end."""
+    if not isinstance(value, TensorCollection):
+        return begin + (len(value._leaves(VALUES)) if isinstance(value, TensorEntry) else isinstance(value, Tensor))
+    if is_typed(value) or (value._plain and not value._stacked):
+        end = begin + len(value._leaves(VALUES))
+        found += [(path, value, slice(begin, end))] if is_typed(value) else []
+        return end
+    if value._stacked:
+        parts = [(f"[{i}]", member) for i, member in enumerate(store_of(value)._members)]
+    else:
+        parts = [*value._entries().items()]
+    for key, part in parts:
+        begin = _find_typed(part, f"{path}.{key}" if path else key, begin, found)
+    return begin

@@ -16,8 +16,8 @@ from typing_extensions import Self
 from .._flags import flag, flags
 from ..core import STORAGE, VALUES, Entry, Path, TensorCollection, as_batch_size
 from ..core._device import CPU, Device, as_device
-from ..core._walks import walk
-from ..errors import ArgumentError, UnsupportedOperationError
+from ..core._walks import typed_within, walk
+from ..errors import ArgumentError, CastError, UnsupportedOperationError
 from ._apply import ApplyOps
 from ._attrs import CastFilter, TensorAttrs
 from ._casts import CastMethods
@@ -33,6 +33,17 @@ _CONVERSIONS: Final[dict[torch.dtype, Callable[[Tensor], Tensor]]] = {
     torch.int32: Tensor.int,
 }
 """Methods equivalent to `to(dtype)`, whose argument parsing takes as long as a small copy."""
+
+
+def _converted(container: TensorCollection, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[bool]:
+    """Which `VALUES` leaves a cast converts: in typed instances the floating ones, if declarations allow it."""
+    wanted = [True] * len(leaves)
+    for path, typed, at in typed_within(container):
+        try:
+            wanted[at] = typed._castable(leaves[at], dtype)
+        except CastError as error:
+            raise CastError(f"`{path}`: {error}" if path else str(error)) from None
+    return wanted
 
 
 def _ask(inplace: Any, non_blocking_pin: Any, non_blocking: Any) -> None:
@@ -68,7 +79,7 @@ class DeviceOps(CastMethods, ApplyOps):
         if cast_filter is not None and self._stacked:
             return self._cast_members("_cast", dtype, cast_filter)
         if cast_filter is None:
-            wanted = twin._castable(leaves, dtype)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # every container has it
+            wanted = _converted(twin, leaves, dtype)
         else:
             wanted = [bool(cast_filter(path, leaf)) for path, leaf in zip(twin._paths(), leaves, strict=True)]
         convert = _CONVERSIONS.get(dtype)

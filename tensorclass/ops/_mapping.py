@@ -408,6 +408,7 @@ class MappingOps(ReadingOps):
         if open_to_all and all_begin_with(self._batch_size, values):
             plan.append((self, values))
             return True
+        self._refuse_frozen("update", "")
         tensors: dict[str, Any] = {}
         for key, value in values.items():
             if type(key) is not str:
@@ -423,7 +424,9 @@ class MappingOps(ReadingOps):
     def _merges_tensors(self, key: str, value: Any, plan: list[tuple[MappingOps, dict[str, Any]]]) -> bool:
         """Whether the values of a nested mapping are planned; if one does not fit, the general path says why."""
         mine = None if self._stacked else self._outline().get(key)
-        if not isinstance(mine, MappingOps) or not (type(value) is dict or isinstance(value, MappingOps)):
+        if not isinstance(mine, MappingOps):
+            return False
+        if type(value) is not dict and not (isinstance(value, MappingOps) and mine._may_meet(value)):
             return False
         try:
             return mine._plan_tensors(value, plan, True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from types import FunctionType
 from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 
@@ -13,7 +13,8 @@ from torch import Tensor
 from ..core import VALUES, Path, TensorCollection, TensorEntry, join_path, store_of, unstacked
 from ..core._base import Handler
 from ..core._batch import broadcasts_to, over_events
-from ..errors import ArgumentError, BatchSizeError, CastError, KeySetError, SchemaError, StructureError, did_you_mean
+from ..core._walks import typed_within
+from ..errors import ArgumentError, BatchSizeError, KeySetError, SchemaError, StructureError, did_you_mean
 from ._inplace import InplaceOps
 from ._lengths import in_stacks, require_same_lengths
 from ._writable import rank
@@ -61,36 +62,12 @@ class Pointwise(InplaceOps):
 
     def _accept(self, old: Sequence[Tensor], new: Sequence[Tensor], op: str, other: object = ...) -> None:
         """Refuse what the declaration of a typed instance, at any depth, does not allow."""
-        for key, inner, at in self._nested_slices():
+        for path, inner, at in typed_within(self):
             try:
                 inner._accept(old[at], new[at], op, other)
             except SchemaError as error:
-                below = [problem._replace(path=f"{key}.{problem.path}") for problem in error.problems]
+                below = [problem._replace(path=f"{path}.{problem.path}") for problem in error.problems]
                 raise SchemaError.of(type(inner).__name__, below) from None
-
-    def _castable(self, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[bool]:
-        """Which `VALUES` leaves a cast converts: in typed instances the floating ones, if declarations allow it."""
-        wanted = [True] * len(leaves)
-        for key, inner, at in self._nested_slices():
-            try:
-                wanted[at] = inner._castable(leaves[at], dtype)
-            except CastError as error:
-                raise CastError(f"`{key}`: {error}") from None
-        return wanted
-
-    def _nested_slices(self) -> Iterator[tuple[str, Any, slice]]:
-        """The nested containers, or the members of a stack, with their places among the `VALUES` leaves."""
-        if self._stacked:
-            found = [(f"[{i}]", member) for i, member in enumerate(store_of(self)._members)]
-        else:
-            found = [] if self._plain else [*self._entries().items()]
-        begin = 0
-        for key, value in found:
-            inner = isinstance(value, (TensorCollection, TensorEntry))
-            end = begin + (len(value._leaves(VALUES)) if inner else isinstance(value, Tensor))
-            if isinstance(value, TensorCollection):
-                yield key, value, slice(begin, end)
-            begin = end
 
 
 def operation(receiver: TensorCollection, name: str) -> Any:

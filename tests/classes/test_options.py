@@ -124,6 +124,17 @@ def test_frozen_refuses_every_write(ns: SimpleNamespace, name: str) -> None:
     assert all(torch.equal(batch.get(key), value) for key, value in values.items())
 
 
+@pytest.mark.parametrize("wrap", [dict, lambda values: TensorDict(values, batch_size=[3])])
+def test_an_update_around_a_frozen_instance_writes_nothing(ns: SimpleNamespace, wrap: Any) -> None:
+    """A nested mapping of values for it is refused before anything of the container around it is written."""
+    holder = TensorDict({"a": torch.zeros(3), "d": {"still": still(ns, 3)}}, batch_size=[3])
+    with pytest.raises(FrozenError, match="Still is frozen"):
+        holder.update({"a": torch.ones(3), "d": wrap({"still": wrap({"pose": wrap({"angle": torch.ones(3)})})})})
+    assert not holder["a"].any()
+    holder.update({"d": {"still": still(ns, 3)["x"]}}, is_leaf=lambda kind: not issubclass(kind, dict))
+    assert isinstance(holder["d", "still"], Tensor)  # the entry is the container's own
+
+
 def test_frozen_is_otherwise_a_full_batch(ns: SimpleNamespace) -> None:
     """Everything that makes a new batch works, and gives a frozen one."""
     batch = still(ns, 4)

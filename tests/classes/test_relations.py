@@ -157,6 +157,15 @@ def test_nested_classes_are_looked_at(operation: str) -> None:
         OPERATIONS[operation](Holder(filled(Mine)), other)
 
 
+def test_nested_classes_in_a_dict_are_looked_at() -> None:
+    """An update from a dict that holds an instance of an unrelated class writes nothing."""
+    for holder in (TensorDict(inner=filled(Mine), batch_size=[3]), Holder(filled(Mine))):
+        before = holder["inner", "x"]
+        with pytest.raises(StructureError, match="different classes"):
+            holder.update({"inner": filled(Other)})
+        assert holder["inner", "x"] is before
+
+
 def test_the_way_out_works() -> None:
     """What the message says: `from_tensordict` converts, around the same tensors."""
     other = filled(Other)

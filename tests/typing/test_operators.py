@@ -36,6 +36,7 @@ ELSEWHERE = {
     "NonTensorDataBase", "FrozenTensorClass", "PersistentTensorDict",  # as a class of the table, whose methods they have
     "MemoryMappedTensor",  # a tensor
     "FieldRef", "TensorAttrs", "PackLayout", "Diagnostic",  # equality, which every object has
+    "Dist",  # a field: an instance has the methods of a typed class
     "LinkedList", "TensorClassDataset",  # a list; rows by number
     "CompositeDistribution", "ProbabilisticTensorClassSequential", "ProbabilisticTensorDictSequential",
     "TensorDictSequential",  # as `TensorClassSequential`

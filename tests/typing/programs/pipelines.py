@@ -99,7 +99,7 @@ TensorClassSequential(encode, head, choose, input=digits, output=Prediction)  # 
 TensorClassSequential(encode, head, choose, input=Digits, output=Prediction, order=True)  # E: call-overload | reportArgumentType, reportCallIssue | TypeError | pyrefly: no-matching-overload
 # anchor: TensorDictSequential(encode, head, choose, order=True)  # E
 # ---- wrong: a module of torch without fields
-TensorClassSequential(nn.Linear(64, 8), input=Digits, output=Hidden)  # E: call-overload | reportArgumentType, reportCallIssue | BuildError | ty: no-matching-overload | pyrefly: no-matching-overload
+TensorClassSequential(nn.Linear(64, 8), input=Digits, output=Hidden)  # E: misc | reportArgumentType, reportCallIssue | BuildError | ty: no-matching-overload | pyrefly: no-matching-overload
 # anchor: TensorDictSequential(nn.Linear(64, 8))  # E
 # ---- wrong: a batch of another class
 pipe(hidden)  # E: arg-type | reportArgumentType | TypeError | ty: invalid-argument-type | pyrefly: bad-argument-type

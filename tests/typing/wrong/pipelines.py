@@ -37,7 +37,7 @@ TensorClassModule(nn.Linear(64, 8), in_fields=Digits.image, out_fields=Hidden.hi
 TensorClassModule(3, in_fields=Digits.image, out_fields=Hidden.h)  # E: call-overload | reportArgumentType, reportCallIssue | BuildError
 TensorClassModule(nn.Linear(64, 8), in_fields=Digits.image)  # E: call-overload | reportCallIssue | TypeError
 TensorClassModule(nn.Linear(64, 8), in_field=Digits.image, out_fields=Hidden.h)  # E: call-overload | reportCallIssue | TypeError
-TensorClassSequential(nn.Linear(64, 8), input=Digits, output=Hidden)  # E: call-overload | reportArgumentType, reportCallIssue | BuildError
+TensorClassSequential(nn.Linear(64, 8), input=Digits, output=Hidden)  # E: misc | reportArgumentType, reportCallIssue | BuildError
 TensorClassSequential(encode, head, input=Digits, output=Prediction, prob=False)  # E: call-overload | reportArgumentType, reportCallIssue | BuildError
 TensorClassSequential(encode, head, input=digits, output=Prediction)  # E: call-overload | reportArgumentType, reportCallIssue | BuildError
 
