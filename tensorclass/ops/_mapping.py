@@ -408,7 +408,7 @@ class MappingOps(ReadingOps):
         if open_to_all and all_begin_with(self._batch_size, values):
             plan.append((self, values))
             return True
-        self._refuse_frozen("update", "")
+        self._refuse_frozen("update", "")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # all containers have it
         tensors: dict[str, Any] = {}
         for key, value in values.items():
             if type(key) is not str:
