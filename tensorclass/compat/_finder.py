@@ -76,7 +76,7 @@ class _Module(ModuleType):
                 pass
             else:
                 return value
-        raise AttributeError(f"module {self.__name__!r} of tensorclass.compat has no attribute {name!r:.200}")
+        raise AttributeError(f"module {self.__name__!r:.200} of tensorclass.compat has no attribute {name!r:.200}")
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not (name in _HIDDEN and isinstance(value, ModuleType)):  # the import system sets submodules
