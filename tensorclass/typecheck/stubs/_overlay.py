@@ -68,7 +68,7 @@ def overlay(out: Path) -> dict[Path, str]:
 def supported() -> set[str]:
     """The names of torch's functions that return a container of the class of their argument, or a bool."""
     names = {*TORCH_FUNCTIONS, *(function.__name__ for function in TensorCollection._torch_functions)}
-    return {name for name in names if name in (*JOINS, *LIKE) or _keeps_class(POINTWISE.get(name, name))}
+    return {name for name in names if name in (*JOINS, *LIKE) or _keeps_class(POINTWISE.get(name) or name)}
 
 
 def _keeps_class(name: str) -> bool:
