@@ -121,7 +121,7 @@ def _h5(n):
     def made(folder):
         with h5py.File(folder / f"{n}.h5", "w") as file:
             here = file
-            for _ in range(min(n // 4, 40)):
+            for _ in range(10):
                 here = here.create_group("g")
             for i in range(n):
                 file[f"k{i}"] = [1.0]
