@@ -363,7 +363,7 @@ ALIKE = {RayEngine: "one map at a time", DaskEngine: "one map at a time"}
 """They go through the same functions as the other engines, and need a cluster."""
 
 FORKING = {check_loader, check_processes_engine}
-"""They fork while threads run, which crashes beside the threads that Ray and gRPC left in the process of other tests."""
+"""They fork while threads run, which crashes beside threads that Ray and gRPC left in the process."""
 
 STATELESS = {
     "Diagnostic", "Dispatch", "FailedRow", "FieldRef", "Engine", "HeldError", "Later", "LinkedList", "PackLayout",
