@@ -12,6 +12,7 @@ from .._dims import FloorDiv as FloorDiv
 from .._dims import Polynomial as Polynomial
 from .._dims import Variadic as Variadic
 from .._dims import parse_dims as parse_dims
+from .._kinds import Kind as Kind
 from ._annotations import is_collection as is_collection
 from ._annotations import is_tensorclass as is_tensorclass
 from ._check import Checker as Checker
@@ -45,7 +46,6 @@ from ._scope import own_annotations as own_annotations
 from ._spec import EXACT as EXACT
 from ._spec import FieldSpec as FieldSpec
 from ._spec import FieldValidator as FieldValidator
-from ._spec import Kind as Kind
 from ._spec import TypeName as TypeName
 from ._validate import cast_problem as cast_problem
 from ._validate import check_field as check_field

@@ -18,9 +18,10 @@ from torch import Tensor
 from typing_extensions import get_protocol_members, is_protocol
 
 from .._dims import AnyDim, Dim, Dims, parse_dims
+from .._kinds import ANY, COLLECTION, NESTED, PER_ELEMENT, RAGGED, SHARED, TENSOR, VALUE, Kind
 from ._dtypes import FAMILIES, Bool, DTypeFamily, Num, Shape, Shaped, TensorSpec, dtype_name, family_of, is_ragged
 from ._markers import PerElement, RaggedMark, SharedMark
-from ._spec import Kind, type_name
+from ._spec import type_name
 
 TENSOR_MARKS = (TensorSpec, Shape, torch.dtype, DTypeFamily)
 ALIASES = (typing_extensions.TypeAliasType, getattr(typing, "TypeAliasType", typing_extensions.TypeAliasType))
@@ -76,12 +77,12 @@ def parse_annotation(annotation: Any, owner: type | None = None) -> Parsed:
     other = tuple(mark for mark in metadata if not isinstance(mark, (*TENSOR_MARKS, SharedMark, RaggedMark)))
     shared = any(isinstance(mark, SharedMark) for mark in metadata)
     if any(isinstance(mark, RaggedMark) for mark in metadata) or (isinstance(core, type) and is_ragged(core)):
-        return Parsed("ragged", Tensor, _ragged_spec(core, tensor_marks, shared), None, optional, other)
+        return Parsed(RAGGED, Tensor, _ragged_spec(core, tensor_marks, shared), None, optional, other)
     if _is_jaxtyping(core):
         tensor_marks.append(_jaxtyping_spec(core))
         core = Tensor
     if isinstance(core, type) and issubclass(core, Tensor):
-        return Parsed("shared" if shared else "tensor", core, _merge(tensor_marks), None, optional, other)
+        return Parsed(SHARED if shared else TENSOR, core, _merge(tensor_marks), None, optional, other)
     _refuse_tensor_marks(core, tensor_marks, shared)
     return _parse_core(core, optional, other, owner)
 
@@ -148,23 +149,23 @@ def _ragged_spec(core: Any, marks: list[Any], shared: bool) -> TensorSpec:
 
 def _parse_core(core: Any, optional: bool, metadata: tuple[Any, ...], owner: type | None) -> Parsed:
     if core is Any:
-        return Parsed("any", core, optional=optional, metadata=metadata)
+        return Parsed(ANY, core, optional=optional, metadata=metadata)
     nested = _nested_class(core, owner)
     if nested is not None:
-        return Parsed("nested", nested, None, nested, optional, metadata)
+        return Parsed(NESTED, nested, None, nested, optional, metadata)
     if is_collection(core):
-        return Parsed("collection", core, optional=optional, metadata=metadata)
+        return Parsed(COLLECTION, core, optional=optional, metadata=metadata)
     if core is PerElement or get_origin(core) is PerElement:
         (inner,) = get_args(core) or (Any,)
-        return Parsed("per_element", inner, optional=optional, metadata=metadata)
+        return Parsed(PER_ELEMENT, inner, optional=optional, metadata=metadata)
     if isinstance(core, TENSOR_MARKS):
         raise WrongDeclaration(
             f"{_mark_text(core)} without a tensor", 'it says something about a tensor: write `Float32[Tensor, "3 h w"]`'
         )
     _refuse_unions(core, owner)
     if is_interface(get_origin(core) or core):
-        return Parsed("any", get_origin(core) or core, optional=optional, metadata=metadata)
-    return Parsed("value", core, optional=optional, metadata=metadata)
+        return Parsed(ANY, get_origin(core) or core, optional=optional, metadata=metadata)
+    return Parsed(VALUE, core, optional=optional, metadata=metadata)
 
 
 def is_interface(core: Any) -> bool:

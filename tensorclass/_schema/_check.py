@@ -15,12 +15,13 @@ from torch import Tensor
 
 from .._deferred import pydantic
 from .._dims import Bindings, Dims
+from .._kinds import per_kind
 from ..errors import Problem, SchemaError, TensorClassError, defined_again
 from ._annotations import is_collection, is_tensorclass, missing_members
 from ._constraints import broken, eager_only
 from ._convert import Inexact, preferred_dtype, to_tensor
 from ._dtypes import Float, TensorSpec, family_of, is_ragged
-from ._spec import EXACT, TENSOR_KINDS, FieldSpec, FieldValidator, describe_tensor, short, type_name
+from ._spec import EXACT, FieldSpec, FieldValidator, describe_tensor, short, type_name
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class Checker:
             return value
         if policy == "strict":
             return value
-        if spec.kind == "ragged":
+        if spec.kind.is_ragged:
             return self._convert_elements(spec, value)
         return self._converted(spec, value, None)
 
@@ -122,42 +123,27 @@ class Checker:
         return result
 
     def _stored(self, spec: FieldSpec, value: Any) -> object:
-        if value is None and (spec.optional or (spec.annotation is Any and spec.kind != "per_element")):
+        if value is None and (spec.optional or (spec.annotation is Any and not spec.kind.is_per_element)):
             return None
-        if value is None and spec.kind != "value" and not spec.takes_none:
+        if value is None and not spec.kind.is_value and not spec.takes_none:
             self.add(spec, "None", f"pass a value, or declare `{spec} | None`")
             return None
-        if spec.kind in TENSOR_KINDS:
-            self._tensor(spec, value)
-        elif spec.kind == "ragged":
-            self._ragged(spec, value)
-        elif spec.kind in ("nested", "collection"):
-            value = self._container(spec, value)
-            if value is not None and spec.kind == "nested":
-                self._nested(spec, value)
-            elif value is not None:
-                self._collection(spec, value)
-        elif spec.kind == "per_element":
-            return self._per_element(spec, value)
-        elif spec.kind == "value":
-            return self._value(spec, value)
-        elif spec.annotation is not Any:
-            self._interface(spec, value)
-        return value
+        return _CHECKS[spec.kind](self, spec, value)
 
     # ---- tensors -------------------------------------------------------------------------------------------------
 
-    def _tensor(self, spec: FieldSpec, value: Any) -> None:
+    def _tensor(self, spec: FieldSpec, value: Any) -> object:
         assert spec.spec is not None  # tensor fields have one
         if not isinstance(value, Tensor):
             self.add(spec, describe(value), _no_tensor_hint(spec.spec, value))
-            return
+            return value
         off = self.options.validate == "off"
         if not off and not spec.spec.dtype.accepts(value.dtype):
             self.add(spec, describe_tensor(value), dtype_hint(spec.spec, value.dtype))
-        batch = torch.Size() if spec.kind == "shared" else self.batch_size
+        batch = torch.Size() if spec.kind.is_shared else self.batch_size
         if self._shape(spec, value, batch, off) and self.options.validate == "values":
             self._values(spec, value, len(batch))
+        return value
 
     def _shape(self, spec: FieldSpec, value: Tensor, batch: torch.Size, off: bool) -> bool:
         assert spec.spec is not None  # tensor fields have one
@@ -180,7 +166,7 @@ class Checker:
         if tuple(shape[: len(batch)]) == tuple(batch):
             return True
         hint = f"the batch size is {list(batch)}{self.source}, here {list(shape[: len(batch)])}"
-        if spec.kind == "tensor" and spec.dims is None:
+        if spec.kind.is_batched and spec.dims is None:
             hint += "; a tensor without batch dims is declared `Shared[...]`"
         self.add(spec, given, hint)
         return False
@@ -191,7 +177,7 @@ class Checker:
         count = f"{len(batch) + dims.min_rank}" + (" or more" if dims.rank is None else "")
         event = f'the event dims are "{dims}"' if len(dims) else "every element is a scalar"
         size = f"the batch size is {list(batch)}{self.source}"
-        size = "a shared tensor has no batch dims" if spec.kind == "shared" else size
+        size = "a shared tensor has no batch dims" if spec.kind.is_shared else size
         text = f"{size} and {event}: {count} dims are expected, {value.ndim} given"
         mend = _mend_rank(declared, value, batch)
         return f"{text}\n{mend}" if mend else text
@@ -218,7 +204,7 @@ class Checker:
             return value
         return self._converted(spec, value, value)
 
-    def _ragged(self, spec: FieldSpec, value: Any) -> None:
+    def _ragged(self, spec: FieldSpec, value: Any) -> object:
         """Check the batch shape of a ragged value, then dtype and event shape, once for each kind of element."""
         assert spec.spec is not None  # tensor fields have one
         found: dict[str, Tensor] = {}
@@ -232,7 +218,7 @@ class Checker:
                 if self.options.validate == "values" and spec.metadata:
                     self._collect(spec, value.tolist(), self.batch_size, spec.name, found)
                 self._element_kinds(spec, {spec.name: value.values}, found)
-            return
+            return value
         if isinstance(value, Tensor) and value.is_nested:
             value = list(value.unbind())
         if self._collect(spec, value, self.batch_size, spec.name, found):
@@ -240,6 +226,7 @@ class Checker:
                 lengths = [len(element) for element in found.values()]
                 self.bindings.bind_elements(spec.name, spec.spec.dims, self.batch_size, lengths, str(spec))
             self._element_kinds(spec, found, found)
+        return value
 
     def _collect(self, spec: FieldSpec, value: Any, shape: Sequence[int], path: str, found: dict[str, Tensor]) -> bool:
         """Collect the tensors in nested lists of the batch shape, by path; False if there are other values."""
@@ -300,10 +287,10 @@ class Checker:
         if make is not None and not held:
             return self._made(spec, make, value)
         plain = isinstance(value, Mapping) and not is_collection(type(value))
-        other: Any = spec.nested if spec.kind == "nested" else spec.annotation
+        other: Any = spec.nested if spec.kind.is_nested else spec.annotation
         if not hasattr(other, "from_dict") or self.coercion(spec) != "cast" or is_tensorclass(type(value)):
             return value
-        if not (plain or (spec.kind == "nested" and is_collection(type(value)))):
+        if not (plain or (spec.kind.is_nested and is_collection(type(value)))):
             return value
         eager_only(f"`{spec.name}`: autocast makes a {type_name(other)} of it")
         try:
@@ -322,10 +309,13 @@ class Checker:
             self.add(spec, describe(value), str(error))
             return None
 
-    def _nested(self, spec: FieldSpec, value: Any) -> None:
+    def _nested(self, spec: FieldSpec, value: Any) -> object:
+        value = self._container(spec, value)
+        if value is None:
+            return None
         if spec.nested is None or isinstance(value, spec.nested):
             self._batch(spec, value.batch_size, self.batch_size, describe(value))
-            return
+            return value
         name = spec.nested.__name__
         hint = defined_again(type(value), spec.nested) or f"pass a `{name}`"
         if isinstance(value, dict):
@@ -333,8 +323,12 @@ class Checker:
         elif is_collection(type(value)):
             hint = f"wrap it: `{name}.from_tensordict(value)`"
         self.add(spec, describe(value), hint)
+        return value
 
-    def _collection(self, spec: FieldSpec, value: Any) -> None:
+    def _collection(self, spec: FieldSpec, value: Any) -> object:
+        value = self._container(spec, value)
+        if value is None:
+            return None
         if is_collection(type(value)) or (is_tensorclass(type(value)) and isinstance(value, spec.annotation)):
             self._batch(spec, value.batch_size, self.batch_size, describe(value))
         elif is_tensorclass(type(value)):
@@ -342,9 +336,12 @@ class Checker:
         else:
             batch = list(self.batch_size)
             self.add(spec, describe(value), f"pass a container: `TensorDict(value, batch_size={batch})`")
+        return value
 
-    def _interface(self, spec: FieldSpec, value: Any) -> None:
+    def _interface(self, spec: FieldSpec, value: Any) -> object:
         """Check that an object implements a Protocol or an abstract class; check the batch dims of a typed instance."""
+        if spec.annotation is Any:
+            return value
         missing = missing_members(value, spec.annotation)
         if missing:
             self.add(
@@ -352,6 +349,7 @@ class Checker:
             )
         elif is_tensorclass(type(value)) or is_collection(type(value)):
             self._batch(spec, value.batch_size, self.batch_size, describe(value))
+        return value
 
     # ---- Python values -------------------------------------------------------------------------------------------
 
@@ -388,10 +386,10 @@ class Checker:
         for entry in error.errors(include_url=False, include_context=False)[:5]:
             where = "".join(f"[{part!r}]" if isinstance(part, int) else f".{part}" for part in entry["loc"])
             hint = entry["msg"][:1].lower() + entry["msg"][1:]
-            if spec.kind == "value" and isinstance(entry["input"], list) and not where:
+            if spec.kind.is_value and isinstance(entry["input"], list) and not where:
                 hint += f"; for one value per element declare `PerElement[{spec.type_text}]`"
             given = entry["input"]
-            if spec.kind == "per_element" and isinstance(given, list) and not self.batch_size and not where:
+            if spec.kind.is_per_element and isinstance(given, list) and not self.batch_size and not where:
                 hint += f"; no field tells the batch size: for one value per element pass batch_size=[{len(given)}]"
             self.add(spec, describe(entry["input"]), hint, path + where)
 
@@ -436,6 +434,19 @@ class Checker:
     def _element(self, spec: FieldSpec, value: Any, path: str) -> Any:
         unread = self.options.validate == "off" or len(self.problems) > 20
         return value if unread else self._validated(spec, value, path)
+
+
+_CHECKS = per_kind(
+    tensor=Checker._tensor,
+    shared=Checker._tensor,
+    ragged=Checker._ragged,
+    nested=Checker._nested,
+    collection=Checker._collection,
+    value=Checker._value,
+    per_element=Checker._per_element,
+    any=Checker._interface,
+)
+"""The checks of a field of each kind; each returns the value in its stored form."""
 
 
 def build_container(cls: Any, value: Any, batch_size: Sequence[int]) -> Any:

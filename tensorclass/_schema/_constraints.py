@@ -14,7 +14,7 @@ from .._deferred import is_pydantic_field
 from .._dims import Dim
 from ._annotations import WrongDeclaration
 from ._dtypes import Bool, Complex
-from ._spec import TENSOR_KINDS, FieldSpec, type_name
+from ._spec import FieldSpec, type_name
 
 ORDER = {Ge: ("ge", ">=", torch.ge), Gt: ("gt", ">", torch.gt), Le: ("le", "<=", torch.le), Lt: ("lt", "<", torch.lt)}
 LENGTH = {MinLen: ("min_length", "at least"), MaxLen: ("max_length", "at most")}
@@ -46,7 +46,7 @@ def check_constraints(spec: FieldSpec) -> None:
         return
     marks = list(flatten(spec.metadata))
     for mark in marks:
-        if spec.kind in (*TENSOR_KINDS, "ragged"):
+        if spec.kind.has_dtype:
             _check_on_tensor(spec, mark)
         elif isinstance(mark, KNOWN):
             _check_on_value(spec, mark)
@@ -85,10 +85,10 @@ def _check_length(spec: FieldSpec, mark: Any) -> None:
 
 
 def _check_on_value(spec: FieldSpec, mark: Any) -> None:
-    if spec.kind == "per_element":
+    if spec.kind.is_per_element:
         inner = type_name(spec.annotation)
         raise WrongDeclaration(f"{mark} on PerElement[...]", f"write `PerElement[Annotated[{inner}, {mark}]]`")
-    if spec.kind != "value":
+    if not spec.kind.is_value:
         raise WrongDeclaration(f"{mark} on {spec}", "constraints are for tensors and Python values; drop it here")
     kind: Any = get_origin(spec.annotation) or spec.annotation
     if not isinstance(kind, type):

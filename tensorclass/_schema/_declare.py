@@ -11,14 +11,13 @@ from torch import Tensor
 
 from .._deferred import is_pydantic_field
 from .._dims import Bindings
+from .._kinds import INIT_VAR, PENDING, VALUE
 from ..errors import SchemaError
 from ._annotations import Parsed, WrongDeclaration, is_collection, is_tensorclass, parse_annotation
 from ._constraints import broken, check_constraints
 from ._convert import NUMBERS, Inexact, to_tensor
 from ._fields import MISSING, FieldInfo
-from ._spec import TENSOR_KINDS, FieldSpec, Kind, describe_tensor, is_class, short, type_name
-
-NEVER_NONE = ("tensor", "shared", "ragged", "nested", "collection", "per_element")
+from ._spec import FieldSpec, describe_tensor, is_class, short, type_name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +32,7 @@ class AnnotatedName:
 
     def pending(self) -> FieldSpec:
         """The field, while a name in its annotation is undefined."""
-        return _plain(self).replace(kind="pending", produced=self.info.produced)
+        return _plain(self).replace(kind=PENDING, produced=self.info.produced)
 
 
 def make_field(row: AnnotatedName, annotation: Any, parsed: Parsed | None) -> FieldSpec:
@@ -48,7 +47,7 @@ def make_field(row: AnnotatedName, annotation: Any, parsed: Parsed | None) -> Fi
         WrongDeclaration: if annotation, default and options don't fit together.
     """
     if parsed is None:
-        return _plain(row).replace(kind="init_var", annotation=annotation, declared=annotation)
+        return _plain(row).replace(kind=INIT_VAR, annotation=annotation, declared=annotation)
     join = join_policy(parsed, row.info.join)
     spec = apply_parsed(_plain(row), annotation, parsed, join=join, produced=row.info.produced)
     check_fill(spec)
@@ -60,7 +59,7 @@ def _plain(row: AnnotatedName) -> FieldSpec:
     info = row.info
     return FieldSpec(
         name=row.name,
-        kind="value",
+        kind=VALUE,
         annotation=row.annotation,
         declared=row.annotation,
         default=info.default,
@@ -90,15 +89,6 @@ def apply_parsed(spec: FieldSpec, declared: Any, parsed: Parsed, **more: Any) ->
     return changed
 
 
-def default_join(kind: Kind) -> str:
-    """The join policy of a field that doesn't set one."""
-    if kind == "ragged":
-        return "ragged"
-    if kind in ("value", "shared"):
-        return "same"
-    return "stack"
-
-
 def join_policy(parsed: Parsed, join: str | None) -> str:
     """The join policy of a field, checked against its kind.
 
@@ -106,29 +96,29 @@ def join_policy(parsed: Parsed, join: str | None) -> str:
         WrongDeclaration: if the policy needs another kind of field.
     """
     kind = parsed.kind
-    if join == "same" and kind in ("tensor", "ragged", "nested", "collection", "per_element"):
+    if join == "same" and not (kind.is_one_for_all or kind.is_open):
         raise WrongDeclaration(
             'join="same" on a field with batch dims',
             'equal values are joined where the batch shares one: declare `Shared[...]`, or join="stack"',
         )
-    if join == "stack" and kind in ("value", "shared"):
+    if join == "stack" and kind.is_one_for_all:
         raise WrongDeclaration(
             'join="stack" on a value that the batch shares', "declare `PerElement[...]` for one value per element"
         )
-    if join == "fill" and not (parsed.optional and kind in ("tensor", "nested")):
+    if join == "fill" and not (parsed.optional and (kind.is_batched or kind.is_nested)):
         raise WrongDeclaration(
             'join="fill"' + ("" if parsed.optional else " on a field that is never None"),
             "fill replaces tensors that some batches lack: declare an optional tensor, `... | None`",
         )
-    if join == "pad" or (join == "ragged") != (kind == "ragged"):
+    if join == "pad" or (join == "ragged") != kind.is_ragged:
         _check_shape_policy(parsed, join)
-    return join or default_join(kind)
+    return join or kind.default_join
 
 
 def _check_shape_policy(parsed: Parsed, join: str | None) -> None:
     """Check policies about event sizes: "pad" needs sizes that may differ, "ragged" one size per element."""
     kind, dims = parsed.kind, None if parsed.spec is None else parsed.spec.dims
-    if kind == "ragged" and join is not None:
+    if kind.is_ragged and join is not None:
         raise WrongDeclaration(
             f'join="{join}" on a ragged field', 'it joins by its lengths: leave `join` out, or write "ragged"'
         )
@@ -136,8 +126,8 @@ def _check_shape_policy(parsed: Parsed, join: str | None) -> None:
         raise WrongDeclaration(
             'join="ragged" on a field with one shape for all', 'declare `Ragged[Tensor, "t d"]` for one length each'
         )
-    if join == "pad" and (kind != "tensor" or (dims is not None and dims.literal is not None)):
-        what = f'of the shape "{dims}"' if kind == "tensor" else "that is not a tensor with batch dims"
+    if join == "pad" and (not kind.is_batched or (dims is not None and dims.literal is not None)):
+        what = f'of the shape "{dims}"' if kind.is_batched else "that is not a tensor with batch dims"
         raise WrongDeclaration(
             f'join="pad" on a field {what}', "padding is for tensors whose event sizes may differ: name those dims"
         )
@@ -180,13 +170,13 @@ def check_default(spec: FieldSpec) -> Any:
         if spec.optional or not _never_none(spec):
             return default
         raise WrongDeclaration("the default None", f"declare `{spec} | None`")
-    if spec.kind in TENSOR_KINDS:
+    if spec.kind.is_dense:
         return _tensor_default(spec, default)
-    if spec.kind == "ragged":
+    if spec.kind.is_ragged:
         raise WrongDeclaration(
             f"the default {short(default)}", "a ragged field has a tensor for each element: use `default_factory`"
         )
-    if isinstance(default, Tensor) and spec.kind == "value":
+    if isinstance(default, Tensor) and spec.kind.is_value:
         raise WrongDeclaration(f"the default {short(default)}", f"the field holds {spec}; declare a tensor type")
     if type(default).__hash__ is None or is_collection(type(default)) or is_tensorclass(type(default)):
         raise WrongDeclaration(
@@ -197,8 +187,8 @@ def check_default(spec: FieldSpec) -> Any:
 
 
 def _never_none(spec: FieldSpec) -> bool:
-    plain = spec.kind == "value" and is_class(spec.annotation)
-    return spec.kind in NEVER_NONE or (plain and spec.annotation not in (object, type(None)))
+    plain = spec.kind.is_value and is_class(spec.annotation)
+    return not spec.kind.takes_none or (plain and spec.annotation not in (object, type(None)))
 
 
 def _factory_text(default: object) -> str:
@@ -234,12 +224,12 @@ def substitute_field(spec: FieldSpec, arguments: Mapping[Any, Any], owner: type 
         WrongDeclaration: if the result is not a valid field.
     """
     declared = _substitute(spec.declared, arguments)
-    if declared is spec.declared or spec.kind == "pending":
+    if declared is spec.declared or spec.kind is PENDING:
         return spec
-    if spec.kind == "init_var":
+    if spec.kind is INIT_VAR:
         return spec.replace(annotation=declared, declared=declared)
     parsed = parse_annotation(declared, owner)
-    implied = spec.join == default_join(spec.kind)
+    implied = spec.join == spec.kind.default_join
     join = join_policy(parsed, None if implied else spec.join)
     changed = apply_parsed(spec, declared, parsed).replace(join=join)
     return changed.replace(default=check_default(changed))

@@ -224,7 +224,7 @@ class Sizes:
         if name in self.sizes:
             return [self.sizes[name]] * count
         if name not in self.lengths:
-            alike = [other for other in self.schema if other.kind == "ragged" and first_name(other) == name != ""]
+            alike = [other for other in self.schema if other.kind.is_ragged and first_name(other) == name != ""]
             bounds = [length_bounds(other) for other in alike or [spec]]
             low, most = max(low for low, _ in bounds), min(self.high if most is None else most for _, most in bounds)
             found = [self.draw.integer(low, max(low, min(most, self.high))) for _ in range(count)]
@@ -252,7 +252,7 @@ def _named(schema: Schema) -> Iterator[tuple[Polynomial, int, int | None]]:
     for spec in schema:
         tokens: Iterable[Any] = () if spec.dims is None else spec.dims.tokens
         for position, token in enumerate(tokens):
-            if spec.kind == "ragged" and position == 0:
+            if spec.kind.is_ragged and position == 0:
                 continue
             if isinstance(token, Dim) and token.size.names:
                 least, most = length_bounds(spec) if position == 0 else (0, None)

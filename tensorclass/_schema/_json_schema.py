@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from annotated_types import Ge, Gt, Le, Lt, MultipleOf
 
 from .._deferred import pydantic
 from .._dims import Dim
+from .._kinds import Kind, per_kind
 from ._constraints import bound_of, flatten
 from ._dtypes import Bool, Complex, Integer, TensorSpec
 from ._spec import FieldSpec, TypeName
@@ -95,20 +96,31 @@ class JsonObject:
         return {**entry, "description": spec.doc} if spec.doc else entry
 
     def _type(self, spec: FieldSpec) -> dict[str, Any]:
-        if spec.spec is not None:
-            tensor = _tensor(spec.spec, spec.kind == "ragged")
-            bounds = {BOUNDS[type(mark)]: bound_of(mark) for mark in flatten(spec.metadata) if type(mark) in BOUNDS}
-            return {**tensor, **bounds}
-        if spec.kind == "nested":
-            return self.nested(spec)
-        if spec.kind == "collection":
-            return {"type": "object", "title": spec.type_text}
-        if spec.kind == "any":
-            return {}
+        return _TYPES[spec.kind](self, spec)
+
+    def tensor(self, spec: FieldSpec) -> dict[str, Any]:
+        """Numbers, with the bounds of the field."""
+        assert spec.spec is not None  # tensor kinds have one
+        bounds = {BOUNDS[type(mark)]: bound_of(mark) for mark in flatten(spec.metadata) if type(mark) in BOUNDS}
+        return {**_tensor(spec.spec, spec.kind.is_ragged), **bounds}
+
+    def per_element(self, spec: FieldSpec) -> dict[str, Any]:
+        """One value, or nested lists of them."""
         entry = self.value(spec)
-        if spec.kind == "per_element" and entry:
-            return {"anyOf": [entry, {"type": "array"}], "title": spec.type_text}
-        return entry
+        return {"anyOf": [entry, {"type": "array"}], "title": spec.type_text} if entry else entry
+
+
+_TYPES: Mapping[Kind, Callable[[JsonObject, FieldSpec], dict[str, Any]]] = per_kind(
+    tensor=JsonObject.tensor,
+    shared=JsonObject.tensor,
+    ragged=JsonObject.tensor,
+    nested=lambda parts, spec: parts.nested(spec),
+    collection=lambda _, spec: {"type": "object", "title": spec.type_text},
+    value=lambda parts, spec: parts.value(spec),
+    per_element=JsonObject.per_element,
+    any=lambda *_: {},
+)
+"""The JSON Schema of a field of each kind."""
 
 
 def _tensor(spec: TensorSpec, ragged: bool) -> dict[str, Any]:

@@ -8,22 +8,22 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from .._dims import DimMap as DimMap
 from .._dims import dims_within
-from ._spec import TENSOR_KINDS, FieldSpec, is_class
+from ._spec import FieldSpec, is_class
 
 
 def widening(child: FieldSpec, parent: FieldSpec, table: DimMap) -> str:
     """How the field of a child is wider than that of its parent; "" if it is not."""
     if child.produced and not parent.produced:
         return "the parent's field can always be read, a produced one only when it was written"
-    if parent.kind == "any":
+    if parent.kind.is_open:
         return ""
     if child.optional and not parent.optional:
         return "the parent's field is never None"
     if child.kind != parent.kind:
         return f"a {child.kind} field is not a {parent.kind} field"
-    if child.kind in (*TENSOR_KINDS, "ragged"):
+    if child.kind.has_dtype:
         return _tensor_widening(child, parent, table)
-    if child.kind == "nested":
+    if child.kind.is_nested:
         below = child.nested is not None and parent.nested is not None and issubclass(child.nested, parent.nested)
         return "" if below or child.nested is parent.nested else f"{child} is not a subclass of {parent}"
     return "" if type_within(child.annotation, parent.annotation) else f"`{child.type_text}` is wider"

@@ -9,6 +9,7 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, get_origin
 
+from .._kinds import INIT_VAR, PENDING
 from ..errors import Problem, SchemaError, did_you_mean
 from ._annotations import Parsed, WrongDeclaration, is_tensorclass, parse_annotation
 from ._declare import AnnotatedName, check_argument, make_field, substitute_field
@@ -237,7 +238,7 @@ class _Body:
     def _check_narrowing(self, base: type, parents: Fields, fields: Fields, table: DimMap) -> None:
         for name, parent in parents.items():
             child = fields[name]
-            if child is parent or "pending" in (child.kind, parent.kind) or "init_var" in (child.kind, parent.kind):
+            if child is parent or not {PENDING, INIT_VAR}.isdisjoint((child.kind, parent.kind)):
                 continue
             reason = widening(child, parent, table)
             if reason and not any(problem.path == name for problem in self.problems):

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from .._dims import why_no_name
+from .._kinds import INIT_VAR, PENDING
 from ..errors import ArgumentError, FrozenError, Problem, SchemaError, UnknownFieldError, did_you_mean
 from ._diff import SchemaDiff
 from ._json_schema import json_schema
@@ -64,7 +65,7 @@ class Schema:
         wrong = [problem for name in specs for problem in name_problems(name)]
         if wrong:
             raise SchemaError.of(name, wrong)
-        pending = any(spec.kind == "pending" for spec in specs.values())
+        pending = any(spec.kind is PENDING for spec in specs.values())
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "removed", removed)
         object.__setattr__(self, "policy", policy)
@@ -113,7 +114,7 @@ class Schema:
         >>> schema(Digits).names
         ('image', 'label')
         """
-        return tuple(name for name, spec in self._declared.items() if spec.kind != "init_var")
+        return tuple(name for name, spec in self._declared.items() if spec.kind is not INIT_VAR)
 
     @property
     def init_vars(self) -> tuple[FieldSpec, ...]:
@@ -122,7 +123,7 @@ class Schema:
         >>> schema(Digits).init_vars
         ()
         """
-        return tuple(spec for spec in self._declared.values() if spec.kind == "init_var")
+        return tuple(spec for spec in self._declared.values() if spec.kind is INIT_VAR)
 
     @property
     def pending(self) -> tuple[str, ...]:
@@ -131,7 +132,7 @@ class Schema:
         >>> schema(Digits).pending
         ()
         """
-        return tuple(name for name, spec in self._declared.items() if spec.kind == "pending")
+        return tuple(name for name, spec in self._declared.items() if spec.kind is PENDING)
 
     def resolve(self) -> Schema:
         """Resolve forward references now, and return this schema.
@@ -289,7 +290,7 @@ def _former_names(declared: Mapping[str, FieldSpec]) -> dict[str, str]:
 
 
 def _real_fields(declared: Mapping[str, FieldSpec]) -> Mapping[str, FieldSpec]:
-    return MappingProxyType({name: spec for name, spec in declared.items() if spec.kind != "init_var"})
+    return MappingProxyType({name: spec for name, spec in declared.items() if spec.kind is not INIT_VAR})
 
 
 def _table(rows: list[tuple[str, str, str, str]]) -> Iterator[str]:

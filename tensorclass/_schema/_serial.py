@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from .._dims import parse_dims
+from .._kinds import INIT_VAR, KINDS, PENDING, UNREAD
 from ..errors import ArgumentError, DimSyntaxError, SchemaError
 from ._accepted import constraint_rows, read_constraints, validator_names
 from ._dtypes import FAMILIES, DTypeFamily, TensorSpec, family_of
 from ._fields import JOINS
 from ._json_schema import unique_name
-from ._spec import FieldSpec, FieldValidator, Kind, TypeName, decode_default
+from ._spec import FieldSpec, FieldValidator, TypeName, decode_default
 
 if TYPE_CHECKING:
     from ._schema import Schema
@@ -97,7 +98,7 @@ def _read_class(
     # Nested classes are read at their first use, so a class may contain itself.
     if name not in made:
         rows = classes[name]
-        shells = [FieldSpec(str(row["name"]), "pending", Any) for row in rows]
+        shells = [FieldSpec(str(row["name"]), PENDING, Any) for row in rows]
         short = name.rpartition("-")[0] if name.rpartition("-")[2].isdecimal() else name
         made[name] = make(short or name, shells or (), lambda _: {})
         specs = [_read_field(row, lambda inner: _read_class(inner, classes, made, make)) for row in rows]
@@ -106,8 +107,9 @@ def _read_class(
 
 
 def _read_field(row: Mapping[str, Any], nested: Callable[[str], Schema]) -> FieldSpec:
-    kind, join = row["kind"], row["join"]
-    if kind not in get_args(Kind) or kind in ("pending", "init_var") or join not in JOINS:
+    kind, join = KINDS.get(row["kind"]), row["join"]
+    if kind in (None, PENDING, INIT_VAR, UNREAD) or join not in JOINS:
+        kind = row["kind"]
         raise ArgumentError(f"field {row['name']!r:.200} has kind {kind!r:.200} and join {join!r:.200}")
     options = decode_default(row["default"]) if "default" in row else {}
     if "fill" in row:

@@ -15,6 +15,7 @@ from typing_extensions import TypeIs
 
 from .._deferred import pydantic
 from .._dims import Dims
+from .._kinds import Kind
 from ..errors import ArgumentError
 from ._dtypes import DTypeFamily, TensorSpec, dtype_name
 from ._fields import MISSING
@@ -22,10 +23,6 @@ from ._fields import MISSING
 if TYPE_CHECKING:
     from ._schema import Schema
 
-Kind = Literal[
-    "tensor", "shared", "ragged", "nested", "collection", "value", "per_element", "any", "pending", "init_var"
-]
-TENSOR_KINDS = ("tensor", "shared")
 EXACT: tuple[Any, ...] = (str, int, float, bool, bytes)
 """Types whose values need no further check if they have exactly this type."""
 _STRICT: pydantic.ConfigDict = {
@@ -70,12 +67,12 @@ class FieldValidator(NamedTuple):
 class FieldSpec:
     """One field: its name, kind, type and options.
 
-    `kind` is "tensor", "shared" (a tensor without batch dims), "ragged" (a tensor of a different length for each
-    element), "nested" (a typed class), "collection" (an untyped container), "value" (one Python value for the batch),
-    "per_element" (one for each element) or "any". `annotation` is the type without `None` and metadata, `declared` the
-    type as written, `metadata` the content of `Annotated` besides dtype and dims, `options` the mapping given to
-    `field(metadata=...)`, `coerce` its conversion policy, `validators` the methods decorated with `field_validator`,
-    `renamed_from` its former names, `since` the version that added it, `shadow` whether it may hide a method.
+    `kind` is one of the kinds of `_kinds`: "tensor", "shared", "ragged", "nested", "collection", "value",
+    "per_element" or "any". It answers what the field holds, for example `kind.is_ragged`. `annotation` is the type
+    without `None` and metadata, `declared` the type as written, `metadata` the content of `Annotated` besides dtype
+    and dims, `options` the mapping given to `field(metadata=...)`, `coerce` its conversion policy, `validators` the
+    methods decorated with `field_validator`, `renamed_from` its former names, `since` the version that added it,
+    `shadow` whether it may hide a method.
     """
 
     name: str
@@ -137,7 +134,7 @@ class FieldSpec:
     @cached_property
     def adapter(self) -> pydantic.TypeAdapter[Any]:
         """The validator of a value field, or of one element of a `PerElement` field."""
-        kind = self.annotation if self.kind == "per_element" or self.declared is None else self.declared
+        kind = self.annotation if self.kind.is_per_element or self.declared is None else self.declared
         if isinstance(kind, TypeName):
             kind = Any
         try:
@@ -156,7 +153,7 @@ class FieldSpec:
     @property
     def takes_none(self) -> bool:
         """Whether None is one of the values of an element, and does not mean that the field is absent."""
-        return self.kind == "per_element" and not self.optional and self.adapter_accepts(None)
+        return self.kind.is_per_element and not self.optional and self.adapter_accepts(None)
 
     def __str__(self) -> str:
         return f"{self.type_text} | None" if self.optional else self.type_text
@@ -164,15 +161,9 @@ class FieldSpec:
     @property
     def type_text(self) -> str:
         """The type for messages, without `| None`."""
-        if self.kind == "tensor":
-            return str(self.spec)
-        if self.kind in ("shared", "ragged"):
-            return f"{self.kind.capitalize()}[{self.spec}]"
-        if self.kind == "per_element":
-            return f"PerElement[{type_name(self.annotation)}]"
-        if self.kind == "nested" and self.nested is None and self.nested_schema_ is not None:
+        if self.nested is None and self.nested_schema_ is not None:
             return self.nested_schema_.name
-        return type_name(self.annotation)
+        return self.kind.written.format(type_name(self.annotation) if self.spec is None else self.spec)
 
     @property
     def default_text(self) -> str:
@@ -197,11 +188,11 @@ class FieldSpec:
 
     def to_dict(self) -> dict[str, Any]:
         """The field as plain JSON types; a nested typed class by its name."""
-        entry: dict[str, Any] = {"name": self.name, "kind": self.kind}
+        entry: dict[str, Any] = {"name": self.name, "kind": str(self.kind)}
         if self.spec is not None:
             entry["dtype"] = str(self.spec.dtype)
             entry["dims"] = None if self.spec.dims is None else str(self.spec.dims)
-        elif self.kind in ("value", "per_element", "collection"):
+        elif self.kind.holds_objects or self.kind.is_collection:
             entry["type"] = type_name(self.annotation, full=True)
         entry.update(optional=self.optional, join=self.join, init=self.init, kw_only=self.kw_only)
         if self.join in ("fill", "pad"):

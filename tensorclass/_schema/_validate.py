@@ -16,7 +16,7 @@ from ._check import DEFAULT_OPTIONS, Checker, Options, bind_lengths
 from ._dtypes import Float, dtype_name, is_ragged
 from ._fields import MISSING
 from ._schema import Schema, unknown_field
-from ._spec import TENSOR_KINDS, FieldSpec
+from ._spec import FieldSpec
 
 _SILENT = " (no field says another)"
 
@@ -121,32 +121,32 @@ def infer_batch_size(schema: Schema, values: Mapping[str, Any], *, trusting: boo
     said = [(name, *own) for name, own in told if own]
     # A field whose event dims don't fit is wrong anyway, so prefer another field: else all others would get messages.
     for name, batch, _ in [entry for entry in said if entry[2] or trusting] or said:
-        more = f"; give `batch_size=` if `{name}` has more batch dims" if schema.fields[name].kind == "nested" else ""
+        more = f"; give `batch_size=` if `{name}` has more batch dims" if schema.fields[name].kind.is_nested else ""
         return batch, f" (inferred from `{name}`{more})"
     for name, value in values.items():
-        if schema.fields[name].kind == "collection" and is_collection(type(value)):
+        if schema.fields[name].kind.is_collection and is_collection(type(value)):
             return torch.Size(value.batch_size), f" (inferred from `{name}`)"
     return torch.Size(), _SILENT
 
 
 def _own_batch(spec: FieldSpec, value: Any) -> tuple[torch.Size, bool] | None:
     """The batch size of one field, and whether its event dims fit."""
-    if spec.kind == "tensor" and isinstance(value, Tensor):
+    if spec.kind.is_batched and isinstance(value, Tensor):
         rank = None if spec.dims is None else spec.dims.rank
         if spec.dims is None or rank is None or value.ndim < rank:
             return None
         batch, event = value.shape[: value.ndim - rank], value.shape[value.ndim - rank :]
         return batch, not Bindings().bind(spec.name, spec.dims, event)
-    if spec.kind == "nested" and spec.nested is not None and hasattr(value, "batch_size"):
+    if spec.kind.is_nested and spec.nested is not None and hasattr(value, "batch_size"):
         return torch.Size(value.batch_size), isinstance(value, spec.nested)
-    if spec.kind == "nested" and spec.nested_schema is not None and isinstance(value, Mapping):
+    if spec.kind.is_nested and spec.nested_schema is not None and isinstance(value, Mapping):
         try:
             return _batch_of_mapping(spec.nested, spec.nested_schema, value)
         except RecursionError:
             raise too_deep(spec.name) from None
-    if spec.kind in ("collection", "any") and spec.annotation is not Any and is_tensorclass(type(value)):
-        return torch.Size(value.batch_size), spec.kind == "any" or isinstance(value, spec.annotation)
-    return _batch_of_ragged(value) if spec.kind == "ragged" else None
+    if (spec.kind.is_collection or spec.kind.is_open) and spec.annotation is not Any and is_tensorclass(type(value)):
+        return torch.Size(value.batch_size), spec.kind.is_open or isinstance(value, spec.annotation)
+    return _batch_of_ragged(value) if spec.kind.is_ragged else None
 
 
 def _batch_of_mapping(nested: Any, schema: Schema, value: Mapping[str, object]) -> tuple[torch.Size, bool] | None:
@@ -202,8 +202,7 @@ def cast_problem(spec: FieldSpec, dtype: torch.dtype, path: str = "") -> Problem
 def non_tensor_problems(schema: Schema) -> list[Problem]:
     """The fields that a class with `tensor_only=True` can't have."""
     hint = "with tensor_only=True every field is a tensor or a container of tensors; drop the option or the field"
-    kinds = ("value", "per_element")
-    return [Problem(spec.name, str(spec), f"a {spec.kind} field", hint) for spec in schema if spec.kind in kinds]
+    return [Problem(spec.name, str(spec), f"a {spec.kind} field", hint) for spec in schema if spec.kind.holds_objects]
 
 
 def _note_unknown(checker: Checker, schema: Schema, given: Mapping[str, object]) -> None:
@@ -234,9 +233,9 @@ def _present(checker: Checker, schema: Schema, given: Mapping[str, object]) -> d
 
 def _filled(spec: FieldSpec, value: object, batch_size: torch.Size) -> object:
     """A default with the event shape, spread over the batch and copied."""
-    if value is not MISSING or not isinstance(spec.default, Tensor) or spec.kind not in TENSOR_KINDS:
+    if value is not MISSING or not isinstance(spec.default, Tensor) or not spec.kind.is_dense:
         return value
-    batch = () if spec.kind == "shared" else tuple(batch_size)
+    batch = () if spec.kind.is_shared else tuple(batch_size)
     return spec.default.expand((*batch, *spec.default.shape)).clone()
 
 
@@ -256,7 +255,7 @@ def _bind(checker: Checker, schema: Schema, entries: Mapping[str, object]) -> li
             found += checker.bindings.bind(spec.name, rest, held.event_shape, declared=str(spec))
             bind_lengths(checker.bindings, spec, held)
         elif spec.dims is not None and isinstance(value, Tensor):
-            start = 0 if spec.kind == "shared" else len(checker.batch_size)
+            start = 0 if spec.kind.is_shared else len(checker.batch_size)
             found += checker.bindings.bind(spec.name, spec.dims, value.shape[start:], declared=str(spec))
     return found
 

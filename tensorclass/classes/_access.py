@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from .._kinds import per_kind
 from .._schema import EXACT, FieldSpec, Options
 from ..core import TensorCollection, field_value
 from ..store import TensorDict
@@ -21,13 +22,11 @@ def make_getter(spec: FieldSpec) -> Getter:
     """Make the getter of a field."""
     if spec.produced:
         return _produced(spec)
-    if spec.kind == "nested":
-        return _nested(spec)
-    if spec.kind == "shared":
-        return _shared(spec.name)
-    if spec.kind == "per_element":
-        return _per_element(spec.name)
-    return _optional(spec.name) if spec.optional or spec.kind == "any" else _required(spec.name)
+    return _GETTERS[spec.kind](spec)
+
+
+def _plain(spec: FieldSpec) -> Getter:
+    return _optional(spec.name) if spec.optional or spec.kind.is_open else _required(spec.name)
 
 
 def _required(name: str) -> Getter:
@@ -72,7 +71,7 @@ def _nested(spec: FieldSpec) -> Getter:
 
 
 def _produced(spec: FieldSpec) -> Getter:
-    name, shared = spec.name, spec.kind == "shared"  # torch.export accepts no records in closures
+    name, shared = spec.name, spec.kind.is_shared  # torch.export accepts no records in closures
 
     def get(self: Any) -> Any:
         value = self._store._data.get(name)
@@ -90,10 +89,23 @@ def assign(name: str) -> Setter:
     return lambda self, value: self._assign(name, value)
 
 
+_GETTERS = per_kind(
+    tensor=_plain,
+    shared=lambda spec: _shared(spec.name),
+    ragged=_plain,
+    nested=_nested,
+    collection=_plain,
+    value=_plain,
+    per_element=lambda spec: _per_element(spec.name),
+    any=_plain,
+)
+"""Makes the getter of a field of each kind that is always written."""
+
+
 def make_setter(spec: FieldSpec, table: DimTable) -> Setter:
     """Make the setter of a field: a value like the present one is valid without a check, any other value is checked."""
     name = spec.name
-    if spec.kind == "value" and spec.annotation in EXACT and not spec.metadata:
+    if spec.kind.is_value and spec.annotation in EXACT and not spec.metadata:
         return _value_setter(name, spec.annotation)
     fits = make_fits(spec, table)
 

@@ -289,7 +289,7 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
 
     @classmethod
     def _join_objects(cls, key: str, values: list[Any], dim: int, how: Join) -> Any:
-        if cls.__tensorclass_schema__.fields[key].kind == "any":
+        if cls.__tensorclass_schema__.fields[key].kind.is_open:
             return TensorDict._join_objects(key, values, dim, how)
         raise how.different_objects(key, values)
 

@@ -13,6 +13,7 @@ from functools import cache
 from types import FrameType
 from typing import Any, Generic, TypeVar
 
+from .._kinds import INIT_VAR
 from .._schema import (
     MISSING,
     Options,
@@ -109,8 +110,8 @@ def finish_class(cls: Any, schema: Schema) -> None:
     cls.__dataclass_fields__ = _dataclass_fields(cls, schema)
     cls.__dataclass_params__ = _PARAMS[options.frozen]
     cls._written_batch = written_batch(schema)
-    cls._joins_plainly = all(spec.join == ("same" if spec.kind == "value" else "stack") for spec in schema)
-    cls._keeps_objects = all(spec.kind != "any" for spec in schema)
+    cls._joins_plainly = all(spec.join == ("same" if spec.kind.is_value else "stack") for spec in schema)
+    cls._keeps_objects = all(not spec.kind.is_open for spec in schema)
     if "__annotations__" in vars(cls):  # else they are evaluated lazily, and an assignment would empty them
         cls.__annotations__ = dict(cls.__annotations__)
     update_abstractmethods(cls)
@@ -268,7 +269,7 @@ def _dataclass_fields(cls: Any, schema: Schema) -> dict[str, Any]:
             options["default"] = spec.default
         item: Any = dataclasses.field(**options)
         item.name, item.type = name, spec.declared
-        kind = "_FIELD_INITVAR" if spec.kind == "init_var" else "_FIELD"
+        kind = "_FIELD_INITVAR" if spec.kind is INIT_VAR else "_FIELD"
         item._field_type = getattr(dataclasses, kind)  # the marker of the standard library
         found[name] = item
     for name in ("batch_size", "device", "names"):

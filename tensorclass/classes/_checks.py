@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._kinds import per_kind
 from .._schema import Dim, Dims, FieldSpec, Schema, cast_problem, check_field, check_fields
 from ..core import VALUES, TensorCollection, store_of
 from ..core._base import Names
@@ -25,13 +26,24 @@ def to_entry(spec: FieldSpec, value: Any, batch_size: torch.Size) -> Any:
     """Convert a checked value to the entry that the store holds."""
     if isinstance(value, Node) or (value is None and not spec.takes_none):
         return value
-    if spec.kind == "per_element":
-        return NonTensorStack.of(value, batch_size)
-    if spec.kind == "shared":
-        return Unbatched(value)  # pyright: ignore[reportArgumentType]  # shared fields never take None
-    if spec.kind == "ragged":
-        return RaggedTensor.of(value, batch_size, _no_elements(spec))
+    return _ENTRIES[spec.kind](spec, value, batch_size)
+
+
+def _stored_plainly(spec: FieldSpec, value: Any, batch_size: torch.Size) -> Any:
     return plain_object(value)
+
+
+_ENTRIES = per_kind(
+    tensor=_stored_plainly,
+    shared=lambda spec, value, batch_size: Unbatched(value),
+    ragged=lambda spec, value, batch_size: RaggedTensor.of(value, batch_size, _no_elements(spec)),
+    nested=_stored_plainly,
+    collection=_stored_plainly,
+    value=_stored_plainly,
+    per_element=lambda spec, value, batch_size: NonTensorStack.of(value, batch_size),
+    any=_stored_plainly,
+)
+"""The entry of the store for a value of each kind."""
 
 
 def _no_elements(spec: FieldSpec) -> Tensor:
@@ -147,7 +159,7 @@ def _as_stored(spec: FieldSpec, value: Any, store: Any) -> Any:
     A list of numbers becomes a tensor only if a tensor is declared. None means that the field is absent.
     """
     entry = to_entry(spec, value, store._batch_size)
-    plain = entry is None or (spec.kind in ("value", "any") and not isinstance(entry, (Tensor, TensorCollection, Node)))
+    plain = entry is None or (spec.kind.takes_none and not isinstance(entry, (Tensor, TensorCollection, Node)))
     return entry if plain else store._check(spec.name, entry)
 
 
@@ -216,7 +228,7 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
         if value is None and name in entries and not spec.takes_none:  # None means that the field is absent
             store = store._twin() if store is given else store
             store._drop(name)
-        changed = spec.kind in ("per_element", "shared", "ragged") or isinstance(entries.get(name), NonTensorDataBase)
+        changed = spec.kind.is_listed or spec.kind.is_shared or isinstance(entries.get(name), NonTensorDataBase)
         changed = changed or name not in seen
         if value is not None and (changed or (isinstance(value, Tensor) and value is not seen[name])):
             store._put(name, to_entry(spec, value, store._batch_size))
@@ -340,8 +352,8 @@ def check_size(self: Any, size: torch.Size, path: tuple[str, ...]) -> None:
     problems = []
     for name, value in self._store._entries().items():
         spec = type(self).__tensorclass_schema__.fields[name]
-        shape = value.shape if spec.kind in ("tensor", "per_element", "ragged") and value is not None else None
-        dims = Dims(()) if spec.kind in ("per_element", "ragged") else spec.dims
+        shape = value.shape if (spec.kind.is_batched or spec.kind.is_listed) and value is not None else None
+        dims = Dims(()) if spec.kind.is_listed else spec.dims
         if shape is None or dims is None:
             continue
         rank = len(shape) - len(size)

@@ -346,7 +346,7 @@ def _made(
     values, problems = dict(fields), []
     looked_into = make is torch.empty and cls.__tensorclass__.checked
     for spec in cls.__tensorclass_schema__:
-        tensors = spec.kind in ("tensor", "shared", "ragged", "nested", "collection")
+        tensors = spec.kind.has_dtype or spec.kind.holds_container
         if spec.name in fields or not spec.init or spec.optional or (not tensors and spec.has_default):
             continue
         try:
@@ -362,19 +362,19 @@ def _made(
 
 
 def _value(spec: FieldSpec, op: str, make: Make, size: Any, device: Device, dims: Any, outer: str) -> Any:
-    if spec.kind == "nested":
+    if spec.kind.is_nested:
         return _made(spec.nested, op, make, size, device, {}, dims, outer or spec.name)
-    if spec.kind == "collection":
+    if spec.kind.is_collection:
         return TensorDict({}, batch_size=size, device=device)
     if spec.spec is None:
         raise SchemaError("no value")
     dtype = dtypes_of(spec)[0]
     event = event_shape(spec, dims)
-    if spec.kind == "ragged":
+    if spec.kind.is_ragged:
         length = dims.get(first_name(spec), 0)
         table = make((size.numel() * length, *event), dtype=dtype, device=device)
         return RaggedTensor(table, lengths=torch.full(size, length))
-    return make((*(() if spec.kind == "shared" else size), *event), dtype=dtype, device=device)
+    return make((*(() if spec.kind.is_shared else size), *event), dtype=dtype, device=device)
 
 
 class NoSize(SchemaError):
@@ -391,8 +391,8 @@ class NoSize(SchemaError):
 
 
 def event_shape(spec: FieldSpec, dims: Mapping[str, int]) -> list[int]:
-    tokens = () if spec.dims is None else spec.dims.tokens[1 if spec.kind == "ragged" else 0 :]
-    if spec.dims is None and spec.kind != "ragged":
+    tokens = () if spec.dims is None else spec.dims.tokens[1 if spec.kind.is_ragged else 0 :]
+    if spec.dims is None and not spec.kind.is_ragged:
         raise SchemaError("no declared shape")
     open_ = [str(token) for token in tokens if not isinstance(token, Dim)]
     missing = [name for token in tokens if isinstance(token, Dim) for name in token.size.names if name not in dims]

@@ -53,7 +53,7 @@ def from_nesting(
         values[name] = _nested(fields[name], values[name], told, problems)
     for name, spec in schema.fields.items():
         cast = (spec.coerce or cls.__tensorclass_options__.conversion) == "cast"
-        inside = as_entries(values.get(name)) if spec.kind == "collection" and not cast else None
+        inside = as_entries(values.get(name)) if spec.kind.is_collection and not cast else None
         if inside is not None:  # anything else is checked
             others = {key: value for key, value in values.items() if key in schema.fields and key != name}
             inner = infer_batch_size(schema, others)[0] if size is None else size
@@ -109,7 +109,7 @@ def _has_nested(spec: FieldSpec) -> bool:
 
 def _shows_size(spec: FieldSpec, value: Any) -> bool:
     """Whether a value has the batch dims, in front of the declared dims of an element; empty lists lack some."""
-    if spec.kind == "ragged":
+    if spec.kind.is_ragged:
         return math.prod(told_batch_size(Schema("", [spec]), {spec.name: value}) or [0]) > 0
     return says_size(spec)
 
@@ -118,7 +118,7 @@ def size_of_lists(schema: Schema, values: Mapping[str, Any], known: Sequence[int
     """The batch size that begins with a known one and is shown by lists of objects, one for each element."""
     for name, spec in schema.fields.items():
         part, shape = values.get(name), list[int]()
-        while spec.kind == "per_element" and isinstance(part, list | tuple):
+        while spec.kind.is_per_element and isinstance(part, list | tuple):
             if len(shape) >= len(known) and spec.adapter_accepts(part):
                 return torch.Size(shape)
             shape.append(len(part))
@@ -148,7 +148,7 @@ def _nested(spec: FieldSpec, value: Any, size: torch.Size | None, problems: list
 
 def says_size(spec: FieldSpec) -> bool:
     """Whether the batch size can be inferred from a field."""
-    return spec.nested is not None or (spec.kind == "tensor" and spec.dims is not None and spec.dims.rank is not None)
+    return spec.nested is not None or (spec.kind.is_batched and spec.dims is not None and spec.dims.rank is not None)
 
 
 def _shared_size(values: Mapping[str, Any], batch_dims: int) -> torch.Size:

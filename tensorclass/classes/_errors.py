@@ -160,7 +160,7 @@ def clashes(name: str, reserved: list[str], hiding: list[str]) -> SchemaError:
 
 def written_batch(schema: Schema) -> str:
     """The addition to an error about missing batch dims, if an annotation seems to include one."""
-    declared = [spec.dims for spec in schema if spec.kind == "tensor"]
+    declared = [spec.dims for spec in schema if spec.kind.is_batched]
     first = {str(dims.tokens[0]) if dims is not None and dims.tokens else "" for dims in declared}
     name = first.pop() if len(first) == 1 else ""
     if not name.isidentifier() or name == "_":

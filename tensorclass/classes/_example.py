@@ -5,15 +5,16 @@ from __future__ import annotations
 import datetime
 import enum
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import isabstract
-from typing import Annotated, Any, Protocol, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, Protocol, get_args, get_origin
 
 import torch
 from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flags
+from .._kinds import Kind, per_kind
 from .._schema import Bindings, Dims, FieldSpec
 from .._schema._constraints import flatten
 from .._schema._domain import Draw, Sizes, dtypes_of, first_name, limits, nested_lists, numbers
@@ -72,9 +73,11 @@ def build(
             nested = spec.nested is not None and (*above, cls).count(spec.nested) > 1
             absent = spec.optional and (nested or not source.present(spec))
             try:
-                values[spec.name] = None if absent else _field(spec, size, source, sizes, (*above, cls))
+                values[spec.name] = (
+                    None if absent else _EXAMPLES[spec.kind](spec, _Surroundings(size, source, sizes, (*above, cls)))
+                )
             except SchemaError as error:
-                start = f"{spec.name}." if spec.kind == "nested" else ""
+                start = f"{spec.name}." if spec.kind.is_nested else ""
                 problems = [problem._replace(path=start + problem.path) for problem in error.problems]
                 raise SchemaError.of(cls.__name__, problems) from None
     return cls(**values, batch_size=size)
@@ -86,34 +89,54 @@ def _bound(schema: Any, size: tuple[int, ...], given: Mapping[str, Any]) -> dict
     for name, value in given.items():
         spec = schema.fields.get(name)
         if spec is not None and spec.dims is not None and isinstance(value, Tensor):
-            bindings.bind(name, spec.dims, value.shape[len(size) if spec.kind == "tensor" else 0 :])
+            bindings.bind(name, spec.dims, value.shape[len(size) if spec.kind.is_batched else 0 :])
     return bindings.sizes
 
 
 def _given_lengths(schema: Any, size: tuple[int, ...], given: Mapping[str, Any]) -> dict[str, list[int]]:
     """The lengths of elements in given ragged fields."""
-    specs = [schema.fields[name] for name in given if name in schema.fields and schema.fields[name].kind == "ragged"]
+    specs = [schema.fields[name] for name in given if name in schema.fields and schema.fields[name].kind.is_ragged]
     values = {
         first_name(spec): RaggedTensor.of(given[spec.name], size) for spec in specs if given[spec.name] is not None
     }
     return {name: value.lengths.flatten().tolist() for name, value in values.items() if name}
 
 
-def _field(spec: FieldSpec, size: tuple[int, ...], source: ValueSource, sizes: Sizes, above: tuple[Any, ...]) -> Any:
-    if spec.kind in ("tensor", "shared"):
-        event = sizes.event(spec.dims, spec)
-        return source.tensor(spec, source.dtype(dtypes_of(spec)), event if spec.kind == "shared" else (*size, *event))
-    if spec.kind == "ragged":
-        dtype = source.dtype(dtypes_of(spec))
-        rest = () if spec.dims is None else sizes.event(Dims(spec.dims.tokens[1:]), spec.replace(metadata=()))
-        lengths = iter(sizes.lengths_of(spec, math.prod(size)))
-        elements = nested_lists(size, lambda: source.tensor(spec, dtype, (next(lengths), *rest)))
-        return RaggedTensor.of(elements, size, torch.empty(0, *rest, dtype=dtype))
-    if spec.kind == "nested":
-        return build(spec.nested, size, source, {}, above)
-    if spec.kind == "collection":
-        return TensorDict({}, batch_size=size)
-    return nested_lists(size if spec.kind == "per_element" else (), lambda: source.value(spec))
+class _Surroundings(NamedTuple):
+    """What the example of a field depends on."""
+
+    size: tuple[int, ...]
+    source: ValueSource
+    sizes: Sizes
+    above: tuple[Any, ...]
+
+
+def _tensor(spec: FieldSpec, place: _Surroundings) -> Any:
+    event = place.sizes.event(spec.dims, spec)
+    shape = event if spec.kind.is_shared else (*place.size, *event)
+    return place.source.tensor(spec, place.source.dtype(dtypes_of(spec)), shape)
+
+
+def _ragged(spec: FieldSpec, place: _Surroundings) -> Any:
+    size, source, sizes, _ = place
+    dtype = source.dtype(dtypes_of(spec))
+    rest = () if spec.dims is None else sizes.event(Dims(spec.dims.tokens[1:]), spec.replace(metadata=()))
+    lengths = iter(sizes.lengths_of(spec, math.prod(size)))
+    elements = nested_lists(size, lambda: source.tensor(spec, dtype, (next(lengths), *rest)))
+    return RaggedTensor.of(elements, size, torch.empty(0, *rest, dtype=dtype))
+
+
+_EXAMPLES: Mapping[Kind, Callable[[FieldSpec, _Surroundings], Any]] = per_kind(
+    tensor=_tensor,
+    shared=_tensor,
+    ragged=_ragged,
+    nested=lambda spec, place: build(spec.nested, place.size, place.source, {}, place.above),
+    collection=lambda spec, place: TensorDict({}, batch_size=place.size),
+    value=lambda spec, place: place.source.value(spec),
+    per_element=lambda spec, place: nested_lists(place.size, lambda: place.source.value(spec)),
+    any=lambda spec, place: place.source.value(spec),
+)
+"""Makes the example of a field of each kind."""
 
 
 class SeededSource:
@@ -164,12 +187,12 @@ class SeededSource:
 
     def omitted(self, spec: FieldSpec) -> bool:
         """Python values get their default, if they have one."""
-        return spec.has_default and spec.kind not in ("tensor", "shared", "ragged", "nested", "collection")
+        return spec.has_default and not (spec.kind.has_dtype or spec.kind.holds_container)
 
     def value(self, spec: FieldSpec) -> Any:
         """The first plain value that the type accepts."""
         for candidate in _candidates(spec):
-            if spec.annotation is Any or (spec.kind != "any" and spec.adapter_accepts(candidate)):
+            if spec.annotation is Any or (not spec.kind.is_open and spec.adapter_accepts(candidate)):
                 return candidate
         hint = f"no example of this type is known; give one: `fields={{{spec.name!r}: ...}}`"
         raise SchemaError.of("example", [Problem(spec.name, str(spec), "nothing", hint)])

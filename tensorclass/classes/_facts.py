@@ -82,7 +82,7 @@ CAST_TARGETS = tuple(
 def facts_of(cls: Any, schema: Schema, options: Options, checks: tuple[str, ...]) -> Facts:
     """The facts of a class whose fields have their descriptors."""
     validated = options.validate != "off"
-    tensors = [spec for spec in schema if spec.kind not in ("value", "nested")]
+    tensors = [spec for spec in schema if not (spec.kind.is_value or spec.kind.is_nested)]
     dtypes = [None if spec.dtype is None else spec.dtype.exact for spec in tensors]
     families = {spec.dtype for spec in schema if spec.dtype is not None}
     root = next(base for base in cls.__mro__ if "__tensorclass_root__" in vars(base))
@@ -111,11 +111,11 @@ def facts_of(cls: Any, schema: Schema, options: Options, checks: tuple[str, ...]
 
 def _may_spread(spec: FieldSpec) -> bool:
     """Whether a field accepts one value for all elements, which takes more memory than the given value."""
-    return spec.kind == "per_element" or (spec.kind == "tensor" and isinstance(spec.default, torch.Tensor))
+    return spec.kind.is_per_element or (spec.kind.is_batched and isinstance(spec.default, torch.Tensor))
 
 
 def _quick_families(schema: Schema, options: Options) -> dict[str, DTypeFamily] | None:
-    plain = [spec for spec in schema if spec.kind == "tensor" and spec.coerce != "cast"]
+    plain = [spec for spec in schema if spec.kind.is_batched and spec.coerce != "cast"]
     if options.autocast or schema.renamed or schema.removed or len(plain) < len(schema):
         return None
     return {spec.name: spec.spec.dtype for spec in plain if spec.spec is not None}
@@ -123,7 +123,7 @@ def _quick_families(schema: Schema, options: Options) -> dict[str, DTypeFamily] 
 
 def _has_shape(spec: FieldSpec) -> bool:
     """Whether a field is a tensor of literal event shape."""
-    return spec.kind == "tensor" and spec.dims is not None and spec.dims.literal is not None
+    return spec.kind.is_batched and spec.dims is not None and spec.dims.literal is not None
 
 
 @cache

@@ -32,7 +32,7 @@ class DimTable:
         if dims is None or dims.literal is not None:
             return
         for position, token in enumerate(map(str, dims.tokens)):
-            if spec.kind == "tensor" and dims.rank is not None and token.isidentifier():
+            if spec.kind.is_batched and dims.rank is not None and token.isidentifier():
                 self.places.setdefault(token, []).append((spec.name, position - dims.rank))
             elif not token.isdecimal():
                 self.opaque.update(dims.names)
@@ -55,7 +55,7 @@ class DimTable:
 
 def make_fits(spec: FieldSpec, table: DimTable) -> Fits | None:
     """Make the quick test of a field, from batch size, entries and value; None if there is none."""
-    if spec.kind != "tensor" or spec.spec is None or (spec.dims is not None and spec.dims.rank is None):
+    if not spec.kind.is_batched or spec.spec is None or (spec.dims is not None and spec.dims.rank is None):
         return None
     rules, family = table.rules(spec), spec.spec.dtype
     if rules is None:

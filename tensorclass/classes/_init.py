@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._kinds import INIT_VAR
 from .._schema import EXACT, MISSING, FieldSpec, Options, Schema
 from ..core import as_batch_size
 from ..core._batch import as_jagged
@@ -123,7 +124,7 @@ class InitBuilder:
             given = "locals()"
         passed = ", ".join(spec.name for spec in self.init_vars)
         post = f"_self.__post_init__({passed}); " if self.has_post_init else ""
-        plain = all(spec.kind == "tensor" for spec in self.fields)
+        plain = all(spec.kind.is_batched for spec in self.fields)
         checks = "\n".join("            " + line for line in self.lines) if fast else "            break"
         text = HEAD.format(parameters=self._parameters(), checks=checks, plain=plain, given=given, post=post)
         made = compile_function(text, "__init__", self.cls, self.names, SPACE)
@@ -139,7 +140,7 @@ class InitBuilder:
         return ", ".join(parts)
 
     def _default(self, spec: FieldSpec) -> str:
-        if spec.kind != "init_var" and (spec.default_factory is not MISSING or isinstance(spec.default, Tensor)):
+        if spec.kind is not INIT_VAR and (spec.default_factory is not MISSING or isinstance(spec.default, Tensor)):
             return "_DEFAULT"
         if spec.default is not MISSING:
             self.names[f"_d_{spec.name}"] = spec.default
@@ -180,7 +181,7 @@ class InitBuilder:
 
     def _emit_size(self, spec: FieldSpec) -> None:
         name = spec.name
-        if spec.kind == "nested":
+        if spec.kind.is_nested:
             self._emit_nested_class(spec)
             inferred = f"{name}._store._batch_size"
         else:

@@ -35,7 +35,7 @@ def join(cls: Any, items: Sequence[Any], dim: int, size: torch.Size, names: Name
                 continue
         if spec.join == "pad":
             values = _pad(spec, values, how)
-        same = spec.join == "same" and not (spec.kind == "value" and isinstance(values[0], Tensor))  # a comparison
+        same = spec.join == "same" and not (spec.kind.is_value and isinstance(values[0], Tensor))  # a comparison
         data[name] = _same(spec, values, how) if same else how.entry(name, values, dim)
     if cls.__tensorclass__.lengths:  # padding may break the agreement with declared lengths
         require_agreement(cls.__name__, cls.__tensorclass_schema__, data, size)

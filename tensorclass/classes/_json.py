@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from .._deferred import pydantic, pydantic_core
+from .._kinds import Kind, per_kind
 from .._schema import MISSING, Checker, DTypeFamily, FieldSpec, Schema, infer_batch_size, migrate
 from .._schema._convert import Inexact
 from .._schema._dtypes import Shaped
@@ -28,7 +29,7 @@ from .._schema._json import (
     refuse_overflow,
     spell,
 )
-from .._schema._spec import TENSOR_KINDS, short
+from .._schema._spec import short
 from ..core import BATCHED, TensorCollection, unstacked
 from ..core._base import check_names
 from ..errors import ArgumentError, Problem, SchemaError, UnsupportedOperationError
@@ -64,10 +65,10 @@ def dump(batch: Any, lists: bool = False) -> dict[str, Any]:
             if value is None:
                 if name in entries or (spec.optional and not spec.produced):
                     found[name] = None
-            elif kind == "tensor":
+            elif kind.is_batched:
                 found[name] = encode_lists(value, spec.dtype) if lists else encode(value)
             else:
-                found[name] = _OUT.get(kind, _any_out)(spec, value, lists)
+                found[name] = _OUT[kind](spec, value, lists)
         except (pydantic_core.PydanticSerializationError, NotImplementedError, ValueError) as error:
             if isinstance(error, SchemaError):
                 problems += [problem._replace(path=f"{name}.{problem.path}") for problem in error.problems]
@@ -134,14 +135,16 @@ def _entry_out(value: Any, lists: bool) -> Any:
     return {key: pydantic_core.to_jsonable_python(plain, inf_nan_mode="strings")}
 
 
-_OUT: dict[str, Callable[[FieldSpec, Any, bool], Any]] = {
-    "shared": _shared_out,
-    "ragged": _ragged_out,
-    "per_element": _per_element_out,
-    "nested": lambda spec, value, lists: dump(value, lists),
-    "value": _value_out,
-    "collection": lambda spec, value, lists: _entry_out(value, lists),
-}
+_OUT: Mapping[Kind, Callable[[FieldSpec, Any, bool], Any]] = per_kind(
+    tensor=_any_out,
+    shared=_shared_out,
+    ragged=_ragged_out,
+    nested=lambda spec, value, lists: dump(value, lists),
+    collection=lambda spec, value, lists: _entry_out(value, lists),
+    value=_value_out,
+    per_element=_per_element_out,
+    any=_any_out,
+)
 
 
 def _map(value: Any, depth: int, function: Callable[[Any, str], Any], path: str = "") -> Any:
@@ -243,13 +246,10 @@ class _Reader:
                 known = False
             elif value is None:
                 continue
-            elif spec.kind in TENSOR_KINDS:
-                if type(value) in JSON_KINDS or (self.json and type(value) is float and not math.isfinite(value)):
-                    values[name] = self._tensor(spec, value)
-            elif spec.kind in ("value", "per_element", "ragged"):
+            elif (read := _EARLY[spec.kind]) is None:
                 later.append(spec)
             else:
-                values[name] = getattr(self, f"_{spec.kind}")(spec, value)
+                values[name] = read(self, spec, value)
         for spec in later:
             values[spec.name] = self._late(spec, values, size)
         self._check_backing(values, size)
@@ -336,6 +336,11 @@ class _Reader:
     def _element(self, spec: FieldSpec, value: Any, at: str) -> Any:
         return value if isinstance(value, Tensor) else self._tensor(spec, value, spec.name + at)
 
+    def _dense(self, spec: FieldSpec, value: Any) -> Any:
+        """A tensor; what is no JSON is checked later."""
+        listed = type(value) in JSON_KINDS or (self.json and type(value) is float and not math.isfinite(value))
+        return self._tensor(spec, value) if listed else value
+
     def _nested(self, spec: FieldSpec, value: Any) -> Any:
         nested: Any = spec.nested
         if isinstance(value, nested) or not isinstance(value, Mapping | TensorCollection):
@@ -372,9 +377,9 @@ class _Reader:
     def _late(self, spec: FieldSpec, values: Mapping[str, Any], size: torch.Size | None) -> Any:
         """Fields that nest by batch dims, read after the other fields have determined the batch size."""
         value = values[spec.name]
-        if spec.kind == "value":
+        if spec.kind.is_value:
             return self._value(spec, value, spec.name)
-        if spec.kind == "ragged":
+        if spec.kind.is_ragged:
             return self._ragged(spec, value, size)
         if isinstance(value, Node | Tensor):
             return value
@@ -410,9 +415,22 @@ class _Reader:
             return None
 
 
+_EARLY: Mapping[Kind, Callable[[_Reader, FieldSpec, Any], Any] | None] = per_kind(
+    tensor=_Reader._dense,
+    shared=_Reader._dense,
+    ragged=None,
+    nested=_Reader._nested,
+    collection=_Reader._collection,
+    value=None,
+    per_element=None,
+    any=_Reader._any,
+)
+"""Reads a field of each kind; None where the batch size, which the other fields tell, must be known first."""
+
+
 def _is_spread(spec: FieldSpec, value: Any) -> bool:
     """Whether one value is spread over the batch."""
-    if spec.kind == "per_element":
+    if spec.kind.is_per_element:
         return not isinstance(value, list | Node) and (value is not MISSING or spec.has_default)
     return value is MISSING
 

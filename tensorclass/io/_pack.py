@@ -260,7 +260,7 @@ class _Packer:
             return "json", encode(value)
         except Unstorable as error:
             why = str(error)
-        if spec is not None and spec.kind in ("value", "per_element"):
+        if spec is not None and spec.kind.holds_objects:
             form = _declared_form(spec, value)
             if form is not None:
                 return "declared", form

@@ -348,7 +348,7 @@ class Unpacker:
         try:
             if coding == "json":
                 return decode(value)
-            if spec is None or spec.kind not in ("value", "per_element"):
+            if spec is None or not spec.kind.holds_objects:
                 return value  # its class is not imported: the plain JSON value
             return spec.adapter.validate_json(json.dumps(value))
         except ValidationError as error:

@@ -105,7 +105,7 @@ def _elements(dtype: torch.dtype, found: Numbers, options: Limits) -> st.SearchS
 
 
 def _value(spec: FieldSpec) -> st.SearchStrategy[Any]:
-    if spec.kind == "any":
+    if spec.kind.is_open:
         return st.none() | st.integers() | st.text()
     marks = tuple(flatten(spec.metadata))
     parts = (spec.annotation, *marks)

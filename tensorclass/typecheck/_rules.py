@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._dims import FAMILY_DTYPES, DimMap, Dims, dims_within, parse_dims
+from .._kinds import KINDS, UNREAD, Kind
 from ..errors import DimSyntaxError, did_you_mean
 
 OPTIONS = ("frozen", "nocast", "autocast", "tensor_only", "shadow", "validate", "removed")
@@ -25,9 +26,7 @@ CONVENIENCES = {"RowOps": "tensorclass.ops._by_row", "Conveniences": "tensorclas
 """The classes of methods whose names fields may have, and their modules."""
 YIELDING = ("depth", "attrs", "entry_class", "separates", "param_count")
 """The other methods whose names fields may have."""
-TENSOR_KINDS = ("tensor", "shared", "ragged")
 ANNOTATED = ("typing.Annotated", "typing_extensions.Annotated")
-_WORDS = {"per_element": "per-element"}
 
 
 class WrongAnnotation(Exception):
@@ -38,7 +37,7 @@ class WrongAnnotation(Exception):
 class ClassDeclaration:
     """The declaration of a field in an annotation; `dtype` and `dims` are None for any dtype or shape."""
 
-    kind: str = "other"
+    kind: Kind = UNREAD
     dtype: str | None = None
     dims: str | None = None
     produced: bool = False
@@ -52,7 +51,12 @@ class ClassDeclaration:
 
     def to_json(self) -> dict[str, Any]:
         """The record as mypy's cache stores it."""
-        return dict(vars(self))
+        return {**vars(self), "kind": str(self.kind)}
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> ClassDeclaration:
+        """The record of a row that `to_json` wrote."""
+        return cls(**{**row, "kind": KINDS[row["kind"]]})
 
     @property
     def dtypes(self) -> frozenset[str] | None:
@@ -108,7 +112,7 @@ def shape_of(family: str, count: int, text: object) -> str:
 
 def no_tensor(name: str, field: ClassDeclaration) -> str:
     """The message for a field without tensors in a class with `tensor_only`."""
-    wrong = field.kind in ("per_element", "value")
+    wrong = field.kind.holds_objects
     text = f'"{name}" holds no tensor, and the class is tensor_only; drop the option, or the field'
     return text if wrong else ""
 
@@ -122,17 +126,17 @@ def widening(child: ClassDeclaration, parent: ClassDeclaration, table: DimMap) -
     """How the field of a child is certainly wider than that of its parent; "" if unknown."""
     if child.produced and not parent.produced:
         return "the parent's field can always be read"
-    if "other" in (child.kind, parent.kind) or child.open or parent.open or parent.kind == "any":
+    if UNREAD in (child.kind, parent.kind) or child.open or parent.open or parent.kind.is_open:
         return ""
     if child.optional and not parent.optional:
         return "the parent's field is never None"
     if child.kind != parent.kind:
-        own, other = (_WORDS.get(kind, kind) for kind in (child.kind, parent.kind))
+        own, other = (kind.replace("_", "-") for kind in (child.kind, parent.kind))
         return f"a {own} field is not a {other} field"
     outer, inner = parent.dtypes, child.dtypes
     if outer is not None and (inner is None or not inner <= outer):
         return f"the dtype {child.dtype or 'of any Tensor'} is not within {parent.dtype}"
-    if child.kind in TENSOR_KINDS and not dims_within(child.shape, parent.shape, table):
+    if child.kind.has_dtype and not dims_within(child.shape, parent.shape, table):
         own = "any shape" if child.dims is None else f'the shape "{child.dims}"'
         return f'{own} is not within "{parent.dims}"'
     if child.type is None or parent.type is None or _is_below(child.type, parent.type):
@@ -166,7 +170,7 @@ def hides(name: str, members: Container[str], shadow: bool) -> str:
 def differs(name: str, one: str, first: ClassDeclaration, other: str, second: ClassDeclaration) -> str:
     """The message for a field that two classes declare differently, and that can't be merged."""
     said = [(f.kind, f.dtype, None if f.dims is None else f.dims.split(), f.optional, f.type) for f in (first, second)]
-    if said[0] == said[1] or "other" in (first.kind, second.kind) or first.open or second.open:
+    if said[0] == said[1] or UNREAD in (first.kind, second.kind) or first.open or second.open:
         return ""
     return f'"{name}" is declared {first} in {one} and {second} in {other}; omit it from one of them'
 

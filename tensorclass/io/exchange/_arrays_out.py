@@ -74,7 +74,7 @@ def mapping_of(batch: TensorDict, cls: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in batch._entries().items():
         spec = schema.fields.get(key) if schema is not None else None
-        if isinstance(value, TensorDict) and (spec is None or spec.kind not in ("collection", "any")):
+        if isinstance(value, TensorDict) and (spec is None or not (spec.kind.is_collection or spec.kind.is_open)):
             found[key] = mapping_of(value, spec.nested if spec is not None else None)
         else:
             found[key] = value.tolist() if isinstance(value, (NonTensorData, NonTensorStack)) else value

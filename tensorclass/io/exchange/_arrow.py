@@ -146,7 +146,7 @@ class _ArrowWriter(NamedTuple):
     def _objects(self, value: NonTensorStack[Any], spec: FieldSpec | None, path: str) -> tuple[Any, dict[str, Any]]:
         pa, native, types = self.pa, native_type(spec, value), self._types()
         table, about = list(value._table), {}
-        if native is None and (spec is not None and spec.kind in ("value", "per_element")):
+        if native is None and (spec is not None and spec.kind.holds_objects):
             table, about = [None if v is None else json.dumps(as_json(spec, v)) for v in table], {"json": True}
             native = str
         try:
@@ -159,7 +159,7 @@ class _ArrowWriter(NamedTuple):
     def _declared(self, spec: FieldSpec | None) -> Any:
         """The type of an absent field, if the declaration determines it."""
         pa = self.pa
-        if spec is not None and spec.kind == "tensor" and spec.dtype is not None and spec.dtype.exact in NUMPY:
+        if spec is not None and spec.kind.is_batched and spec.dtype is not None and spec.dtype.exact in NUMPY:
             dims = None if spec.dims is None else spec.dims.literal
             if dims is not None and 0 not in dims and not spec.dtype.exact.is_complex:
                 empty, _ = self._tensor(torch.empty(0, *dims, dtype=spec.dtype.exact), spec.name, self.extension)

@@ -207,20 +207,20 @@ class _Fields:
         self.problems.append(Problem(path, str(spec), f"column of {column.kind}", hint))
 
     def _field(self, spec: FieldSpec, column: TableColumn, path: str) -> Any:
-        if not self.rows and spec.kind in ("value", "shared"):
+        if not self.rows and spec.kind.is_one_for_all:
             return ...  # no row has a value: use the default, or report the field as missing
-        if spec.kind in ("value", "per_element"):
+        if spec.kind.holds_objects:
             return self._objects(spec, column, path)
         value = column.value
         if isinstance(value, dict):
             return self._container(spec, column, path)
-        lists = isinstance(value, NonTensorStack) or (spec.kind == "ragged" and isinstance(value, Tensor))
+        lists = isinstance(value, NonTensorStack) or (spec.kind.is_ragged and isinstance(value, Tensor))
         if value is None or (not self.rows and lists):  # without rows nothing says how long they are
             return self._absent(spec, column, path)
         if isinstance(value, NonTensorStack) and column.decimal and column.objects is not None:
             found = numbers_of([0.0 if entry is None else entry for entry in finite(column.objects())])
             value = value if found is None else found  # only words that spell numbers, such as "nan"
-        if isinstance(value, NonTensorStack) and spec.kind != "any":
+        if isinstance(value, NonTensorStack) and not spec.kind.is_open:
             hint = "numbers are declared; convert the column first, or declare `PerElement[...]`"
             return self._note(spec, column, path, hint)
         if column.valid is not None:
@@ -238,7 +238,7 @@ class _Fields:
             fields = nested.__tensorclass_schema__.fields.values()
             says = any(says_size(inner) and found.get(inner.name) is not None for inner in fields)
             return found if says and not self.problems else {**found, "batch_size": [self.rows]}
-        if spec.kind not in ("collection", "any"):
+        if not (spec.kind.is_collection or spec.kind.is_open):
             return self._note(spec, column, path, "the column nests; no container is declared")
         return TensorDict(_untyped(column.value, self.rows, "raise", (path,), {}), batch_size=[self.rows])
 
@@ -248,12 +248,12 @@ class _Fields:
         if self.rows:
             return self.problems.append(_null_problem(path, str(spec), column))
         empty = _no_rows(spec)
-        if spec.kind != "ragged":
+        if not spec.kind.is_ragged:
             return empty
         return RaggedTensor._of(empty, spans_of(torch.empty(0, dtype=torch.int64)), True)
 
     def _tensor(self, spec: FieldSpec, value: Any, column: TableColumn, path: str) -> Any:
-        fixed = spec.kind in ("tensor", "shared")
+        fixed = spec.kind.is_dense
         if fixed and isinstance(value, RaggedTensor):
             lengths = value.lengths
             if not len(lengths):
@@ -264,14 +264,14 @@ class _Fields:
                 hint = f"{counts}; declare `Ragged[...]` for lengths that differ"
                 return self._note(spec, column, path, hint)
             value = value.values.unflatten(0, (self.rows, -1))
-        elif spec.kind == "ragged" and isinstance(value, Tensor) and value.ndim > 1:
+        elif spec.kind.is_ragged and isinstance(value, Tensor) and value.ndim > 1:
             lengths = torch.full((self.rows,), value.shape[1])
             table = value.flatten(0, 1)
             table = table if len(table) or column.objects is None else _no_rows(spec).to(table.dtype)
             value = RaggedTensor._of(table, spans_of(lengths), True)
         if fixed and isinstance(value, Tensor):
             value = self._as_declared(spec, value)
-        if spec.kind == "shared":
+        if spec.kind.is_shared:
             nan = value != value
             if bool(((value != value[:1]) & ~(nan & nan[:1])).any()):
                 hint = "one tensor is declared for the batch, and the rows differ; declare a tensor for each element"
@@ -331,7 +331,7 @@ class _Fields:
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             return self._note(spec, column, path, f"{short(first['input'])}: {first['msg']}")
-        if spec.kind == "per_element":
+        if spec.kind.is_per_element:
             return NonTensorStack._of(tuple(table), stack._index)
         used = [table[i] for i in dict.fromkeys(stack._index.tolist())]
         if any(entry != used[0] for entry in used[1:]):
@@ -371,6 +371,6 @@ def _absent_columns(schema: Any) -> Columns:
 
 def _no_rows(spec: FieldSpec) -> Tensor:
     """A tensor with no rows; dims that the declaration doesn't fix are 0."""
-    tokens = () if spec.dims is None else spec.dims.tokens[spec.kind == "ragged" :]
+    tokens = () if spec.dims is None else spec.dims.tokens[spec.kind.is_ragged :]
     event = [getattr(getattr(token, "size", None), "constant", None) or 0 for token in tokens]
     return torch.empty(0, *event, dtype=None if spec.dtype is None else spec.dtype.exact)

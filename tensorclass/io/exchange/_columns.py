@@ -137,7 +137,7 @@ def restored(value: Tensor, name: str) -> Tensor:
 
 def native_type(spec: FieldSpec | None, stack: NonTensorStack[Any]) -> Any:
     """The type of the values of a column, if every format can hold it. A declared type is trusted."""
-    if spec is not None and spec.kind in ("value", "per_element"):
+    if spec is not None and spec.kind.holds_objects:
         kind = _without_none(spec.annotation)
         if get_origin(kind) is Literal:
             kinds = {type(value) for value in get_args(kind)}
@@ -163,7 +163,7 @@ def as_json(spec: FieldSpec | None, value: Any) -> Any:
     """
     if value is None or type(value) in (str, int, bool):
         return value
-    if spec is not None and spec.kind in ("value", "per_element"):
+    if spec is not None and spec.kind.holds_objects:
         return spec.adapter.dump_python(value, mode="json")
     return to_jsonable_python(value, inf_nan_mode="strings")
 

@@ -304,23 +304,23 @@ class PersistentTensorDict(StoreOps):
             return found if self._device is None else found.to(self._device)
 
     def _objects(self, about: dict[str, Any], node: Any, index: Any) -> Any:
-        kind = about["kind"]
+        form = about["kind"]
         reserve_rows(node, node.shape)
-        if kind == "shared":
+        if form == "shared":
             value = torch.from_numpy(np.array(node[()]))
             return Unbatched(restored(value, about["dtype"]) if "dtype" in about else value)
         found = self._memo.get(node.name)
         if found is None:
             value = json.loads(bytes(node[()]).decode())
             value = value if about.get("json") else decode(value)
-            if kind != "objects":
-                return NonTensorData(value) if kind == "data" else value
+            if form != "objects":
+                return NonTensorData(value) if form == "data" else value
             found = NonTensorStack.of(value, self._batch_size)
             if self._keeps:
                 self._memo[node.name] = found
         return found if index == () else found[index]
 
-    def _ragged(self, kind: str, parts: PersistentTensorDict, index: Any) -> Any:
+    def _ragged(self, form: str, parts: PersistentTensorDict, index: Any) -> Any:
         lengths = parts._load("lengths", parts._node("lengths"))
         rows = index[0] if len(index) == 1 and lengths.ndim == 1 else None
         inside: Any = ()
@@ -331,7 +331,7 @@ class PersistentTensorDict(StoreOps):
             inside, index = (slice(first, first + int(lengths.sum())),), ()
         found = RaggedTensor._of(parts._load("values", parts._node("values"), inside), spans_of(lengths), True)
         found = found if index == () else found[index]
-        if kind == "ragged":
+        if form == "ragged":
             return found
         if len(found.shape):
             return found.to_nested()
@@ -485,14 +485,14 @@ class PersistentTensorDict(StoreOps):
         return None
 
     def _put_ragged(self, name: str, value: Any) -> None:
-        group, kind = self._live_group(), "ragged" if isinstance(value, RaggedTensor) else "nested"
-        value = value if kind == "ragged" else RaggedTensor(value)
+        group, form = self._live_group(), "ragged" if isinstance(value, RaggedTensor) else "nested"
+        value = value if form == "ragged" else RaggedTensor(value)
         if has_child(group, name, self._backend):
             del group[name]
         child = self._child(self._subgroup(group, name))
         child._put("values", value.values)
         child._put("lengths", value.lengths)
-        child._note(kind=kind)
+        child._note(kind=form)
 
     def _subgroup(self, group: Any, name: str) -> Any:
         return group.create_group(name, **({"track_order": True} if self._backend == "h5" else {}))
@@ -508,7 +508,7 @@ class PersistentTensorDict(StoreOps):
         for key in entries:
             value = batch._load(key, entries[key]) if isinstance(batch, PersistentTensorDict) else entries[key]
             spec = None if schema is None else schema.fields.get(key)
-            coded = spec is not None and spec.kind in ("value", "per_element")
+            coded = spec is not None and spec.kind.holds_objects
             self._put(key, as_json_entry(spec, value) if coded else value, coded)
 
     @in_turn

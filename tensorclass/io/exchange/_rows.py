@@ -77,13 +77,13 @@ def _joined(spec: FieldSpec, values: list[Any], device: Device) -> Any:
     if len(kinds) > 1:
         return None
     (kind,) = kinds
-    if kind is Tensor and spec.kind == "tensor":
+    if kind is Tensor and spec.kind.is_batched:
         return torch.stack(values) if len({value.dtype for value in values}) == 1 else None
-    if kind is dict and spec.kind == "nested":
+    if kind is dict and spec.kind.is_nested:
         return _at_once(spec.nested, values, device)
-    if kind is str and spec.kind == "per_element":
+    if kind is str and spec.kind.is_per_element:
         return values
-    if spec.kind == "tensor" and spec.dtype is not None and (kind, spec.dtype.exact) in _NUMBERS:
+    if spec.kind.is_batched and spec.dtype is not None and (kind, spec.dtype.exact) in _NUMBERS:
         numbers = torch.tensor(values, dtype=spec.dtype.exact)
         return numbers if kind is int or bool(numbers.isfinite().all()) else None
     return None
@@ -222,13 +222,13 @@ def _column(spec: FieldSpec, values: list[Any], nan_as_none: bool) -> TableColum
         return TableColumn(_columns(spec.nested, inner, nan_as_none), None, _ROWS, objects=lambda: values)
     values = [value.item() if isinstance(value, RaggedTensor) else value for value in values]
     first = values[0] if values else None
-    if spec.kind == "ragged" and all([isinstance(value, Tensor) for value in values]) and values:
+    if spec.kind.is_ragged and all([isinstance(value, Tensor) for value in values]) and values:
         return TableColumn(RaggedTensor(values), None, _ROWS)
-    if type(first) is Tensor and spec.kind not in ("value", "per_element"):
+    if type(first) is Tensor and not spec.kind.holds_objects:
         alike = all([type(v) is Tensor and v.shape == first.shape and v.dtype is first.dtype for v in values])
         if alike:
             return TableColumn(torch.stack(values), None, f"{str(first.dtype).removeprefix('torch.')} tensors")
         values = [value.tolist() if isinstance(value, Tensor) else value for value in values]
-    if spec.kind == "collection" and values and all([isinstance(value, TensorCollection) for value in values]):
+    if spec.kind.is_collection and values and all([isinstance(value, TensorCollection) for value in values]):
         return TableColumn({key: TableColumn(entry) for key, entry in TensorDict.stack(values).items()}, None, _ROWS)
     return column_of(values, _ROWS, True)

@@ -65,7 +65,7 @@ def to_gymnasium(cls: Any, **dims: int) -> Any:
 
 
 def _space(spaces: Any, spec: FieldSpec, dims: dict[str, int]) -> Any:
-    if spec.kind not in ("tensor", "shared") or spec.optional:
+    if not spec.kind.is_dense or spec.optional:
         raise SchemaError("a space holds tensors that are always there")
     dtype = dtypes_of(spec)[0]
     if dtype.is_complex or dtype is torch.bfloat16 or (dtype.itemsize == 1 and dtype.is_floating_point):

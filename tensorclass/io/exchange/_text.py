@@ -228,7 +228,7 @@ def _values(texts: Sequence[str], spec: FieldSpec | None) -> list[Any]:
 
 
 def _parser(spec: FieldSpec | None) -> Callable[[str], Any]:
-    objects = spec is not None and spec.kind in ("value", "per_element")
+    objects = spec is not None and spec.kind.holds_objects
     native = cols.native_type(spec, NonTensorStack()) if objects else None
     if native is str and spec is not None:
         return (lambda text: text or None) if _may_lack(spec) else str
@@ -237,7 +237,7 @@ def _parser(spec: FieldSpec | None) -> Callable[[str], Any]:
 
 def _may_lack(spec: FieldSpec | None) -> bool:
     """Whether empty text means None for a field."""
-    return spec is not None and (spec.optional or (spec.kind == "per_element" and spec.adapter_accepts(None)))
+    return spec is not None and (spec.optional or (spec.kind.is_per_element and spec.adapter_accepts(None)))
 
 
 def _number(text: str) -> Any:

@@ -35,7 +35,7 @@ class Use(NamedTuple):
     @property
     def batched(self) -> bool:
         """Whether a tensor there has the batch dims."""
-        return self.slot.spec.kind == "tensor" or not self.slot.known
+        return self.slot.spec.kind.is_batched or not self.slot.known
 
 
 @dataclass(frozen=True)

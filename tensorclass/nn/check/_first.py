@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..._schema import Bindings, Dim, Dims, DTypeFamily, FieldSpec, Variadic
 from ...errors import Problem, SchemaError
-from ..parts._results import TENSORS, describe
+from ..parts._results import describe
 from ..parts._stage import Stage
 from ._declared import Report, Use
 from ._known import Place
@@ -35,7 +35,7 @@ class FirstCall:
     def read(self, stage: int, position: int, value: object) -> None:
         """Bind the sizes of an input field, whose instance is valid already."""
         use = self.report.reads[stage][position]
-        if use is not None and isinstance(value, Tensor) and use.place.spec.kind in TENSORS:
+        if use is not None and isinstance(value, Tensor) and use.place.spec.kind.is_dense:
             self._bind(use.place, value)
 
     def wrote(self, stage: int, position: int, value: object) -> None:
@@ -45,7 +45,7 @@ class FirstCall:
             SchemaError: names the module, the field, the declaration and the value.
         """
         use = self.report.writes[stage][position]
-        if use is None or use.slot.spec.kind not in TENSORS:
+        if use is None or not use.slot.spec.kind.is_dense:
             return
         problem = self._problem(use, value)
         if problem is not None:
@@ -60,14 +60,14 @@ class FirstCall:
         given = describe(value)
         if use.place.dtype is not None and not use.place.dtype.accepts(value.dtype):
             return Problem(label, str(spec), given, _dtype_hint(use.place.dtype, spec))
-        if spec.kind == "tensor" and value.shape[: len(self.size)] != self.size:
+        if spec.kind.is_batched and value.shape[: len(self.size)] != self.size:
             hint = f"keep the batch dims {list(self.size)} first; a mean, flatten or squeeze may have taken them"
             return Problem(label, str(spec), given, hint)
         found = self._bind(use.place, value)
         return Problem(label, str(spec), given, found[0].hint) if found else None
 
     def _bind(self, place: Place, value: Tensor) -> list[Problem]:
-        batch = len(self.size) if place.spec.kind == "tensor" else 0
+        batch = len(self.size) if place.spec.kind.is_batched else 0
         dims = runtime_dims(self.report.state.unifier, place, self.names)
         return self.bindings.bind(place.name, dims, tuple(value.shape[batch:]), batch_dims=batch)
 

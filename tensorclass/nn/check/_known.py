@@ -40,7 +40,7 @@ class Place:
 
     def __str__(self) -> str:
         if is_unnamed(self.owner):
-            return self.name if self.spec.kind == "any" else f"{self.name}: {self.spec}"
+            return self.name if self.spec.kind.is_open else f"{self.name}: {self.spec}"
         return f"{self.owner.__name__}.{self.name.removeprefix(f'{self.owner.__name__}.')}: {self.spec}"
 
 
@@ -179,7 +179,7 @@ def _common(have: DTypeFamily, want: DTypeFamily) -> DTypeFamily | None:
 
 
 def _agree_types(have: FieldSpec, want: FieldSpec) -> None:
-    if "any" in (have.kind, want.kind):
+    if have.kind.is_open or want.kind.is_open:
         return
     if have.nested is not None and want.nested is not None:
         fits = issubclass(have.nested, want.nested)

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from ..._schema import Polynomial
 from ...errors import Problem, SchemaError
-from ..parts._results import TENSORS, describe
+from ..parts._results import describe
 from ..parts._slots import specs_along
 from ._declared import Report
 from ._known import Place
@@ -22,7 +22,7 @@ def narrowing(report: Report) -> tuple[list[str], dict[str, Any]]:
     lines: list[str] = []
     names: dict[str, Any] = {}
     seen: Seen = {}
-    places = [place for place in report.inputs.values() if place.spec.kind in TENSORS]
+    places = [place for place in report.inputs.values() if place.spec.kind.is_dense]
     for place in sorted(places, key=lambda place: len(_present(place))):  # optional fields come last
         value = "batch." + ".".join(place.path)
         tests = _tests(report.state.unifier, place, value, seen, names)
@@ -50,7 +50,7 @@ def _tests(unifier: Unifier, place: Place, value: str, seen: Seen, names: dict[s
     if any(isinstance(term, Rest) for term in now):
         return tests
     if any(isinstance(term, Rest) for term in place.terms):
-        batch = "len(batch._batch_size)" if place.spec.kind == "tensor" else "0"
+        batch = "len(batch._batch_size)" if place.spec.kind.is_batched else "0"
         tests.append(f"{value}.ndim - {batch} != {len(now)}")
         return [" or ".join([*tests, *_sizes(now, now, value, seen, _present(place))])]
     return [*tests, *_sizes(place.terms, now, value, seen, _present(place))]

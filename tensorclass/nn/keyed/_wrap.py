@@ -137,7 +137,7 @@ class TypedStep(TensorDictModule):
         pairs = zip(self.module._reads, super()._read(data), strict=True)
         return [
             NonTensorStack.of(value, data.batch_size)
-            if slot.spec.kind == "per_element" and isinstance(value, list)
+            if slot.spec.kind.is_per_element and isinstance(value, list)
             else value
             for slot, value in pairs
         ]
@@ -156,7 +156,7 @@ class TypedStep(TensorDictModule):
             if slot is not None and wrong:
                 problem = Problem(slot.label, str(slot.spec), describe(value), "convert it in the module")
                 raise SchemaError.of(self._label(), [problem])
-            found.append(NonTensorData(value) if slot is not None and slot.spec.kind == "value" else value)
+            found.append(NonTensorData(value) if slot is not None and slot.spec.kind.is_value else value)
         return found
 
 

@@ -11,8 +11,6 @@ from torch import Tensor
 from ...errors import MissingKeyError, ModuleError, TensorClassError, add_note
 from ._slots import Slot, fields_of, is_tensorclass_type
 
-TENSORS = ("tensor", "shared")
-
 
 def outputs(result: Any, writes: Sequence[Slot | None], label: str) -> tuple[Any, ...]:
     """The value for each out field, None for a dropped one.
@@ -43,7 +41,7 @@ def outputs(result: Any, writes: Sequence[Slot | None], label: str) -> tuple[Any
 
 def single(result: Any, slot: Slot | None, label: str) -> Any:
     """The value for the only out field."""
-    if slot is None or slot.spec.kind not in TENSORS or isinstance(result, Tensor):
+    if slot is None or not slot.spec.kind.is_dense or isinstance(result, Tensor):
         return result
     if isinstance(result, Mapping):
         return _pick(result, slot, label)

@@ -66,7 +66,7 @@ class Slot:
     @property
     def known(self) -> bool:
         """Whether a declaration says what the value is."""
-        return self.spec.kind != "any" or not is_unnamed(self.owner)
+        return not self.spec.kind.is_open or not is_unnamed(self.owner)
 
     @cached_property
     def optional(self) -> bool:

@@ -60,10 +60,10 @@ def example_of(spec: FieldSpec, name: str, batch: int) -> tuple[Any, bool]:
 
     It is `NoExample` if the shapes of results could follow the value.
     """
-    each, value = spec.kind == "per_element", spec.default
+    each, value = spec.kind.is_per_element, spec.default
     if spec.default_factory is not MISSING:
         value = spec.default_factory()
-    made_up = value is MISSING or (value is None and spec.kind not in ("value", "nested"))
+    made_up = value is MISSING or (value is None and not (spec.kind.is_value or spec.kind.is_nested))
     if made_up:
         value = NoExample(name)
         if spec.annotation in _PLAIN or (each and spec.annotation in (int, bool)):

@@ -22,7 +22,6 @@ from ..check._declared import Probed, Report, SeenOutput, Use
 from ..check._known import Place, overlap
 from ..check._unify import Clash, Rest, Term, plain_name
 from ..parts._diagnostics import Diagnostic
-from ..parts._results import TENSORS
 from ..parts._slots import item_of
 from ..parts._stage import Stage
 from ._copy import Isolator, Uncopyable
@@ -205,7 +204,7 @@ class Prober(Searcher):
         if number == 0:
             self.first = sizes
         for place in self.report.inputs.values():
-            if place.spec.kind in TENSORS:  # numbers are assigned to names in the order of the input class
+            if place.spec.kind.is_dense:  # numbers are assigned to names in the order of the input class
                 sweep.sizes.shape(place.terms)
         for index in range(len(self.stages)):
             self._step(sweep, index)
@@ -265,7 +264,7 @@ class Prober(Searcher):
             again = self.run_one(index, sweep, made, sweep.sizes, tensors=others, live=sweep.live[index])
             outcome = again if again.error is None or is_structural(again.error) else outcome
         if outcome.error is not None and self.tensors.is_blind(outcome.error):
-            uneven = any(place.spec.kind == "ragged" for place in self.read(index))
+            uneven = any(place.spec.kind.is_ragged for place in self.read(index))
             if self.searching and uneven and self.search_ragged(sweep, index):
                 raise Again
             raise Unknown(self.words.blind(outcome.error))
@@ -375,9 +374,9 @@ class Prober(Searcher):
             self.found += told
             if any(d.severity == "error" for d in told):
                 return
-            uneven = [place.name for place in self.read(index) if place.spec.kind == "ragged"]
+            uneven = [place.name for place in self.read(index) if place.spec.kind.is_ragged]
             written = [place for use in self.report.writes[index] if use for place in self.parts(use.place)]
-            if (uneven or any(place.spec.kind == "ragged" for place in written)) and index in self.ran:
+            if (uneven or any(place.spec.kind.is_ragged for place in written)) and index in self.ran:
                 return  # real values show what fake ones can't
             if uneven and not self.reach[index].refused:
                 self.found.append(self.words.uneven(index, uneven, reason))
@@ -462,7 +461,7 @@ class Prober(Searcher):
         for use, value in zip(self.report.writes[index], sweep.outcomes[index].values or (), strict=False):
             if use is None or not isinstance(value, Tensor) or torch.float64 in given or use.place.dtype is None:
                 continue
-            if value.dtype == torch.float64 and use.place.dtype.exact is None and use.slot.spec.kind in TENSORS:
+            if value.dtype == torch.float64 and use.place.dtype.exact is None and use.slot.spec.kind.is_dense:
                 message = f"writes `{use.slot.name}` as float64, and reads nothing of that dtype"
                 hint = "a float64 tensor or a numpy value took part; convert it, or declare Float64"
                 self.found.append(self.words.diagnostic(index, "W202", message, (f"declared {use.slot}",), hint))

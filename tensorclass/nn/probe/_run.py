@@ -14,7 +14,7 @@ from ...core import Path, TensorCollection
 from ...errors import MissingKeyError, UnsupportedOperationError
 from ...store import RaggedTensor, Unbatched
 from ..check._declared import Use
-from ..parts._results import TENSORS, describe, outputs
+from ..parts._results import describe, outputs
 from ..parts._seeded import Seeded
 from ..parts._stage import Stage
 from ._copy import Isolator
@@ -163,9 +163,9 @@ class Run:
             return None
         if not use.slot.known:
             return self._unnamed(use, value, position)
-        ragged = value if spec.kind == "ragged" and isinstance(value, RaggedTensor) else None
+        ragged = value if spec.kind.is_ragged and isinstance(value, RaggedTensor) else None
         uneven = ragged is not None
-        if spec.kind not in TENSORS and not uneven:
+        if not spec.kind.is_dense and not uneven:
             if spec.nested is None:
                 return None
             if not isinstance(value, spec.nested):
@@ -177,7 +177,7 @@ class Run:
         rows = value if ragged is None else ragged.values
         if use.place.dtype is not None and not use.place.dtype.accepts(rows.dtype):
             return Symptom("E111", position, given=str(rows.dtype).removeprefix("torch."))
-        shape, batched = tuple(value.shape), spec.kind == "tensor"
+        shape, batched = tuple(value.shape), spec.kind.is_batched
         if (batched or uneven) and shape[: None if uneven else 1] != (self.batch,):
             return Symptom("E112", position, given=shape)
         first = int(uneven)  # the lengths are those that the module chooses

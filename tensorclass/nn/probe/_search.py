@@ -22,7 +22,6 @@ from ..check._declared import Report, Use
 from ..check._known import INPUT, Place
 from ..check._unify import Clash, Rest, Term, plain_name
 from ..parts._diagnostics import Diagnostic
-from ..parts._results import TENSORS
 from ..parts._stage import Stage, module_of
 from ._copy import Isolator
 from ._effects import Reach
@@ -210,11 +209,11 @@ class Searcher:
     ) -> Any:
         """A value for a field; `get` makes those of the fields of a nested class, which nothing validates."""
         spec, cls, count = place.spec, place.spec.nested, len(place.path)
-        if spec.kind in TENSORS:
+        if spec.kind.is_dense:
             dtype = self.plan.dtypes.get(place.path) or dtype_for(place.dtype)
-            shape = [*[sweep.batch] * (spec.kind == "tensor"), *(sizes or sweep.sizes).shape(place.terms)]
+            shape = [*[sweep.batch] * (spec.kind.is_batched), *(sizes or sweep.sizes).shape(place.terms)]
             return (tensors or sweep.tensors).tensor(shape, dtype, self.device)
-        if spec.kind == "ragged":
+        if spec.kind.is_ragged:
             real = tensors is not None and tensors.real  # in a search on fake tensors they stay as they are
             return self.ragged(sweep, place, sizes if sizes is not None and real else sweep.sizes)
         inner = [part for part in self.parts(place) if len(part.path) == count + 1]
@@ -225,7 +224,7 @@ class Searcher:
                 raise Unknown(no_example([place.name]))  # an instance holds instances
             return value
         found = [(part.path[-1], part.spec.kind, get(part)) for part in inner]
-        values = {n: Unbatched(v) if kind == "shared" else v for n, kind, v in found if v is not None}
+        values = {n: Unbatched(v) if kind.is_shared else v for n, kind, v in found if v is not None}
         return cls._from_entries(values, torch.Size([sweep.batch]), None, None)  # type: ignore[attr-defined]
 
     def ragged(self, sweep: Sweep, place: Place, sizes: SweepSizes) -> Any:
@@ -235,7 +234,7 @@ class Searcher:
         if not shape:
             self.made_up.add(place.path)
             return NoExample(place.name)
-        dense = (p.terms for p in self.report.inputs.values() if p.spec.kind in TENSORS)
+        dense = (p.terms for p in self.report.inputs.values() if p.spec.kind.is_dense)
         shared = not isinstance(terms[0], Polynomial) or any(
             set(terms[0].names) & set(term.names)
             for other in dense
@@ -290,7 +289,7 @@ class Searcher:
     def _search_dtypes(self, sweep: Sweep, index: int) -> bool:
         for place in self.read(index):
             is_open = place.writer == INPUT and (place.dtype is None or place.dtype.exact is None)
-            is_open &= place.spec.kind in TENSORS or place.spec.kind == "ragged"
+            is_open &= place.spec.kind.is_dense or place.spec.kind.is_ragged
             if not is_open or place.path in self.plan.dtypes:
                 continue
             for dtype in dtypes_of(place.dtype):
@@ -397,7 +396,7 @@ class Searcher:
         for use, value in zip(self.report.reads[index], sweep.given[index], strict=True):
             if use is not None and (use.place.writer == INPUT or isinstance(value, TensorCollection)):
                 value = None if value is None else self._again(sweep, use.place, sizes, tensors)
-            elif isinstance(value, Tensor) and use is not None and use.slot.spec.kind in TENSORS:
+            elif isinstance(value, Tensor) and use is not None and use.slot.spec.kind.is_dense:
                 shape = sizes.shape(use.place.terms)
                 shape = (*value.shape[: max(value.ndim - len(shape), 0)], *shape)
                 value = (tensors or sweep.tensors).tensor(shape, value.dtype, value.device)
@@ -474,7 +473,7 @@ class Searcher:
 
 def _is_any(place: Place) -> bool:
     """Whether a field holds tensors of any dtype."""
-    return place.spec.kind in TENSORS and (place.dtype is None or place.dtype.dtypes is None)
+    return place.spec.kind.is_dense and (place.dtype is None or place.dtype.dtypes is None)
 
 
 def _numbers(error: Exception | None) -> set[int]:
@@ -483,7 +482,7 @@ def _numbers(error: Exception | None) -> set[int]:
 
 def _changes(use: Use, value: Tensor, sizes: Sequence[int]) -> Iterator[tuple[str, Sequence[int], torch.dtype]]:
     """Other tensors that the user may have meant: description, shape and dtype."""
-    name, shape, batch = f"`{use.slot.name}`", list(value.shape), int(use.slot.spec.kind == "tensor")
+    name, shape, batch = f"`{use.slot.name}`", list(value.shape), int(use.slot.spec.kind.is_batched)
     if value.ndim - batch == 3:
         text = f"{name} with its last dim first (the layout is channels first), `movedim(-1, -3)`,"
         yield text, [*shape[:-3], shape[-1], *shape[-3:-1]], value.dtype

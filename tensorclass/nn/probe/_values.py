@@ -98,7 +98,7 @@ class RealRuns:
         if ran is None or errors:
             return
         found = [out.findings[:1] for _, out in runs if out.error is None]
-        ragged = any(place.spec.kind == "ragged" for place in self.searcher.read(self.index))
+        ragged = any(place.spec.kind.is_ragged for place in self.searcher.read(self.index))
         ragged |= any(isinstance(value, RaggedTensor) for value in ran.values or ())
         first, same = found[0][0], len({(one.code, one.position, one.dim) for f in found for one in f}) == 1
         # A size may follow the values, such as lengths, unless it is one of the module's own.
@@ -160,7 +160,7 @@ class RealRuns:
             p
             for p, use in enumerate(self.searcher.report.reads[self.index])
             if use is not None
-            and use.slot.spec.kind in ("tensor", "ragged", "nested")
+            and (use.slot.spec.kind.is_batched or use.slot.spec.kind.is_ragged or use.slot.spec.kind.is_nested)
             and isinstance(values[p], (Tensor, RaggedTensor, TensorCollection))
         ]
 

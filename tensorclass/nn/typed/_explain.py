@@ -15,7 +15,6 @@ from ...errors import ModuleError, did_you_mean
 from ..check._declared import Report, SeenOutput
 from ..check._known import INPUT, ByPath, Place
 from ..check._unify import Rest, Terms, Unifier, plain_name
-from ..parts._results import TENSORS
 from ..parts._stage import Stage, module_of
 
 Size = int | str
@@ -172,15 +171,15 @@ def _value(
     fixed: Mapping[str, int],
     seen: SeenOutput | None,
 ) -> Value:
-    ragged = place.spec.kind == "ragged"
+    ragged = place.spec.kind.is_ragged
     if seen is not None and seen.dims is not None:
         return _unnamed(place.name, seen, batch, sizes)
-    if not (ragged or place.spec.kind in TENSORS) or place.dtype is None:
-        return Value(place.name, place.spec.type_text, None, 0 if place.spec.kind == "value" else None)
+    if not (ragged or place.spec.kind.is_dense) or place.dtype is None:
+        return Value(place.name, place.spec.type_text, None, 0 if place.spec.kind.is_value else None)
     exact = place.dtype.exact or (seen.dtype if seen is not None else None)
     dtype = str(place.dtype) if exact is None else str(exact).removeprefix("torch.")
     event = _event(unifier.resolve(place.terms), sizes, fixed)
-    shape = (*(() if place.spec.kind == "shared" else batch), *event)
+    shape = (*(() if place.spec.kind.is_shared else batch), *event)
     known = [size for size in shape if isinstance(size, int)]
     nbytes = prod(known) * exact.itemsize if exact is not None and len(known) == len(shape) else None
     return Value(place.name, f"ragged {dtype}" if ragged else dtype, shape, nbytes)

@@ -28,7 +28,7 @@ from ..check._identity import source_of
 from ..check._known import ByPath
 from ..check._narrowing import narrowing
 from ..parts._how import moved, spread
-from ..parts._results import TENSORS, describe, fill, outputs, single
+from ..parts._results import describe, fill, outputs, single
 from ..parts._slots import Slot, fields_of, has_path, is_unnamed, specs_along
 from ..parts._stage import Stage
 
@@ -126,7 +126,7 @@ class Writer:
         self.calls[len(self.lines) + 3] = GeneratedCall(index, tuple(arguments))
         if len(targets) == 1:
             self.lines.append(f"{targets[0]} = {call}")
-            if stage.writes[0] is not None and stage.writes[0].spec.kind in TENSORS:
+            if stage.writes[0] is not None and stage.writes[0].spec.kind.is_dense:
                 self.lines.append(
                     f"if type({targets[0]}) is not Tensor: {targets[0]} = single({targets[0]}, W{index}[0], L{index})"
                 )
@@ -205,7 +205,7 @@ class Writer:
 
     def _bare_result(self, end: int) -> str:
         """The values of the last module themselves."""
-        if all(spec.kind == "any" for spec in fields_of(self.output).values()):
+        if all(spec.kind.is_open for spec in fields_of(self.output).values()):
             name = self._value(self._source((), next(iter(fields_of(self.output)))), None, end)
             return f"bare({name}, batch._batch_size, {self.stages[-1].at(len(self.stages) - 1)!r})"
         made = self._constructed(self.output, "Output", (), end)

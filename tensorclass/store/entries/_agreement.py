@@ -19,7 +19,7 @@ def shares_lengths(schema: Schema) -> bool:
     first = [
         spec.dims.tokens[0].text
         for spec in specs
-        if spec.kind == "ragged" and spec.dims is not None and isinstance(spec.dims.tokens[0], Dim)
+        if spec.kind.is_ragged and spec.dims is not None and isinstance(spec.dims.tokens[0], Dim)
     ]
     return any(sum(name in spec.dims.names for spec in specs if spec.dims is not None) > 1 for name in first)
 

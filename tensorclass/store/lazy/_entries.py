@@ -195,7 +195,8 @@ def combine(stack: Any, key: str, values: Sequence[Any]) -> Any:
 
 def _is_one(joiner: Any, key: str) -> bool:
     """Whether a typed class declares one object for the whole batch."""
-    return bool(_declared(joiner, key, "kind") == "value")
+    kind = _declared(joiner, key, "kind")
+    return kind is not None and kind.is_value
 
 
 def _declared(joiner: Any, key: str, what: str) -> Any:

@@ -175,7 +175,7 @@ def _keyed(ctx: MethodContext | FunctionContext, owner: Instance, name: str) -> 
     if name not in READS or not found or (name == "pop") or any(ctx.args[2:]):
         return ctx.default_return_type
     places = [place for place in found if place is not None]
-    if len(places) != len(found) or any(place.declared.kind in ("per_element", "ragged") for place in places):
+    if len(places) != len(found) or any(place.declared.kind.is_listed for place in places):
         return ctx.default_return_type
     types: list[Type] = [place.type for place in places]
     if name == "get" and any(place.declared.produced or _takes_none(place.type) for place in places):
@@ -259,7 +259,7 @@ def _required(owner: Instance) -> Iterator[tuple[str, frozenset[str]]]:
     """The tensor fields that every instance holds and whose dtypes are declared."""
     for name, field in facts.fields_of(owner.type).items():
         typ = facts.field_type(owner, name)
-        if field.kind == "tensor" and field.dtypes and not field.produced and typ is not None and not _takes_none(typ):
+        if field.kind.is_batched and field.dtypes and not field.produced and typ is not None and not _takes_none(typ):
             yield name, field.dtypes
 
 

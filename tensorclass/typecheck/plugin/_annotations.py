@@ -12,10 +12,11 @@ from mypy.plugin import AnalyzeTypeContext, ClassDefContext, SemanticAnalyzerPlu
 from mypy.types import Instance, RawExpressionType, Type, UnboundType, UnionType
 
 from ..._dims import FAMILY_DTYPES
+from ..._kinds import PER_ELEMENT, RAGGED, SHARED, TENSOR
 from .._rules import ANNOTATED, ClassDeclaration, shape_of
 from ._codes import DECLARATION
 
-MARKS = {"Shared": "shared", "PerElement": "per_element", "Ragged": "ragged"}
+MARKS = {"Shared": SHARED, "PerElement": PER_ELEMENT, "Ragged": RAGGED}
 NO_FIELDS = ("ClassVar", "InitVar", "KW_ONLY")
 
 
@@ -46,7 +47,7 @@ class AnnotationReader:
         if fullname.startswith("tensorclass.") and name in MARKS:
             inner = self._first(annotation, None)
             return replace(inner, kind=MARKS[name])
-        return ClassDeclaration("tensor") if fullname == "torch._tensor.Tensor" else self._alias(annotation.name)
+        return ClassDeclaration(TENSOR) if fullname == "torch._tensor.Tensor" else self._alias(annotation.name)
 
     def is_field(self, annotation: Type) -> bool:
         """Whether an annotated name is a field: no class variable and no argument of `__post_init__` only."""
@@ -65,7 +66,7 @@ class AnnotationReader:
         if kind is not None:
             text = _literal(annotation.args[1]) if len(annotation.args) == 2 else None
             dims = text if isinstance(text, str) else None
-            return replace(found, kind="ragged", dims=dims if found.dims is None else found.dims)
+            return replace(found, kind=RAGGED, dims=dims if found.dims is None else found.dims)
         return replace(found, open=found.open or marked)
 
     def _union(self, items: Iterable[Type]) -> ClassDeclaration:
@@ -82,7 +83,7 @@ class AnnotationReader:
         ragged = name == "RaggedTensor" and fullname.startswith("tensorclass.")
         if fullname != "torch._tensor.Tensor" and not ragged:
             return ClassDeclaration()
-        return ClassDeclaration("ragged" if ragged else "tensor", family, dims)
+        return ClassDeclaration(RAGGED if ragged else TENSOR, family, dims)
 
     def _alias(self, name: str) -> ClassDeclaration:
         """The declaration of a module-level alias in the same file."""

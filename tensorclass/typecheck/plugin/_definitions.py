@@ -12,6 +12,7 @@ from mypy.plugin import ClassDefContext, FunctionContext
 from mypy.types import FunctionLike, Instance, LiteralType, ProperType, Type, get_proper_type
 
 from ..._dims import DimMap
+from ..._kinds import TENSOR
 from .. import _rules as rules
 from ._annotations import AnnotationReader, bracketed
 from ._codes import DECLARATION
@@ -107,7 +108,7 @@ def _fields(ctx: ClassDefContext) -> Iterator[tuple[str, ClassDeclaration]]:
             field = reader.read(annotation)
         except rules.WrongAnnotation as wrong:
             _fail(ctx, str(wrong), statement)
-            field = ClassDeclaration("tensor", open=True)
+            field = ClassDeclaration(TENSOR, open=True)
         produced, policy = callee_name(statement.rvalue) == PRODUCED, _argument(statement.rvalue, "coerce")
         unknown = name in converted or not isinstance(policy, nodes.StrExpr | None)
         coerce = "cast" if unknown else getattr(policy, "value", None)
@@ -124,7 +125,7 @@ def _check_field(ctx: ClassDefContext, name: str, field: ClassDeclaration, table
     if (room or option(cls.info, "shadow")) and symbol is not None and isinstance(symbol.node, nodes.Var):
         symbol.node.allow_incompatible_override = True
     plain = not isinstance(statement.rvalue, nodes.TempNode | nodes.CallExpr | nodes.CastExpr)
-    if field.kind == "per_element" and plain:
+    if field.kind.is_per_element and plain:
         # Checkers compare a default with the descriptor, not with the type that it accepts.
         statement.rvalue = nodes.CastExpr(statement.rvalue, anything())
     if option(cls.info, "tensor_only"):

@@ -92,7 +92,7 @@ def own_fields(info: TypeInfo) -> dict[str, ClassDeclaration]:
     if known is None or known[0] is not rows:
         if len(_read) >= _MOST:
             _read.clear()
-        known = _read[id(rows)] = rows, {name: ClassDeclaration(**row) for name, row in rows.items()}
+        known = _read[id(rows)] = rows, {name: ClassDeclaration.from_json(row) for name, row in rows.items()}
     return known[1]
 
 

@@ -40,9 +40,13 @@ class FlowField:
     def clash(self, other: ClassDeclaration, typ: Type) -> str:
         """The reason why no value fits this place and another declaration; "" if one may fit."""
         mine = self.declared
-        if mine.kind != "tensor" or other.kind != "tensor":
+        if not mine.kind.is_batched or not other.kind.is_batched:
             same = is_same_type(self.type, typ) or is_subtype(self.type, typ) or is_subtype(typ, self.type)
-            return "" if same or "tensor" not in (mine.kind, other.kind) else f"is {mine.kind}, here {other.kind}"
+            return (
+                ""
+                if same or not (mine.kind.is_batched or other.kind.is_batched)
+                else f"is {mine.kind}, here {other.kind}"
+            )
         if mine.dtypes is not None and other.dtypes is not None and not mine.dtypes & other.dtypes:
             return f"is {mine}, here it is declared {other}"
         own, their = mine.shape, other.shape

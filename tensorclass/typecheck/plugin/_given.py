@@ -51,18 +51,18 @@ class GivenCheck:
             batch = self.infer(known)
         for name, fact in found.items():
             single = fact if isinstance(fact, TensorFacts) else None
-            if fields[name].kind == "ragged":
+            if fields[name].kind.is_ragged:
                 self._ragged(name, fields[name], single, batch, known[name])
-            elif fact is not None and fields[name].kind in ("tensor", "shared"):
+            elif fact is not None and fields[name].kind.is_dense:
                 self._tensor(name, fields[name], fact, batch, known[name])
-            if batch is not None and (fact is None or fields[name].kind not in ("tensor", "shared")):
+            if batch is not None and (fact is None or not fields[name].kind.is_dense):
                 self._other(name, fields[name], batch, known[name])
 
     def infer(self, values: Mapping[str, nodes.Expression]) -> Batch | None:
         """The batch size from the first field whose event dims fit; a field whose dims don't fit is wrong anyway."""
         fields, said = facts.fields_of(self.info), list[tuple[bool, Batch]]()
         for name, value in values.items():
-            dims = fields[name].shape if name in fields and fields[name].kind == "tensor" else None
+            dims = fields[name].shape if name in fields and fields[name].kind.is_batched else None
             fact = None if dims is None or dims.rank is None else tensor_facts(self.api, value)
             if dims is None or dims.rank is None or fact is None or fact.shape is None:
                 continue
@@ -97,7 +97,7 @@ class GivenCheck:
                 field.shape,
                 fact,
                 fact.shape,
-                Batch(KnownSizes(()), "") if field.kind == "shared" else batch,
+                Batch(KnownSizes(()), "") if field.kind.is_shared else batch,
                 where,
             )
 
@@ -170,7 +170,7 @@ class GivenCheck:
     def _other(self, name: str, field: facts.ClassDeclaration, batch: Batch, where: nodes.Expression) -> None:
         value = self.source.follow(where)
         items = None if isinstance(value, nodes.TupleExpr) else self.source.items(where)
-        if field.kind in ("per_element", "ragged") and items is not None and batch.sizes.dims and batch.sizes.rank:
+        if field.kind.is_listed and items is not None and batch.sizes.dims and batch.sizes.rank:
             count, size = len(items), batch.sizes.dims[0]
             if size is not None and count != size:
                 text = f'"{name}" is given {count} values, and the batch size is {batch.sizes}{batch.source}'
@@ -262,7 +262,7 @@ def _fail_type(
 def is_certainly_wrong(place: facts.Found, typ: Type) -> bool:
     """Whether a value raises."""
     given = get_proper_type(typ)
-    if place.declared.kind in ("per_element", "ragged") or is_subtype(given, place.type):
+    if place.declared.kind.is_listed or is_subtype(given, place.type):
         return False
     if place.declared.coerce == "cast" or facts.option(place.owner.type, "autocast"):
         return isinstance(given, NoneType)
@@ -320,8 +320,7 @@ def taken(ctx: FunctionSigContext) -> FunctionLike:
     signature, made = ctx.default_signature, facts.batch_instance(ctx.default_signature.ret_type)
     if made is not None and any(facts.MADE_OF in base.names for base in made.type.mro):
         signature = facts.with_fields(signature, made)
-    kinds = set() if made is None else {field.kind for field in facts.fields_of(made.type).values()}
-    if kinds.isdisjoint(("per_element", "ragged")):
+    if made is None or not any(field.kind.is_listed for field in facts.fields_of(made.type).values()):
         return signature
     types: list[Type] = [facts.set_type(typ) for typ in signature.arg_types]
     return signature.copy_modified(arg_types=types)

@@ -72,7 +72,7 @@ def _given(api: Any, expr: nodes.Expression, known: dict[nodes.CallExpr, ValueFa
 
 def _of_field(ref: FieldReference) -> ValueFacts:
     declared = ref.found.declared
-    return ValueFacts(declared.dtypes, last_dim(ref), str(ref)) if declared.kind == "tensor" else UNKNOWN
+    return ValueFacts(declared.dtypes, last_dim(ref), str(ref)) if declared.kind.is_batched else UNKNOWN
 
 
 def _outs(api: Any, call: nodes.CallExpr) -> list[FieldReference | None]:
@@ -82,7 +82,7 @@ def _outs(api: Any, call: nodes.CallExpr) -> list[FieldReference | None]:
 
 def _compare(api: Any, made: ValueFacts, out: FieldReference, where: nodes.Context) -> None:
     declared = out.found.declared
-    if declared.kind != "tensor":
+    if not declared.kind.is_batched:
         return
     size = last_dim(out)
     if made.dtypes is not None and declared.dtypes is not None and not made.dtypes & declared.dtypes:

@@ -70,7 +70,7 @@ def always_there(owner: Instance) -> set[str]:
     found = set[str]()
     for name, field in fields_of(owner.type).items():
         typ = field_type(owner, name)
-        if field.kind == "tensor" and not field.produced and typ is not None and not is_subtype(NoneType(), typ):
+        if field.kind.is_batched and not field.produced and typ is not None and not is_subtype(NoneType(), typ):
             found.add(name)
     return found
 
@@ -126,7 +126,7 @@ def returned(ctx: MethodContext, owner: Instance) -> None:
     fn = get_proper_type(ctx.arg_types[0][0]) if ctx.arg_types and ctx.arg_types[0] else None
     made = get_proper_type(fn.ret_type) if isinstance(fn, CallableType) else None
     name = made.type.fullname if isinstance(made, Instance) else ""
-    shapes = [field.shape for field in fields_of(owner.type).values() if field.kind == "tensor"]
+    shapes = [field.shape for field in fields_of(owner.type).values() if field.kind.is_batched]
     wide = any(shape is not None and shape.rank for shape in shapes)
     if name in (*NO_TENSOR, "builtins.list") or (wide and name in ("builtins.int", "builtins.float", "builtins.bool")):
         text = f"the function returns a {name.rpartition('.')[2]}, and the fields of {owner.type.name} hold tensors"

@@ -331,7 +331,7 @@ def _linear(
 
 def last_dim(ref: FieldReference | None) -> int | None:
     """The last event dim that a field declares; None if it is unknown or open."""
-    dims = None if ref is None or ref.found.declared.kind != "tensor" else ref.found.declared.shape
+    dims = None if ref is None or not ref.found.declared.kind.is_batched else ref.found.declared.shape
     token = dims.tokens[-1] if dims is not None and dims.tokens else None
     return getattr(getattr(token, "size", None), "constant", None)
 

@@ -132,9 +132,9 @@ class Values:
         declared = facts.fields_of(owner.type).get(name)
         if declared is None or facts.option(owner.type, "validate") == "off":
             return None
-        if declared.kind == "shared":
+        if declared.kind.is_shared:
             return _whole(declared)
-        if declared.kind != "tensor":
+        if not declared.kind.is_batched:
             return None
         dims = declared.shape
         if dims is None or dims.variadic is not None:
@@ -165,7 +165,7 @@ class Values:
             declared = AnnotationReader(_Names(self.api)).read(annotation)  # type: ignore[arg-type]  # it reads these names only
         except WrongAnnotation:
             return None
-        return _whole(declared) if declared.kind == "tensor" and (declared.dtype or declared.dims) else None
+        return _whole(declared) if declared.kind.is_batched and (declared.dtype or declared.dims) else None
 
     # ---- calls -------------------------------------------------------------------------------------------------------
 

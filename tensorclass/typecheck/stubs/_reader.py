@@ -12,13 +12,14 @@ from functools import partial, reduce
 from typing import NamedTuple
 
 from ..._dims import FAMILY_DTYPES
+from ..._kinds import ANY, NESTED, PER_ELEMENT, RAGGED, SHARED, TENSOR, UNREAD, VALUE
 from .._rules import ANNOTATED, ClassDeclaration, WrongAnnotation, shape_of
 from ._fields import FAMILIES, Declarations
 from ._project import SourceFile, items_of
 
 Class = tuple[SourceFile, ast.ClassDef]
 OPTIONAL = ("typing.Optional", "typing.Union")
-MARKS = {"tensorclass.Shared": "shared", "tensorclass.Ragged": "ragged", "tensorclass.PerElement": "per_element"}
+MARKS = {"tensorclass.Shared": SHARED, "tensorclass.Ragged": RAGGED, "tensorclass.PerElement": PER_ELEMENT}
 SHAPE = "tensorclass.typing.Shape"
 ELSEWHERE = frozenset((*sys.stdlib_module_names, "torch", "tensorclass", "jaxtyping", "numpy"))
 """Packages without typed classes, whose sources are not read."""
@@ -122,11 +123,11 @@ class SourceReader:
             return self._brackets(file, self.bound(file).name(node.value), items_of(node.slice))
         name = self.bound(file).name(node) if isinstance(node, ast.Name | ast.Attribute) else ""
         if name == "torch.Tensor":
-            return Said(ClassDeclaration("tensor"))
+            return Said(ClassDeclaration(TENSOR))
         if name.startswith("builtins.") and isinstance(getattr(builtins, name[9:]), type):
-            return Said(ClassDeclaration("any" if name == "builtins.object" else "value", type=name[9:]))
+            return Said(ClassDeclaration(ANY if name == "builtins.object" else VALUE, type=name[9:]))
         found = self.typed_class(file, node)
-        return Said(ClassDeclaration() if found is None else ClassDeclaration("nested"), found)
+        return Said(ClassDeclaration() if found is None else ClassDeclaration(NESTED), found)
 
     def _text(self, file: SourceFile, text: str) -> Said:
         try:
@@ -147,13 +148,13 @@ class SourceReader:
             return self._family(file, family, items)
         if name in OPTIONAL:
             return self._union(file, [*items, ast.Constant(None)] if name == OPTIONAL[0] else items)
-        if name not in ANNOTATED and kind in (None, "per_element"):
-            return Said(ClassDeclaration("value" if package == "builtins" else kind or "other"))
+        if name not in ANNOTATED and (kind is None or kind.is_per_element):
+            return Said(ClassDeclaration(VALUE if package == "builtins" else kind or UNREAD))
         field, nested = self.read(file, items[0])
         if kind is None:
             return Said(reduce(partial(self._marked, file), items[1:], field), nested)
-        field = field if kind == "shared" else self._shaped(replace(field, dims=None), items[1:])
-        return Said(replace(field, kind=kind) if field.kind == "tensor" else field, nested)
+        field = field if kind.is_shared else self._shaped(replace(field, dims=None), items[1:])
+        return Said(replace(field, kind=kind) if field.kind.is_batched else field, nested)
 
     def _family(self, file: SourceFile, family: str, items: list[ast.expr]) -> Said:
         shape = items[-1]
@@ -161,7 +162,7 @@ class SourceReader:
             return Said(ClassDeclaration())
         dims = shape_of(family, len(items), getattr(shape, "value", None))
         plain = self.bound(file).name(items[0]) == "torch.Tensor"
-        return Said(ClassDeclaration("tensor", family, dims) if plain else ClassDeclaration())
+        return Said(ClassDeclaration(TENSOR, family, dims) if plain else ClassDeclaration())
 
     def _marked(self, file: SourceFile, field: ClassDeclaration, mark: ast.expr) -> ClassDeclaration:
         """A field with another mark of `Annotated[...]`; `open` if the mark may be anything."""
