@@ -337,7 +337,7 @@ class _Reader:
         return value if isinstance(value, Tensor) else self._tensor(spec, value, spec.name + at)
 
     def _dense(self, spec: FieldSpec, value: Any) -> Any:
-        """A tensor; what is no JSON is checked later."""
+        """A tensor of JSON values; other values stay as they are, and are checked later."""
         listed = type(value) in JSON_KINDS or (self.json and type(value) is float and not math.isfinite(value))
         return self._tensor(spec, value) if listed else value
 
@@ -425,7 +425,7 @@ _EARLY: Mapping[Kind, Callable[[_Reader, FieldSpec, Any], Any] | None] = per_kin
     per_element=None,
     any=_Reader._any,
 )
-"""Reads a field of each kind; None where the batch size, which the other fields tell, must be known first."""
+"""Reads a field of each kind; None if its value nests by batch dims, so it is read after the others."""
 
 
 def _is_spread(spec: FieldSpec, value: Any) -> bool:
