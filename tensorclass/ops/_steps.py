@@ -161,7 +161,8 @@ def copied_alike(
         if holder is not None and (declared or index is not None or not any_tracked(sources)):  # see `seen` below
             _note(holder, known, rows, declared, leaves, sources)
     inside = _interpreters() is not None  # a function transform, whose tensors have no address
-    if inside or _aliases(tuple(leaves), {}, (*sources, index) if picks else tuple(sources)):
+    given = [*sources, index] if picks else sources
+    if inside or (_aliases(tuple(leaves), {}, tuple(given)) and _touching(leaves, given)):
         if picks:
             *sources, index = apart(leaves, [*sources, index], own=False)
         else:
@@ -339,30 +340,37 @@ _aliases: Callable[..., bool] = getattr(torch._C, "_any_output_is_alias_to_input
 """Whether tensors share a storage, in one call; torch versions without it use the slower check."""
 
 
-def _end(tensor: Tensor) -> int:
-    """The address after the last element of a tensor."""
+def _span(tensor: Tensor) -> tuple[int, int]:
+    """The addresses of the first element of a tensor, and after its last."""
+    start = tensor.data_ptr()
     if tensor.is_contiguous() or tensor.layout is not torch.strided or not tensor.numel():
-        return tensor.data_ptr() + tensor.nbytes
+        return start, start + tensor.nbytes
     last = sum([(n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True)])
-    return tensor.data_ptr() + (last + 1) * tensor.element_size()
+    return start, start + (last + 1) * tensor.element_size()
 
 
 def _copied_apart(targets: list[Tensor], sources: list[Tensor], own: bool) -> list[Tensor]:
     """As `apart`, by the address range of each tensor."""
     if own and not _aliases((), {}, tuple(targets)) and all(map(_same_place, targets, sources)):
         return sources  # each is its own target, as when a state is loaded into its source
-    spans = sorted([(target.data_ptr(), _end(target)) for target in targets])
-    starts, ends = [start for start, _ in spans], sorted([end for _, end in spans])
-    furthest = [*accumulate([end for _, end in spans], max)]
     found = list(sources)
-    for i, source in enumerate(sources):
-        start, end = source.data_ptr(), _end(source)
+    for i, count in _touching(targets, sources):
+        same = own and i < len(targets) and _same_place(targets[i], sources[i])
+        if not same or count > 1:
+            found[i] = sources[i].clone()
+    return found
+
+
+def _touching(targets: list[Tensor], sources: list[Tensor]) -> list[tuple[int, int]]:
+    """The numbers of the sources whose addresses meet those of targets, and how many targets lie between their ends."""
+    spans = sorted(map(_span, targets))
+    starts, ends = zip(*spans, strict=True) if spans else ((), ())
+    furthest, ends = [*accumulate(ends, max)], sorted(ends)
+    found = []
+    for i, (start, end) in enumerate(map(_span, sources)):
         before = bisect_left(starts, end)  # targets that begin before the end of this source
-        if start == end or not before or furthest[before - 1] <= start:
-            continue
-        same = own and i < len(targets) and _same_place(targets[i], source)
-        if not same or before - bisect_right(ends, start) > 1:  # without those that end before it begins
-            found[i] = source.clone()
+        if start != end and before and furthest[before - 1] > start:
+            found.append((i, before - bisect_right(ends, start)))  # without those that end before it begins
     return found
 
 
