@@ -43,7 +43,7 @@ _KINDS: Final[dict[str, tuple[Callable[..., Any], bool]]] = {
 """The annotations of options: the check for each, and whether None is allowed."""
 
 
-def _unexpected(function: Any, word: str) -> ArgumentError:
+def _unexpected_option_error(function: Any, word: str) -> ArgumentError:
     """The error for an option that a function doesn't have."""
     code, op = unwrap(function).__code__, function.__name__
     op = function.__qualname__.split(".")[-2] if op == "__init__" else op
@@ -115,7 +115,7 @@ def _asking(function: Any, every: bool) -> Any:
     def asking(*args: Any, **kwargs: Any) -> Any:
         for name, value in kwargs.items():
             if known is not None and name not in known:
-                raise _unexpected(function, name)
+                raise _unexpected_option_error(function, name)
             if name in kinds and not (value is None and kinds[name][1]):
                 kinds[name][0](**{name: value})
         if len(args) > most:

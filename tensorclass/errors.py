@@ -415,10 +415,10 @@ class HeldError:
 
     def release(self) -> None:
         """Let the traceback go; the class and the message stay."""
-        self.error = _copied(self.error)
+        self.error = _copy_error(self.error)
 
 
-def _copied(error: BaseException) -> BaseException:
+def _copy_error(error: BaseException) -> BaseException:
     """A copy without traceback and causes, which some packages make errors copy and pickle: Dask does, by tblib."""
     try:
         found = copy.copy(error).with_traceback(None)

@@ -42,7 +42,7 @@ class Polynomial:
     __slots__ = ("constant", "names", "terms")
 
     def __init__(self, terms: Mapping[Monomial, int]) -> None:
-        found = {_sorted(monomial): count for monomial, count in terms.items() if count}
+        found = {_sort_monomial(monomial): count for monomial, count in terms.items() if count}
         # Higher powers first, then by name, so that equal polynomials print alike.
         self.terms: dict[Monomial, int] = found if len(found) < 2 else dict(sorted(found.items(), key=_order))
         self.constant = found.get((), 0) if not found or (() in found and len(found) == 1) else None
@@ -67,7 +67,7 @@ class Polynomial:
         total: Counter[Monomial] = Counter()
         for left, count in self.terms.items():
             for right, times in Polynomial.of(other).terms.items():
-                total[_sorted((*left, *right))] += count * times
+                total[_sort_monomial((*left, *right))] += count * times
         return Polynomial(total)
 
     def __neg__(self) -> Polynomial:
@@ -206,7 +206,7 @@ def _value(atom: Atom, sizes: Mapping[str, int]) -> int | None:
     return None if numerator is None or denominator is None else numerator // denominator
 
 
-def _sorted(monomial: Monomial) -> Monomial:
+def _sort_monomial(monomial: Monomial) -> Monomial:
     return tuple(sorted(monomial, key=_spelling)) if len(monomial) > 1 else monomial
 
 

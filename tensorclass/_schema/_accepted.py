@@ -92,7 +92,7 @@ def field_differences(old: FieldSpec, new: FieldSpec, before: Schema, after: Sch
     known, read, same = {old.name, *old.renamed_from}, {new.name, *new.renamed_from}, old.name == new.name
     if known - read or (same and read - known):
         effect = "may break" if known - read else "widening"
-        yield Difference("renamed_from", _listed(old.renamed_from), _listed(new.renamed_from), effect)
+        yield Difference("renamed_from", _names_or_none(old.renamed_from), _names_or_none(new.renamed_from), effect)
     if old.since != new.since and same:
         yield Difference("since", old.since or "none", new.since or "none", "compatible")
 
@@ -109,12 +109,14 @@ def class_differences(old: Schema, new: Schema) -> Iterator[Difference]:
     yield from _validators(one.get("checks", []), other.get("checks", []))
     lost = old.removed.keys() - new.removed.keys() - new.fields.keys()
     if lost or new.removed.keys() - old.removed.keys() - old.fields.keys():
-        yield Difference("removed", _listed(old.removed), _listed(new.removed), "may break" if lost else "widening")
+        yield Difference(
+            "removed", _names_or_none(old.removed), _names_or_none(new.removed), "may break" if lost else "widening"
+        )
 
 
 def _validators(old: list[str], new: list[str]) -> Iterator[Difference]:
     if old != new:
-        yield Difference("validators", _listed(old), _listed(new), "may break")
+        yield Difference("validators", _names_or_none(old), _names_or_none(new), "may break")
 
 
 def _level_effect(old: Schema, new: Schema, before: str, after: str) -> Effect:
@@ -203,8 +205,8 @@ def _divides(step: float, number: float) -> bool:
 
 
 def _rows_text(rows: list[dict[str, Any]]) -> str:
-    return _listed(str(mark) for mark in read_constraints(rows))
+    return _names_or_none(str(mark) for mark in read_constraints(rows))
 
 
-def _listed(names: Iterable[str]) -> str:
+def _names_or_none(names: Iterable[str]) -> str:
     return ", ".join(names) or "none"

@@ -276,7 +276,7 @@ class Checker:
         if declared.dims is not None:
             rest, given = Dims(declared.dims.tokens[1:]), describe_tensor(value)
             found = self.bindings.bind(spec.name, rest, value.shape[1:], declared=str(spec), given=given)
-            self.problems += [p._replace(path=path, hint=_behind(spec, p.hint)) for p in found]
+            self.problems += [p._replace(path=path, hint=_behind_first_dim(spec, p.hint)) for p in found]
 
     # ---- containers ----------------------------------------------------------------------------------------------
 
@@ -486,7 +486,7 @@ def ragged_hint(spec: FieldSpec) -> str:
     return f'one tensor of the shape "{spec.dims}" for each element' if spec.dims else "one tensor for each element"
 
 
-def _behind(spec: FieldSpec, hint: str) -> str:
+def _behind_first_dim(spec: FieldSpec, hint: str) -> str:
     assert spec.dims is not None  # the caller has checked this
     return f"behind `{spec.dims.tokens[0]}`, which differs from element to element: {hint}"
 

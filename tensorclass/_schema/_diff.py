@@ -64,7 +64,7 @@ class SchemaDiff(NamedTuple):
         was = {now: name for now, name in was.items() if now not in before}
         gone = set(was.values())
         added = tuple(
-            Change(name, None, _line(spec), "breaking" if _needed(spec) else "compatible")
+            Change(name, None, _line(spec), "breaking" if _is_needed(spec) else "compatible")
             for name, spec in after.items()
             if name not in before and name not in was
         )
@@ -101,7 +101,7 @@ class SchemaDiff(NamedTuple):
         return "\n".join([printable(f"{self.old_name} -> {self.new_name}"), *(lines or ["no difference"])])
 
 
-def _needed(spec: FieldSpec) -> bool:
+def _is_needed(spec: FieldSpec) -> bool:
     """Whether data must hold the field."""
     return spec.required and not spec.optional
 
@@ -139,7 +139,7 @@ def _field_changes(old: FieldSpec, new: FieldSpec, there: DimMap, back: DimMap, 
 def _effect(old: FieldSpec, new: FieldSpec, there: DimMap, back: DimMap) -> Effect:
     # Nested classes are compared by their own changes.
     one, other = old.replace(nested=None), new.replace(nested=None)
-    if widening(one, other, there) or (_needed(new) and not _needed(old) and old.has_default):
+    if widening(one, other, there) or (_is_needed(new) and not _is_needed(old) and old.has_default):
         return "breaking"
     return "widening" if widening(other, one, back) else "compatible"
 

@@ -148,7 +148,7 @@ class Sizes:
         self.variadics: dict[str, tuple[int, ...]] = {}
         bounds: dict[str, tuple[int, int | None]] = {}
         tests: list[tuple[Polynomial, int, int | None]] = []
-        for size, least, most in _named(schema):
+        for size, least, most in _named_sizes(schema):
             old = bounds.get(str(size), (0, None))
             bounds[str(size)] = max(old[0], least), min([n for n in (old[1], most) if n is not None], default=None)
             tests.append((size, least, most))
@@ -247,7 +247,7 @@ def length_bounds(spec: FieldSpec) -> tuple[int, int | None]:
     return max([bound_of(mark) for mark in marks if isinstance(mark, MinLen)], default=0), min(most, default=None)
 
 
-def _named(schema: Schema) -> Iterator[tuple[Polynomial, int, int | None]]:
+def _named_sizes(schema: Schema) -> Iterator[tuple[Polynomial, int, int | None]]:
     """Every size with names, with its least and greatest value."""
     for spec in schema:
         tokens: Iterable[Any] = () if spec.dims is None else spec.dims.tokens

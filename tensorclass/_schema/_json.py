@@ -77,7 +77,7 @@ def _array_of(value: Tensor) -> np.ndarray[Any, Any]:
 def encode_lists(value: Tensor, family: DTypeFamily | None) -> Any:
     """Write a tensor as nested lists, or as an object if readers could not infer its dtype from lists."""
     dtype = value.dtype
-    numbers = _array_of(value if dtype in NUMPY else _widened(value))
+    numbers = _array_of(value if dtype in NUMPY else _widen(value))
     kind = numbers.dtype.kind
     if kind == "c":
         kind, numbers = "f", np.stack([numbers.real, numbers.imag], -1)
@@ -86,12 +86,12 @@ def encode_lists(value: Tensor, family: DTypeFamily | None) -> Any:
         data = spell(data)
     elif numbers.ndim:
         data = _lists_of(kind, numbers.ndim)(data)
-    if family is not None and numbers.size and (family.exact or _implied(family, kind)) is dtype:
+    if family is not None and numbers.size and (family.exact or _implied_dtype(family, kind)) is dtype:
         return data
     return {"dtype": NAMES[dtype], "shape": tuple(value.shape), "data": data}
 
 
-def _widened(value: Tensor) -> Tensor:
+def _widen(value: Tensor) -> Tensor:
     return value.detach().to(torch.complex64 if value.is_complex() else torch.float32)
 
 
@@ -114,7 +114,7 @@ def _all_finite(numbers: np.ndarray[Any, Any]) -> bool:
     return bool(np.isfinite(numbers).all())
 
 
-def _implied(family: DTypeFamily, kind: str) -> torch.dtype:
+def _implied_dtype(family: DTypeFamily, kind: str) -> torch.dtype:
     """The dtype that a reader infers for lists."""
     return torch_dtype_for(family, SAMPLES[kind]) or natural(kind)
 
@@ -197,7 +197,7 @@ def _from_any_object(value: dict[Any, Any], json: bool) -> Tensor:
         found = _from_lists(data, family_of(dtype), False, json)
         if found.numel() != count:
             raise Inexact(f"the shape {list(shape)} has {count} elements, `data` holds {found.numel()}")
-        return _shaped(found, shape)
+        return _reshape_or_raise(found, shape)
     if len(data) != (size + 2) // 3 * 4:  # refuse before decoding, whatever the length
         raise Inexact(_wrong_size(name, shape, size, len(data) * 3 // 4))
     try:
@@ -209,7 +209,7 @@ def _from_any_object(value: dict[Any, Any], json: bool) -> Tensor:
     if dtype is torch.bool and raw.translate(None, b"\0\1"):
         raise Inexact("the bytes of a bool are 0 and 1")
     if not count:
-        return _shaped(torch.empty(0, dtype=dtype), shape)
+        return _reshape_or_raise(torch.empty(0, dtype=dtype), shape)
     return torch.frombuffer(raw, dtype=torch.uint8).view(dtype).reshape(shape)
 
 
@@ -231,7 +231,7 @@ else:
     _unbase64 = partial(b64decode, validate=True)
 
 
-def _shaped(value: Tensor, shape: list[int]) -> Tensor:
+def _reshape_or_raise(value: Tensor, shape: list[int]) -> Tensor:
     try:
         return value.reshape(shape)
     except (RuntimeError, OverflowError):
@@ -244,7 +244,7 @@ def _from_lists(value: Any, family: DTypeFamily, cast: bool, json: bool) -> Tens
     kind = array.dtype.kind
     if json and kind == "f" and not _all_finite(array):
         refuse_literals(value)
-    target: torch.dtype = family.exact or _implied(family, kind)
+    target: torch.dtype = family.exact or _implied_dtype(family, kind)
     if kind == "f" and target in INTEGERS:
         array = _whole(value, array, target)
     if array.size and not cast:
@@ -259,7 +259,7 @@ def _from_lists(value: Any, family: DTypeFamily, cast: bool, json: bool) -> Tens
     if target.is_complex:
         return _from_parts(array, target)
     if target is torch.float32 or target is torch.float64:
-        return torch.from_numpy(_rounded(array, NUMPY[target], cast))
+        return torch.from_numpy(_round_to_floats(array, NUMPY[target], cast))
     numbers = torch.from_numpy(array)
     found = numbers.to(target)
     if not cast and found.dtype is not numbers.dtype:
@@ -270,7 +270,7 @@ def _from_lists(value: Any, family: DTypeFamily, cast: bool, json: bool) -> Tens
 
 
 @np.errstate(over="ignore")
-def _rounded(array: np.ndarray[Any, Any], dtype: np.dtype[Any], cast: bool) -> np.ndarray[Any, Any]:
+def _round_to_floats(array: np.ndarray[Any, Any], dtype: np.dtype[Any], cast: bool) -> np.ndarray[Any, Any]:
     """Convert numbers to floats. Rounding to the dtype is allowed, as long as finite numbers stay finite."""
     found = array.astype(dtype, copy=False)
     if not cast and not _all_finite(found):

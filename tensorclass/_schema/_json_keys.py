@@ -41,7 +41,7 @@ def unique(text: bytes) -> Any:
     if len(_KEY.findall(text)) > _count(found):
         twice = next(_twice(json.loads(text, object_pairs_hook=_pairs), None), None)
         if twice is not None:
-            raise StructureError(f"the key `{_written(twice):.200}` is given twice")
+            raise StructureError(f"the key `{_position_text(twice):.200}` is given twice")
     return found
 
 
@@ -77,7 +77,7 @@ def _twice(value: Any, at: _At) -> Iterator[_At]:
             yield from _twice(part, (at, key))
 
 
-def _written(at: _At) -> str:
+def _position_text(at: _At) -> str:
     """A position as text; it is written only for a message, since keys may be long."""
     keys = list[str]()
     while at is not None:

@@ -95,17 +95,19 @@ def _evaluate(annotation: Any, globalns: Mapping[str, Any], names: MutableMappin
     if not is_open(annotation):
         return annotation
     if sys.version_info < (3, 11):
-        annotation = _referred(annotation)
+        annotation = _refer_strings(annotation)
     carrier = type("Carrier", (), {"__annotations__": {"it": annotation}})
     return typing.get_type_hints(carrier, dict(globalns), dict(names), include_extras=True)["it"]
 
 
-def _referred(annotation: Any) -> Any:
+def _refer_strings(annotation: Any) -> Any:
     """Replace strings inside an annotation by forward references; Python 3.10 does not do it in `list["Item"]`."""
     if not is_open(annotation) or not hasattr(annotation, "__args__"):
         return annotation
     builtin = isinstance(annotation, types.GenericAlias)
-    parts = [ForwardRef(part) if builtin and isinstance(part, str) else _referred(part) for part in annotation.__args__]
+    parts = [
+        ForwardRef(part) if builtin and isinstance(part, str) else _refer_strings(part) for part in annotation.__args__
+    ]
     if builtin:
         return types.GenericAlias(annotation.__origin__, tuple(parts))  # pyright: ignore[reportArgumentType]  # a class, for these two
     if isinstance(annotation, types.UnionType):

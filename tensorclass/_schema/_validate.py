@@ -58,7 +58,7 @@ def check_fields(
     if checker.problems:  # stop here: defaults would be spread over a batch size that may be wrong
         raise SchemaError.of(schema.name, _in_order(checker.problems, schema))
     ordered = {name: found.get(name, MISSING) for name in fields}
-    result = {name: _filled(fields[name], value, checker.batch_size) for name, value in ordered.items()}
+    result = {name: _fill_default(fields[name], value, checker.batch_size) for name, value in ordered.items()}
     return {name: value for name, value in result.items() if value is not MISSING}, checker.batch_size
 
 
@@ -231,7 +231,7 @@ def _present(checker: Checker, schema: Schema, given: Mapping[str, object]) -> d
     return found
 
 
-def _filled(spec: FieldSpec, value: object, batch_size: torch.Size) -> object:
+def _fill_default(spec: FieldSpec, value: object, batch_size: torch.Size) -> object:
     """A default with the event shape, spread over the batch and copied."""
     if value is not MISSING or not isinstance(spec.default, Tensor) or not spec.kind.is_dense:
         return value

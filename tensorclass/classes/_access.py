@@ -21,29 +21,29 @@ Setter = Callable[[Any, Any], None]
 def make_getter(spec: FieldSpec) -> Getter:
     """Make the getter of a field."""
     if spec.produced:
-        return _produced(spec)
+        return _produced_getter(spec)
     return _GETTERS[spec.kind](spec)
 
 
-def _plain(spec: FieldSpec) -> Getter:
-    return _optional(spec.name) if spec.optional or spec.kind.is_open else _required(spec.name)
+def _plain_getter(spec: FieldSpec) -> Getter:
+    return _optional_getter(spec.name) if spec.optional or spec.kind.is_open else _required_getter(spec.name)
 
 
-def _required(name: str) -> Getter:
+def _required_getter(name: str) -> Getter:
     def get(self: Any) -> Any:
         return self._store._data[name]
 
     return get
 
 
-def _optional(name: str) -> Getter:
+def _optional_getter(name: str) -> Getter:
     def get(self: Any) -> Any:
         return self._store._data.get(name)
 
     return get
 
 
-def _shared(name: str) -> Getter:
+def _shared_getter(name: str) -> Getter:
     def get(self: Any) -> Any:
         node = self._store._data.get(name)
         return None if node is None else node.tensor
@@ -51,14 +51,14 @@ def _shared(name: str) -> Getter:
     return get
 
 
-def _per_element(name: str) -> Getter:
+def _per_element_getter(name: str) -> Getter:
     def get(self: Any) -> Any:
         return field_value(self._store._data.get(name))
 
     return get
 
 
-def _nested(spec: FieldSpec) -> Getter:
+def _nested_getter(spec: FieldSpec) -> Getter:
     name, nested = spec.name, spec.nested
 
     def get(self: Any) -> Any:
@@ -70,7 +70,7 @@ def _nested(spec: FieldSpec) -> Getter:
     return get
 
 
-def _produced(spec: FieldSpec) -> Getter:
+def _produced_getter(spec: FieldSpec) -> Getter:
     name, shared = spec.name, spec.kind.is_shared  # torch.export accepts no records in closures
 
     def get(self: Any) -> Any:
@@ -90,14 +90,14 @@ def assign(name: str) -> Setter:
 
 
 _GETTERS = per_kind(
-    tensor=_plain,
-    shared=lambda spec: _shared(spec.name),
-    ragged=_plain,
-    nested=_nested,
-    collection=_plain,
-    value=_plain,
-    per_element=lambda spec: _per_element(spec.name),
-    any=_plain,
+    tensor=_plain_getter,
+    shared=lambda spec: _shared_getter(spec.name),
+    ragged=_plain_getter,
+    nested=_nested_getter,
+    collection=_plain_getter,
+    value=_plain_getter,
+    per_element=lambda spec: _per_element_getter(spec.name),
+    any=_plain_getter,
 )
 """Makes the getter of a field of each kind that is always written."""
 

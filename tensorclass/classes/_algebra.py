@@ -67,7 +67,7 @@ def pick(cls: Typed, *fields: Any, name: str | None = None) -> Any:
       image   Float32["8 8"]
       source  str             = 'scan'
     """
-    return _kept(cls, _paths(cls, fields, "pick"), True, name)
+    return _keep_paths(cls, _paths(cls, fields, "pick"), True, name)
 
 
 def omit(cls: Typed, *fields: Any, name: str | None = None) -> Any:
@@ -85,7 +85,7 @@ def omit(cls: Typed, *fields: Any, name: str | None = None) -> Any:
     >>> omit(Digits, "label") is pick(Digits, "image")
     True
     """
-    return _kept(cls, _paths(cls, fields, "omit"), False, name)
+    return _keep_paths(cls, _paths(cls, fields, "omit"), False, name)
 
 
 def merge(first: Typed, second: Typed, *more: Typed, name: str | None = None) -> Any:
@@ -115,7 +115,7 @@ def merge(first: Typed, second: Typed, *more: Typed, name: str | None = None) ->
     ('image', 'label')
     """
     classes = tuple(dict.fromkeys(_ready(cls, "merge") for cls in (first, second, *more)))
-    return classes[0] if len(classes) == 1 else _made("merge", classes, (), name)
+    return classes[0] if len(classes) == 1 else _make_class("merge", classes, (), name)
 
 
 def partial(cls: Typed, *, name: str | None = None) -> Any:
@@ -138,7 +138,7 @@ def partial(cls: Typed, *, name: str | None = None) -> Any:
     >>> partial(Digits)(label=torch.tensor([1, 2])).image is None
     True
     """
-    return _made("partial", (_ready(cls, "partial"),), (), name)
+    return _make_class("partial", (_ready(cls, "partial"),), (), name)
 
 
 # ---- requests ----------------------------------------------------------------------------------------------------
@@ -177,11 +177,11 @@ def _fields(cls: Any) -> Mapping[str, FieldSpec]:
     return fields
 
 
-def _kept(cls: Any, paths: Iterable[Path], keep: bool, name: str | None) -> Any:
+def _keep_paths(cls: Any, paths: Iterable[Path], keep: bool, name: str | None) -> Any:
     tree = _tree(cls, paths, keep)
     if not tree:
         raise SchemaError(f"omit({cls.__name__}): no field is left")
-    return cls if tree == _whole(cls) and name is None else _made("pick", (cls,), tree, name)
+    return cls if tree == _whole(cls) and name is None else _make_class("pick", (cls,), tree, name)
 
 
 def _whole(cls: Any) -> Tree:
@@ -213,7 +213,7 @@ def _tree(cls: Any, paths: Iterable[Path], keep: bool) -> Tree:
 
 
 @constant
-def _made(kind: str, sources: tuple[Any, ...], tree: Tree, name: str | None) -> Any:
+def _make_class(kind: str, sources: tuple[Any, ...], tree: Tree, name: str | None) -> Any:
     """The class of a request; it is made once."""
     return _MADE.get((kind, sources, tree, name), lambda: _make(kind, sources, tree, name))
 
@@ -233,7 +233,7 @@ def _make(kind: str, sources: tuple[Any, ...], tree: Tree, name: str | None) -> 
     }
     new: Any = type(root)(title, (root,), body)
     del new.__tensorclass_root__
-    new.__tensorclass_recipe__ = Recipe(_made, (kind, sources, tree, name), sources)
+    new.__tensorclass_recipe__ = Recipe(_make_class, (kind, sources, tree, name), sources)
     options = _options([cls.__tensorclass_options__ for cls in sources])
     gone = tuple(one for one in options.removed if one[0] not in {spec.name for spec in specs})
     new.__tensorclass_options__ = replace(options, removed=gone)
@@ -250,18 +250,18 @@ def _title(cls: Any, tree: Tree) -> str:
     return title
 
 
-def _picked(sources: tuple[Any, ...], tree: Tree) -> Iterator[FieldSpec]:
+def _picked_fields(sources: tuple[Any, ...], tree: Tree) -> Iterator[FieldSpec]:
     fields = _fields(sources[0])
     for name, inner in tree:
         spec = fields[name]
         if inner:
-            made = _made("pick", (spec.nested,), inner, None)
+            made = _make_class("pick", (spec.nested,), inner, None)
             declared = made | None if spec.optional else made
             spec = spec.replace(annotation=made, declared=declared, nested=made, validators=())
         yield spec
 
 
-def _merged(sources: tuple[Any, ...], tree: Tree) -> Iterator[FieldSpec]:
+def _merged_fields(sources: tuple[Any, ...], tree: Tree) -> Iterator[FieldSpec]:
     options = [cls.__tensorclass_options__ for cls in sources]
     policies = len({(one.nocast, one.autocast) for one in options}) > 1
     found: dict[str, tuple[Any, FieldSpec]] = {}
@@ -300,7 +300,7 @@ def _optional(sources: tuple[Any, ...], tree: Tree) -> Iterator[FieldSpec]:
             yield spec.replace(declared=declared, optional=True, default=None, default_factory=MISSING)
 
 
-_SPECS = {"pick": _picked, "merge": _merged, "partial": _optional}
+_SPECS = {"pick": _picked_fields, "merge": _merged_fields, "partial": _optional}
 
 
 def _options(given: list[Options]) -> Options:
@@ -348,7 +348,7 @@ def _check_part(cls: Any, name: str) -> Any:
 def view(batch: Any, cls: Any) -> Any:
     """An instance of a class with fewer fields, around the same tensors, without a check."""
     if batch._store._stacked:
-        return cls.from_tensordict(batch._store.select(*_below(type(batch), cls), strict=False))
+        return cls.from_tensordict(batch._store.select(*_paths_of_common_fields(type(batch), cls), strict=False))
     entries, found = batch._entries(), {}
     for name, spec in _fields(cls).items():
         if (value := entries.get(name)) is not None:
@@ -356,16 +356,16 @@ def view(batch: Any, cls: Any) -> Any:
     return cls._from_entries(_twins(found), batch._batch_size, batch._device, batch._names)
 
 
-def _below(source: Any, cls: Any) -> Iterator[Path]:
+def _paths_of_common_fields(source: Any, cls: Any) -> Iterator[Path]:
     """The paths of the fields that one class takes from another."""
     fields = _fields(source)
     for name, spec in _fields(cls).items():
         nested = fields[name].nested if name in fields else None
         partly = spec.nested is not None and nested is not None and not issubclass(nested, spec.nested)
-        yield from ((name, *path) for path in _below(nested, spec.nested)) if partly else [(name,)]
+        yield from ((name, *path) for path in _paths_of_common_fields(nested, spec.nested)) if partly else [(name,)]
 
 
-def _as(cls: Any, entries: Mapping[str, Any], size: torch.Size, device: Any, names: Any) -> Any:
+def _as_instance(cls: Any, entries: Mapping[str, Any], size: torch.Size, device: Any, names: Any) -> Any:
     """An instance of a class around entries, checked."""
     if cls.__tensorclass__.direct:  # a constructor without further work, which torch.compile can trace
         return cls(**readable(entries), batch_size=size, device=device, names=names)
@@ -382,10 +382,12 @@ def _twins(entries: Mapping[str, Any]) -> dict[str, Any]:
 def _covers(source: Any, target: Any) -> bool:
     """Whether every instance of one class fits another, which has a subset of its fields with the same declarations."""
     unsure = target.__tensorclass__.checked or source.__tensorclass_options__.validate == "off"
-    return not unsure and all([_alike(_fields(source).get(name), spec) for name, spec in _fields(target).items()])
+    return not unsure and all(
+        [_declare_the_same(_fields(source).get(name), spec) for name, spec in _fields(target).items()]
+    )
 
 
-def _alike(have: Any, want: FieldSpec) -> bool:
+def _declare_the_same(have: Any, want: FieldSpec) -> bool:
     return bool(have == want) and (want.nested is None or issubclass(have.nested, want.nested))
 
 
@@ -403,7 +405,7 @@ def _fitting(batch: Any, cls: Any) -> dict[str, Any]:
     return entries
 
 
-def _united(first: Any, second: Any) -> dict[str, Any]:
+def _unite_entries(first: Any, second: Any) -> dict[str, Any]:
     """The entries of two batches; common fields must have equal values."""
     if first._batch_size != second._batch_size:
         raise BatchSizeError(
@@ -419,7 +421,7 @@ def _united(first: Any, second: Any) -> dict[str, Any]:
     return _twins({**entries, **others})
 
 
-def _agreed(what: str, a: Any, b: Any) -> Any:
+def _require_agreement_of(what: str, a: Any, b: Any) -> Any:
     if a is not None and b is not None and a != b:
         raise StructureError(f"merge: the two batches have the {what} {a} and {b}")
     return b if a is None else a
@@ -461,7 +463,7 @@ class AlgebraMethods:
         _ready(wanted, "pick")
         if batch._store._stacked or _covers(own, wanted):
             return view(batch, wanted)
-        return _as(wanted, _fitting(batch, wanted), batch._batch_size, batch._device, batch._names)
+        return _as_instance(wanted, _fitting(batch, wanted), batch._batch_size, batch._device, batch._names)
 
     @overload
     def merge(self, other: TensorCollection, /) -> Any: ...
@@ -492,8 +494,11 @@ class AlgebraMethods:
         """
         batch: Any = self
         found = _ready(cls, "merge") if cls is not None else merge(type(batch), _ready(type(other), "batch.merge"))
-        device, names = _agreed("devices", batch._device, other._device), _agreed("names", batch._names, other._names)
-        return _as(found, _united(batch, other), batch._batch_size, device, names)
+        device, names = (
+            _require_agreement_of("devices", batch._device, other._device),
+            _require_agreement_of("names", batch._names, other._names),
+        )
+        return _as_instance(found, _unite_entries(batch, other), batch._batch_size, device, names)
 
     def extend(self, cls: type[T], /, **fields: Any) -> T:
         """Convert to a class with more fields, which are given here.
@@ -530,5 +535,5 @@ class AlgebraMethods:
         ]
         if problems:
             raise SchemaError.of(cls.__name__, problems)
-        new: T = _as(cls, {**_twins(entries), **fields}, batch._batch_size, batch._device, batch._names)
+        new: T = _as_instance(cls, {**_twins(entries), **fields}, batch._batch_size, batch._device, batch._names)
         return new

@@ -88,7 +88,11 @@ class Along(Generic[B]):
         owner = self._owner
         values = {name: owner.get(name, None) for name in self._fields}
         changed = owner.replace(
-            **{name: _picked(value, self._fields[name], index) for name, value in values.items() if value is not None}
+            **{
+                name: _index_field(value, self._fields[name], index)
+                for name, value in values.items()
+                if value is not None
+            }
         )
         for depth in reversed(range(len(self._path))):
             outer = self._batch
@@ -180,19 +184,19 @@ def _as_index(index: Any, name: str) -> Any:
     )
 
 
-def _picked(value: Any, places: Sequence[int], index: Any) -> Any:
+def _index_field(value: Any, places: Sequence[int], index: Any) -> Any:
     """A field with the index applied to each position of the dim."""
     for at in places:
         if not isinstance(value, RaggedTensor):
-            value = _selected(value, value.ndim + at, index)
+            value = _index_axis(value, value.ndim + at, index)
         elif len(value.event_shape) + at >= 0:
-            value = value.apply(partial(_selected, axis=len(value.event_shape) + at + 1, index=index))
+            value = value.apply(partial(_index_axis, axis=len(value.event_shape) + at + 1, index=index))
         else:
             value = _cut(value, index)
     return value
 
 
-def _selected(tensor: Tensor, axis: int, index: Any) -> Tensor:
+def _index_axis(tensor: Tensor, axis: int, index: Any) -> Tensor:
     size = tensor.shape[axis]
     if isinstance(index, Tensor):
         if index.dtype is torch.bool and len(index) != size:

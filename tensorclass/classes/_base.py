@@ -472,7 +472,7 @@ class TensorClass(Root, metaclass=Meta):
 
     def __reduce__(self) -> tuple[Any, ...]:
         cls = type(self)
-        return _restore, (_named(cls), self._store)
+        return _restore, (_pickled_class(cls), self._store)
 
     def __getstate__(self) -> Any:
         return self._store.__getstate__()
@@ -562,7 +562,7 @@ class FrozenTensorClass(TensorClass, frozen=True, metaclass=FrozenMeta):
 settle(TensorClass)
 
 
-def _named(cls: Any) -> Any:
+def _pickled_class(cls: Any) -> Any:
     """A class, or a generic class and its arguments, in a form that `torch.load(weights_only=True)` accepts."""
     recipe = vars(cls).get("__tensorclass_recipe__")
     return recipe.arguments if recipe is not None and recipe.make is _build.parametrise else cls

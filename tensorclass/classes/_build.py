@@ -66,7 +66,7 @@ def build_class(cls: Any, given: Mapping[str, Any]) -> None:
             ],
         )
     inherited = getattr(cls, "__tensorclass_options__", None) or Options()
-    cls.__tensorclass_options__ = _changed(cls, inherited, given)
+    cls.__tensorclass_options__ = _change_options(cls, inherited, given)
     install_private(cls, _OURS)
     schema = build_schema(cls, localns=_defining_locals(cls))
     if schema.pending:
@@ -78,7 +78,7 @@ def build_class(cls: Any, given: Mapping[str, Any]) -> None:
 
 def reconfigure(cls: Any, given: Mapping[str, Any]) -> None:
     """Change the options of a class that subclassing has already built."""
-    cls.__tensorclass_options__ = _changed(cls, cls.__tensorclass_options__, given)
+    cls.__tensorclass_options__ = _change_options(cls, cls.__tensorclass_options__, given)
     if not is_pending(cls):
         finish_class(cls, cls.__tensorclass_schema__)
 
@@ -327,7 +327,7 @@ def _postpone(cls: Any, schema: Schema) -> None:
             delattr(cls, name)  # so that `Meta.__getattr__` gets a reference to the field, and finishes the class
 
 
-def _changed(cls: type, options: Options, given: Mapping[str, Any]) -> Options:
+def _change_options(cls: type, options: Options, given: Mapping[str, Any]) -> Options:
     if options.frozen and given.get("frozen") is False:
         hint = "code that uses the base class relies on it; leave the option out"
         raise SchemaError.of(cls.__name__, [Problem("frozen", "frozen by a base class", "frozen=False", hint)])

@@ -370,7 +370,7 @@ def mapped(self: Any, entries: dict[str, Any], size: torch.Size, path: tuple[str
     cls = type(self)
     old = self._store._live()
     alike = size == self._batch_size and list(entries) == list(old)
-    if not (alike and all(map(_alike, list(old.values()), entries.values()))):
+    if not (alike and all(map(_have_same_form, list(old.values()), entries.values()))):
         state = _state(cls.__tensorclass_schema__, readable(entries))
         try:
             checked, _ = check_all(cls, state, size)
@@ -381,7 +381,7 @@ def mapped(self: Any, entries: dict[str, Any], size: torch.Size, path: tuple[str
     return cls._wrap(TensorDict._of(entries, size, self._device, None, self._tensors_by_key() is not None))
 
 
-def _alike(old: Any, new: Any) -> bool:
+def _have_same_form(old: Any, new: Any) -> bool:
     if type(new) is Tensor and type(old) is Tensor:
         return new.dtype is old.dtype and new.shape == old.shape
     return new is old or (hasattr(new, "_store") and type(new) is type(old))

@@ -326,7 +326,7 @@ def _allocate(
         way = f"; the batch size comes first: `{op}({dims[unknown[0]]})`" if unknown[0] == "batch_size" else ""
         near = way or did_you_mean(unknown[0], known)
         raise ArgumentError(f"{cls.__name__}.{op}: no field has a dim `{unknown[0]}`{near}; the dims are {[*known]}")
-    return _made(cls, op, make, as_batch_size(batch_size), device, fields or {}, dims)
+    return _make_instance(cls, op, make, as_batch_size(batch_size), device, fields or {}, dims)
 
 
 def _names(cls: Any, above: tuple[Any, ...]) -> Iterator[str]:
@@ -339,7 +339,7 @@ def _names(cls: Any, above: tuple[Any, ...]) -> Iterator[str]:
             yield from _names(spec.nested, (*above, cls))
 
 
-def _made(
+def _make_instance(
     cls: Any, op: str, make: Make, size: Any, device: Device, fields: Any, dims: Mapping[str, int], outer: str = ""
 ) -> Any:
     """Make an instance; `outer` is the field of the class given by the user that contains it."""
@@ -363,7 +363,7 @@ def _made(
 
 def _value(spec: FieldSpec, op: str, make: Make, size: Any, device: Device, dims: Any, outer: str) -> Any:
     if spec.kind.is_nested:
-        return _made(spec.nested, op, make, size, device, {}, dims, outer or spec.name)
+        return _make_instance(spec.nested, op, make, size, device, {}, dims, outer or spec.name)
     if spec.kind.is_collection:
         return TensorDict({}, batch_size=size, device=device)
     if spec.spec is None:

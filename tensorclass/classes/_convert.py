@@ -39,7 +39,7 @@ def from_nesting(
     silent = [name for name, spec in fields.items() if _is_silent(spec, values[name])]
     for name in [name for name in fields if name not in silent]:
         wrong: list[Problem] = []
-        nested = _nested(fields[name], values[name], None, wrong)
+        nested = _convert_nested(fields[name], values[name], None, wrong)
         if wrong and _has_nested(fields[name]):  # the size that it shows may be that of what it holds
             silent.append(name)
         else:
@@ -50,7 +50,7 @@ def from_nesting(
     if told is None and batch_dims is None:
         size = told = size_of_lists(schema, values)
     for name in silent:
-        values[name] = _nested(fields[name], values[name], told, problems)
+        values[name] = _convert_nested(fields[name], values[name], told, problems)
     for name, spec in schema.fields.items():
         cast = (spec.coerce or cls.__tensorclass_options__.conversion) == "cast"
         inside = as_entries(values.get(name)) if spec.kind.is_collection and not cast else None
@@ -128,7 +128,7 @@ def size_of_lists(schema: Schema, values: Mapping[str, Any], known: Sequence[int
     return None
 
 
-def _nested(spec: FieldSpec, value: Any, size: torch.Size | None, problems: list[Problem]) -> Any:
+def _convert_nested(spec: FieldSpec, value: Any, size: torch.Size | None, problems: list[Problem]) -> Any:
     """The value of one field; a nested mapping becomes an instance of the declared class or an untyped container."""
     if spec.nested is not None and not isinstance(value, spec.nested):
         nested: Any = spec.nested

@@ -76,8 +76,8 @@ def from_dataclass(
     if not dataclasses.is_dataclass(obj):
         raise ArgumentError(f"from_dataclass takes a dataclass or an instance of one, got {obj!r:.80}; see `from_any`")
     if isinstance(obj, type):
-        return _typed(obj, options)
-    found = _typed(type(obj), options) if dest_cls is None else _destination(dest_cls)
+        return _typed_class_of(obj, options)
+    found = _typed_class_of(type(obj), options) if dest_cls is None else _destination(dest_cls)
     sizing: Any = {"auto_batch_size": auto_batch_size, "batch_dims": batch_dims, "batch_size": batch_size}
     return found.from_dataclass(obj, device=device, **sizing)
 
@@ -88,7 +88,7 @@ def _destination(found: Any) -> type[TensorClass]:
     return found
 
 
-def _typed(cls: type, options: tuple[str, ...]) -> type[TensorClass]:
+def _typed_class_of(cls: type, options: tuple[str, ...]) -> type[TensorClass]:
     """The typed class of a dataclass; it is made once for each set of options."""
     if issubclass(cls, TensorClass):
         return cls

@@ -46,7 +46,7 @@ def unknown_attribute(cls: Any, name: str) -> UnknownFieldError:
 
 def _no_attribute(cls: Any, name: str) -> str:
     fields = list(cls.__tensorclass_schema__.fields)
-    meant = _meant(cls, name)
+    meant = _hint_for_name(cls, name)
     if name.startswith("_") and not meant:
         near = f"; state of an instance that is not a field is declared in the class: `{name}: dict = field("
         near += "default_factory=dict)`, or with another type and default"
@@ -105,7 +105,7 @@ SYNONYMS = {
 """Names in other libraries for methods and functions that have another name here."""
 
 
-def _meant(cls: Any, name: str) -> str:
+def _hint_for_name(cls: Any, name: str) -> str:
     """The hint for a name: its meaning in another library, else the member that it almost certainly misspells."""
     meant = SYNONYMS.get(name)
     if meant is not None:

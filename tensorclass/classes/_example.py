@@ -111,13 +111,13 @@ class _Surroundings(NamedTuple):
     above: tuple[Any, ...]
 
 
-def _tensor(spec: FieldSpec, place: _Surroundings) -> Any:
+def _example_tensor(spec: FieldSpec, place: _Surroundings) -> Any:
     event = place.sizes.event(spec.dims, spec)
     shape = event if spec.kind.is_shared else (*place.size, *event)
     return place.source.tensor(spec, place.source.dtype(dtypes_of(spec)), shape)
 
 
-def _ragged(spec: FieldSpec, place: _Surroundings) -> Any:
+def _example_elements(spec: FieldSpec, place: _Surroundings) -> Any:
     size, source, sizes, _ = place
     dtype = source.dtype(dtypes_of(spec))
     rest = () if spec.dims is None else sizes.event(Dims(spec.dims.tokens[1:]), spec.replace(metadata=()))
@@ -127,9 +127,9 @@ def _ragged(spec: FieldSpec, place: _Surroundings) -> Any:
 
 
 _EXAMPLES: Mapping[Kind, Callable[[FieldSpec, _Surroundings], Any]] = per_kind(
-    tensor=_tensor,
-    shared=_tensor,
-    ragged=_ragged,
+    tensor=_example_tensor,
+    shared=_example_tensor,
+    ragged=_example_elements,
     nested=lambda spec, place: build(spec.nested, place.size, place.source, {}, place.above),
     collection=lambda spec, place: TensorDict({}, batch_size=place.size),
     value=lambda spec, place: place.source.value(spec),

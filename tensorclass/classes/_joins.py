@@ -71,12 +71,12 @@ def _pad(spec: FieldSpec, values: list[Any], how: Join) -> list[Any]:
         return values
     longest = [max(sizes) for sizes in zip(*events, strict=True)]
     return [
-        value if list(event) == longest else _padded(value, [*size, *longest], spec.fill)
+        value if list(event) == longest else _pad_to(value, [*size, *longest], spec.fill)
         for value, event, size in zip(values, events, how.sizes, strict=True)
     ]
 
 
-def _padded(value: Tensor, shape: list[int], fill: Any) -> Tensor:
+def _pad_to(value: Tensor, shape: list[int], fill: Any) -> Tensor:
     result = value.new_full(shape, fill)
     result[tuple(map(slice, value.shape))] = value
     return result

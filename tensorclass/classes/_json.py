@@ -77,10 +77,10 @@ def dump(batch: Any, lists: bool = False) -> dict[str, Any]:
             problems.append(Problem(name, str(spec), short(value), hint))
     if problems:
         raise SchemaError.of(cls.__name__, problems)
-    return _framed(found, store)
+    return _with_batch_size(found, store)
 
 
-def _framed(found: dict[str, Any], batch: Any) -> dict[str, Any]:
+def _with_batch_size(found: dict[str, Any], batch: Any) -> dict[str, Any]:
     """Entries, with the batch size and dim names of their container."""
     found["batch_size"] = [*batch._batch_size]
     if batch._names is not None:
@@ -124,7 +124,9 @@ def _entry_out(value: Any, lists: bool) -> Any:
         return _tensor_out(value, None, lists)
     if isinstance(value, TensorCollection):
         value = unstacked(value)
-        return _framed({"entries": {key: _entry_out(entry, lists) for key, entry in value._entries().items()}}, value)
+        return _with_batch_size(
+            {"entries": {key: _entry_out(entry, lists) for key, entry in value._entries().items()}}, value
+        )
     if isinstance(value, Unbatched):
         return {"shared": _tensor_out(value.tensor, None, lists)}
     if isinstance(value, RaggedTensor):

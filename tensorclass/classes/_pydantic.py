@@ -135,7 +135,7 @@ class JsonMethods:
         _finish(cls)
         text = _text(source, path, max_bytes)
         with budget(max_bytes, len(text), path):
-            given = _parsed(cls, text, lines, isinstance(source, str))
+            given = _parse_lines(cls, text, lines, isinstance(source, str))
             is_list = isinstance(given, list)
             new: Self = tables().batch_of_records(given, cls, separator) if is_list else _json.load(cls, given)
         return new
@@ -167,7 +167,7 @@ def _finish(cls: Any) -> None:
     complete(cls)
 
 
-def _parsed(cls: Any, text: bytes, lines: bool, is_text: bool) -> Any:
+def _parse_lines(cls: Any, text: bytes, lines: bool, is_text: bool) -> Any:
     """The values of a JSON text, or a list with those of each line."""
     try:
         return [unique(line) for line in text.splitlines() if line.strip()] if lines else unique(text)
@@ -237,10 +237,10 @@ def _serialize(batch: Any, info: pydantic.SerializationInfo) -> dict[str, Any]:
     found = _json.dump(batch, lists) if info.mode_is_json() else _plain(batch)
     if info.include is None and info.exclude is None and not info.exclude_none:
         return found
-    return _chosen(type(batch), found, info.include, info.exclude, info.exclude_none)
+    return _choose_fields(type(batch), found, info.include, info.exclude, info.exclude_none)
 
 
-def _chosen(cls: Any, found: dict[str, Any], include: Any, exclude: Any, without_none: bool) -> dict[str, Any]:
+def _choose_fields(cls: Any, found: dict[str, Any], include: Any, exclude: Any, without_none: bool) -> dict[str, Any]:
     """Apply the options of a dump, in nested classes too. The batch size stays, so that the dump can be read."""
     fields, kept = cls.__tensorclass_schema__.fields, {}
     for key, value in found.items():
@@ -250,7 +250,7 @@ def _chosen(cls: Any, found: dict[str, Any], include: Any, exclude: Any, without
         nested = fields[key].nested if key in fields and isinstance(value, dict) else None
         if nested is not None:
             part = None if _is_whole(include, key) else _part(include, key)
-            value = _chosen(nested, value, part, _part(exclude, key), without_none)
+            value = _choose_fields(nested, value, part, _part(exclude, key), without_none)
         kept[key] = value
     return kept
 

@@ -34,14 +34,14 @@ def run(arguments: argparse.Namespace) -> int:
 def _load(target: str) -> Schema:
     file, _, name = local_path(target).partition(".json")
     if target.endswith(".json") or name.startswith(":"):
-        return _saved(Path(f"{file}.json"), name[1:])
+        return _saved_schema(Path(f"{file}.json"), name[1:])
     found = load_classes(target)
     if len(found) > 1:
         raise CommandError(f"{target} has several classes; name one: {', '.join(f'{target}:{n}' for n in found)}")
     return schema(next(iter(found.values())))
 
 
-def _saved(file: Path, name: str) -> Schema:
+def _saved_schema(file: Path, name: str) -> Schema:
     try:
         entries = json.loads(read_content(file))
     except OSError as error:

@@ -37,10 +37,12 @@ def run(arguments: argparse.Namespace) -> int:
     out: Path | None = arguments.out
     form: Any = arguments.format or ("mermaid" if out is None else _format(out))
     if out is not None and _format(out) not in (form, "mermaid"):
-        raise CommandError(f"{out} would hold {form}; name it {_named(form)}")
+        raise CommandError(f"{out} would hold {form}; name it {_picture_suffixes(form)}")
     if out is None and (form == "png" or arguments.open):
         forms = [arguments.format] if arguments.format else ["svg", "png", "html"]
-        raise CommandError(f"{'a picture' if form == 'png' else '--open'} needs a file: --out {_named(*forms)}")
+        raise CommandError(
+            f"{'a picture' if form == 'png' else '--open'} needs a file: --out {_picture_suffixes(*forms)}"
+        )
     pipeline = load_pipeline(arguments.target)
     if out is None:
         print(pipeline.graph(form))
@@ -56,9 +58,11 @@ def _format(out: Path) -> Any:
     """The format for a file name."""
     form = FORMATS.get(out.suffix.lower())
     if form is None:
-        raise CommandError(f"a graph is not written as {out.suffix}: name the file {_named(*FORMATS.values())}")
+        raise CommandError(
+            f"a graph is not written as {out.suffix}: name the file {_picture_suffixes(*FORMATS.values())}"
+        )
     return form
 
 
-def _named(*forms: str) -> str:
+def _picture_suffixes(*forms: str) -> str:
     return ", ".join(f"`*{suffix}`" for suffix, form in FORMATS.items() if form in forms and suffix)

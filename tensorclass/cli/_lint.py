@@ -67,12 +67,12 @@ def _as_github(found: Sequence[LintFinding]) -> str:
     lines = []
     for one in found:
         level = "error" if one.severity == "error" else "notice"
-        place = f"file={_escaped(one.path, property=True)},line={one.line},col={one.column}"
-        lines.append(f"::{level} {place},title={one.code}::{_escaped(one.message)}")
+        place = f"file={_escape_text(one.path, property=True)},line={one.line},col={one.column}"
+        lines.append(f"::{level} {place},title={one.code}::{_escape_text(one.message)}")
     return "\n".join(lines)
 
 
-def _escaped(text: str, *, property: bool = False) -> str:
+def _escape_text(text: str, *, property: bool = False) -> str:
     for char, code in (_ESCAPES | ({":": "%3A", ",": "%2C"} if property else {})).items():
         text = text.replace(char, code)
     return text

@@ -150,10 +150,10 @@ def migrated(text: str) -> tuple[str, list[ImportFinding]]:
         *_differences(nodes),
         *_texts(nodes),
     ]
-    return _replaced(text, places), findings
+    return _replace_at(text, places), findings
 
 
-def _replaced(text: str, places: list[tuple[int, str]]) -> str:
+def _replace_at(text: str, places: list[tuple[int, str]]) -> str:
     """A text with the old name replaced at some places."""
     parts, end = [], 0
     for begin, place in sorted(places):
@@ -327,7 +327,7 @@ def _differences(nodes: list[ast.AST]) -> Iterator[ImportFinding]:
     known.pop(ast.Name, None)  # names are handled by `_uses`
     foreign = set(_foreign(nodes))
     for node in nodes:
-        if isinstance(node, ast.ClassDef) and _typed(node):
+        if isinstance(node, ast.ClassDef) and _is_typed_class(node):
             for row in (row for row in node.body if isinstance(row, ast.AnnAssign)):
                 found = [rule.message for rule in known.get(ast.AnnAssign, ()) if matches(rule.tree, row, node.name)]
                 yield from (ImportFinding(row.lineno, text.replace("OWN", node.name)) for text in found)
@@ -352,7 +352,7 @@ def _root(node: Any) -> str | None:
     return getattr(node, "id", None)
 
 
-def _typed(node: ast.ClassDef) -> bool:
+def _is_typed_class(node: ast.ClassDef) -> bool:
     parts = [part for top in (*node.bases, *node.decorator_list) for part in ast.walk(top)]
     names = {getattr(part, "id", getattr(part, "attr", None)) for part in parts}
     return not names.isdisjoint({"tensorclass", "TensorClass", "TypedTensorDict"})

@@ -32,7 +32,7 @@ from ._main import CommandError, on_disk, write_file
 HEAD = "from torch import Tensor\n\n"
 
 
-def _saved(path: str) -> Any:
+def _load_saved(path: str) -> Any:
     """Load a file of torch or of this library; only tensors and plain types are unpickled."""
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
@@ -62,7 +62,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     ".csv": partial(from_csv, nulls="mask"),
     ".json": _json,
     **dict.fromkeys((".jsonl", ".ndjson"), lambda path: from_json(path=path, lines=True, nulls="mask")),
-    **dict.fromkeys((".pt", ".pth"), _saved),
+    **dict.fromkeys((".pt", ".pth"), _load_saved),
 }
 """Readers by file suffix; any other file is one of this library."""
 _UNREADABLE = (

@@ -129,7 +129,7 @@ def repeat_after_changes(paths: Sequence[Path], once: Callable[[], object]) -> i
     seen: dict[Path, int] = {}
     try:
         while True:
-            now = {file: _changed(file) for path in paths for file in _sources(path)}
+            now = {file: _modification_time(file) for path in paths for file in _sources(path)}
             if now != seen:
                 seen = now
                 once()
@@ -138,7 +138,7 @@ def repeat_after_changes(paths: Sequence[Path], once: Callable[[], object]) -> i
         return 0
 
 
-def _changed(file: Path) -> int:
+def _modification_time(file: Path) -> int:
     """The modification time of a file; 0 if it has just been removed."""
     try:
         return file.stat().st_mtime_ns

@@ -11,7 +11,7 @@ TEXTS = {
 """What clients look for in a message: of joins that fail, and of a batch size that an entry lacks."""
 
 
-def _added(error: Exception, text: str) -> str:
+def _add_words(error: Exception, text: str) -> str:
     if text.startswith(("stack", "cat", "maybe_dense_stack", "dense_stack")):
         return f"{text} [{TEXTS['join']}]"
     return f"{text} [{TEXTS['size']}]" if isinstance(error, BatchSizeError) else text
@@ -23,6 +23,6 @@ def say_texts() -> None:
         plain = kind.__str__
 
         def say(self: Exception, plain: object = plain) -> str:
-            return _added(self, plain(self))  # type: ignore[operator]  # a method of the class
+            return _add_words(self, plain(self))  # type: ignore[operator]  # a method of the class
 
         kind.__str__ = say  # type: ignore[method-assign]  # only after `install`

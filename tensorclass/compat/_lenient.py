@@ -14,7 +14,7 @@ def _is_field(name: str, annotation: Any) -> bool:
     return not (marked or name.startswith("_") or type(annotation).__name__ == "InitVar")
 
 
-def _loosened(annotations: dict[str, Any]) -> dict[str, Any]:
+def _loosen(annotations: dict[str, Any]) -> dict[str, Any]:
     return {name: Any if _is_field(name, found) else found for name, found in annotations.items()}
 
 
@@ -23,7 +23,7 @@ class _LenientMeta(type(TensorClass)):  # type: ignore[misc]  # a metaclass that
 
     def __new__(mcs, name: str, bases: tuple[type, ...], space: dict[str, Any], /, **options: Any) -> Any:
         if "__annotations__" in space:
-            space["__annotations__"] = _loosened(space["__annotations__"])
+            space["__annotations__"] = _loosen(space["__annotations__"])
         loose: dict[str, Any] = {"shadow": True, **options}
         return super().__new__(mcs, name, bases, space, **loose)
 
@@ -40,5 +40,5 @@ def lenient_tensorclass(cls: Any = None, /, **options: Any) -> Any:
     if cls is None:
         return lambda found: lenient_tensorclass(found, **options)
     if not issubclass(cls, TensorClass) and "__annotations__" in vars(cls):
-        cls.__annotations__ = _loosened(vars(cls)["__annotations__"])
+        cls.__annotations__ = _loosen(vars(cls)["__annotations__"])
     return cls if isinstance(cls, _LenientMeta) else decorate(cls)

@@ -14,7 +14,7 @@ _PLAIN: Any = NonTensorStack.__iter__
 _ENTRIES = (Tensor, TensorCollection, UnbatchedTensor, NonTensorData, NonTensorStack)
 
 
-def _wrapped(data: Any, key: Any, value: Any) -> Any:
+def _wrap_value(data: Any, key: Any, value: Any) -> Any:
     """A value as `get` gives it."""
     if isinstance(value, _ENTRIES):
         return value
@@ -27,7 +27,7 @@ def _items(kind: Any) -> Any:
 
     @wraps(plain)
     def items(self: Any, *args: Any, **options: Any) -> list[tuple[Any, Any]]:
-        return [(key, _wrapped(self, key, value)) for key, value in plain(self, *args, **options)]
+        return [(key, _wrap_value(self, key, value)) for key, value in plain(self, *args, **options)]
 
     return items
 
@@ -37,7 +37,7 @@ def _values(kind: Any) -> Any:
 
     @wraps(kind.values)
     def values(self: Any, *args: Any, **options: Any) -> list[Any]:
-        return [_wrapped(self, key, value) for key, value in plain(self, *args, **options)]
+        return [_wrap_value(self, key, value) for key, value in plain(self, *args, **options)]
 
     return values
 

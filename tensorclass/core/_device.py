@@ -19,13 +19,13 @@ def as_device(device: Device) -> torch.device | None:
         return None
     if device == "cpu":
         return CPU
-    result = device if isinstance(device, torch.device) else _parsed(device)
+    result = device if isinstance(device, torch.device) else _parse_device(device)
     if result.type not in ("cpu", "meta") and result.index is None:
         return torch.empty((), device=result).device
     return result
 
 
-def _parsed(device: str | int) -> torch.device:
+def _parse_device(device: str | int) -> torch.device:
     try:
         return torch.device(device)
     except (RuntimeError, TypeError) as error:

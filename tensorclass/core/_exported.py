@@ -42,7 +42,7 @@ def single(child: Any) -> list[Any]:
     return [child] if torch.compiler.is_compiling() else Child((child,))
 
 
-def _unused(_: Iterable[Any], __: Any) -> Any:
+def _refuse_children(_: Iterable[Any], __: Any) -> Any:
     raise StructureError("the children of a container are not a pytree of their own; use the container")
 
 
@@ -55,8 +55,8 @@ def _bare(child: Child) -> Any:
     return child[0], None
 
 
-pytree.register_pytree_node(Children, _by_key, _unused, serialized_type_name="tensorclass.Children")
-pytree.register_pytree_node(Child, _bare, _unused, serialized_type_name="tensorclass.Child")
+pytree.register_pytree_node(Children, _by_key, _refuse_children, serialized_type_name="tensorclass.Children")
+pytree.register_pytree_node(Child, _bare, _refuse_children, serialized_type_name="tensorclass.Child")
 
 
 # ---- contexts as JSON ----------------------------------------------------------------------------------------------

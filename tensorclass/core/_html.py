@@ -31,14 +31,14 @@ def represent_html(collection: TensorCollection) -> str | None:
     options = print_options()
     if not (options.html and options.compact):
         return None
-    parts = [f"<div>{_folded(type(collection).__name__, collection, options)}</div>"]
+    parts = [f"<div>{_fold_html(type(collection).__name__, collection, options)}</div>"]
     if is_typed(collection):
         schema = getattr(type(collection), "__tensorclass_schema__", "")
         parts.append(f"<pre {_SCHEMA}>{escape(str(schema))}</pre>")
     return f"<div {_OUTER}>{''.join(parts)}</div>"
 
 
-def _folded(title: str, collection: TensorCollection, options: PrintOptions) -> str:
+def _fold_html(title: str, collection: TensorCollection, options: PrintOptions) -> str:
     """An open fold with the title of a container and its table."""
     text = f"<b>{escape(title)}</b> <span {_FAINT}>{escape(_summary(collection))}</span>"
     return f"<details open><summary>{text}</summary>{_table(collection, options)}</details>"
@@ -63,7 +63,7 @@ def _table(collection: TensorCollection, options: PrintOptions) -> str:
 def _row(key: str, value: Any, options: PrintOptions) -> str:
     if isinstance(value, TensorCollection):
         title = f"{key}: {type(value).__name__}"
-        return f'<tr><td colspan="{len(_COLUMNS)}" {_WIDE}>{_folded(title, value, options)}</td></tr>'
+        return f'<tr><td colspan="{len(_COLUMNS)}" {_WIDE}>{_fold_html(title, value, options)}</td></tr>'
     cells = [key, *_cells(value)]
     if not options.show_values:
         cells[-1] = ""

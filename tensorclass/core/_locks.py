@@ -68,12 +68,12 @@ def changed(store: Any, owner: object | None, held: bool, found: Changed) -> Own
         LockedError: if the user unlocks a container that an existing locked container holds.
     """
     former = found.get(id(store))
-    owners = _after(store, owner, held, (store._lock if former is None else former[1]) or ())
+    owners = _owners_after(store, owner, held, (store._lock if former is None else former[1]) or ())
     found[id(store)] = store, owners
     return owners
 
 
-def _after(store: Any, owner: object | None, held: bool, owners: Owners) -> Owners | None:
+def _owners_after(store: Any, owner: object | None, held: bool, owners: Owners) -> Owners | None:
     if held:
         return Held(owners if owner is None else (*owners, weakref.ref(owner)))
     others = [ref for ref in owners if ref() is not None and ref() is not owner]

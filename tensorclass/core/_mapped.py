@@ -73,7 +73,7 @@ class Seen(Outside):
         self.ndim: int = sizer.ndim - self.jacobian
         self.container = type(sizer) is not Tensor and isinstance(sizer, TensorCollection)
         self.level: int = _functorch.maybe_current_level() or 0
-        self.placed = _placed(_leaf(sizer), self.level) if self.level else None
+        self.placed = _place_of(_leaf(sizer), self.level) if self.level else None
 
 
 class Resized(NamedTuple):
@@ -112,12 +112,12 @@ def resized(cls: type, values: Mapping[str, Any], sizer: Any, before: Seen, name
         if dim is not None and dim < dims and mapped.count(dim) == len(mapped):  # the common case
             return Resized(shape[: dims - 1], names and (*names[:dim], *names[dim + 1 :]))
         if mapped.count(None) < len(mapped):
-            return _entered(cls, values, dict(zip(values, mapped, strict=True)), before, shape, names)
+            return _size_inside_vmap(cls, values, dict(zip(values, mapped, strict=True)), before, shape, names)
     if len(shape) == before.ndim + 1 and before.placed is not None:
         leaf = _leaf(sizer)
         added = None if _mapped_dim(leaf, before.level - 1) is not None else _added_dim(leaf, before.placed)
         if added is not None:
-            return _left(cls, values, added, before, shape, names)
+            return _size_outside_vmap(cls, values, added, before, shape, names)
     return _general(values, shape, before, names, before.jacobian or (len(shape) > before.ndim and _in_jacobian()))
 
 
@@ -137,7 +137,7 @@ def _general(values: Mapping[str, Any], shape: torch.Size, before: Seen, names: 
     return Resized(torch.Size([]), None, None, not behind)
 
 
-def _entered(
+def _size_inside_vmap(
     cls: type,
     values: Mapping[str, Any],
     mapped: Mapping[str, int | None],
@@ -170,7 +170,9 @@ def _entered(
     return Resized(shape[: len(size) - 1], names and (*names[:dim], *names[dim + 1 :]))
 
 
-def _left(cls: type, values: Mapping[str, Any], added: int, before: Seen, shape: torch.Size, names: Names) -> Resized:
+def _size_outside_vmap(
+    cls: type, values: Mapping[str, Any], added: int, before: Seen, shape: torch.Size, names: Names
+) -> Resized:
     """Outside vmap again: one batch dim more, the same for all entries."""
     dims = len(before.batch_size)
     size = shape[: dims + 1]
@@ -241,7 +243,7 @@ def _mapped_dim(leaf: Tensor | None, level: int) -> int | None:
     return dim if dim >= 0 else None  # negative for other wrappers
 
 
-def _placed(leaf: Tensor | None, level: int) -> Placed | None:
+def _place_of(leaf: Tensor | None, level: int) -> Placed | None:
     if leaf is None or leaf.layout is not torch.strided or leaf.is_nested:
         return None
     dim = _mapped_dim(leaf, level - 1)

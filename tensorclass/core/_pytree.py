@@ -65,7 +65,7 @@ def is_child(value: object) -> bool:
     return type(value) not in _SCALARS and isinstance(value, _CHILDREN)
 
 
-def _batched(values: Iterable[Any]) -> bool:
+def _hold_batches(values: Iterable[Any]) -> bool:
     """Whether all values are tensors and containers."""
     return all([type(value) is Tensor or isinstance(value, _BATCHED) for value in values])
 
@@ -74,7 +74,7 @@ def flatten(collection: Any) -> tuple[list[Any], Context]:
     """The entries that hold tensors, and the context that restores the rest."""
     cls, size, device, names = type(collection), collection._batch_size, collection._device, collection._names
     entries = collection._entries()
-    if entries and (collection._plain or _batched(entries.values())):  # the common case; the flag after the copy
+    if entries and (collection._plain or _hold_batches(entries.values())):  # the common case; the flag after the copy
         keys, values = tuple(entries), list(entries.values())
         first = values[0]
         context = Context(cls, keys, keys, (), 0, first.ndim - len(size), (), device, names, seen(size, first, names))
@@ -111,7 +111,7 @@ def unflatten(children: Iterable[Any], context: Context) -> Any:
     """A twin around new children. tree_map may have made them anything, so nothing is validated."""
     values = list(children)
     cls, keys, order, statics, sizer, event_ndim, batch_size, device, names, before = context
-    batched = _batched(values)
+    batched = _hold_batches(values)
     if not batched and type(before) is not Seen and 0 <= sizer < len(keys):
         refuse_compiled(dict(zip(keys, values, strict=False)))
     if sizer == len(keys):
@@ -148,7 +148,7 @@ def unflatten(children: Iterable[Any], context: Context) -> Any:
     return result if typed or not hasattr(cls, "__tensorclass_schema__") else result._store
 
 
-def _dumped(context: Context) -> Any:
+def _dump_context(context: Context) -> Any:
     """A context as JSON; the program names its class."""
     _, keys, order, statics, *rest, _ = context
     return [
@@ -159,7 +159,7 @@ def _dumped(context: Context) -> Any:
     ]
 
 
-def _restored(owner: Any, saved: Any) -> Context:
+def _restore_context(owner: Any, saved: Any) -> Context:
     cls: Any = owner.cls() if isinstance(owner, Key) else owner
     keys, order, statics, rest = saved
     return Context(
@@ -236,6 +236,6 @@ def register(cls: type) -> None:
         unflatten,
         flatten_with_keys_fn=flatten_with_keys,
         serialized_type_name=f"{cls.__module__}.{cls.__qualname__}",
-        to_dumpable_context=_dumped,  # pyright: ignore[reportArgumentType]  # our own context
-        from_dumpable_context=partial(_restored, key),  # pyright: ignore[reportArgumentType]  # as above
+        to_dumpable_context=_dump_context,  # pyright: ignore[reportArgumentType]  # our own context
+        from_dumpable_context=partial(_restore_context, key),  # pyright: ignore[reportArgumentType]  # as above
     )

@@ -155,7 +155,7 @@ def _with_value(value: Any, outer: torch.Size, call: bool) -> str:
 # ---- the detailed form -------------------------------------------------------------------------------------------
 
 
-def _detailed(collection: TensorCollection, options: PrintOptions, depth: int = 0) -> str:
+def _detailed_text(collection: TensorCollection, options: PrintOptions, depth: int = 0) -> str:
     typed = is_typed(collection)
     pad = _INDENT * (depth + 1)
     inner = depth + (1 if typed else 2)
@@ -170,7 +170,7 @@ def _detailed(collection: TensorCollection, options: PrintOptions, depth: int = 
 
 def _detailed_entry(value: Any, options: PrintOptions, depth: int) -> str:
     if isinstance(value, TensorCollection):
-        return _detailed(value, options, depth)
+        return _detailed_text(value, options, depth)
     if isinstance(value, Entry):
         value = value._shown()
     if isinstance(value, Tensor):
@@ -246,4 +246,4 @@ def _extras(collection: TensorCollection) -> list[tuple[str, Any]]:
 def represent(collection: TensorCollection) -> str:
     """The printed form of a container."""
     options = print_options()
-    return _compact(collection, options) if options.compact else _detailed(collection, options)
+    return _compact(collection, options) if options.compact else _detailed_text(collection, options)

@@ -416,7 +416,7 @@ class _Builder:
             entries[name] = self.json(held[0], "data")
         for name, part in nested.items():
             if part["cls"] == "NonTensorStack":
-                entries[name] = self.objects(_listed(part), (*key, name))
+                entries[name] = self.objects(_list_objects(part), (*key, name))
             else:
                 entries[name] = self.block(part, (*key, name))
         names, device = more["names"], more["device"]
@@ -480,10 +480,10 @@ class _Builder:
         return len(self.classes) - 1
 
 
-def _listed(part: dict[str, Any]) -> list[Any]:
+def _list_objects(part: dict[str, Any]) -> list[Any]:
     """The values of a stack of objects in a consolidated file."""
     inner = {name: value[0] for name, value in part["non_tensors"].items()}
-    inner |= {name: _listed(value) for name, value in part.items() if name.isdecimal()}
+    inner |= {name: _list_objects(value) for name, value in part.items() if name.isdecimal()}
     return [inner[str(i)] for i in range(len(inner))]
 
 

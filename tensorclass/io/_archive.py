@@ -57,7 +57,7 @@ def pack_memmap(
     text, target = os.path.abspath(local_path(prefix)), os.path.abspath(local_path(archive_path))
     if os.path.commonpath([text, target]) == text and os.path.isdir(text):
         raise ArgumentError(f"pack_memmap: the archive lies outside of the folder {text}, got {target}")
-    packed, checksums = _stored(text, max_bytes)
+    packed, checksums = _read_stored(text, max_bytes)
     file, _ = to_write(target, True)
     put(file, "", compressed(packed, codec, compresslevel), checksums=checksums)
     return FilePath(archive_path)
@@ -87,7 +87,7 @@ def unpack_memmap(archive_path: StrPath, prefix: StrPath, *, max_bytes: int | No
     >>> load(path)["a"].tolist()
     [0.0, 0.0, 0.0]
     """
-    packed, checksums = _stored(_archive(archive_path), max_bytes)
+    packed, checksums = _read_stored(_archive(archive_path), max_bytes)
     file, folder = to_write(prefix, False)
     put(os.path.abspath(file), os.path.abspath(folder), packed, checksums=checksums)
     return FilePath(prefix)
@@ -135,7 +135,7 @@ def refresh_archive_checksums(archive_path: StrPath) -> FilePath:
     if is_zip(text):
         raise UnsupportedOperationError(f"{text}: `tensordict` wrote it; `load(path).save(path)` converts it first")
     if not head_of(text).meta.compressed:
-        put(text, "", _stored(text)[0], checksums=True)
+        put(text, "", _read_stored(text)[0], checksums=True)
     return FilePath(archive_path)
 
 
@@ -146,7 +146,7 @@ def _archive(path: StrPath) -> str:
     return text
 
 
-def _stored(path: str, max_bytes: int | None = None) -> tuple[Packed, bool]:
+def _read_stored(path: str, max_bytes: int | None = None) -> tuple[Packed, bool]:
     """The content of a folder or a file, and whether it has checksums."""
     with budget(max_bytes, lambda: stored_bytes(path), path):
         return _found(path)

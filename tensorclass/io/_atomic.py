@@ -151,7 +151,7 @@ class Target:
         A writer may run on another machine, so each file is locked first: the lock fails while its writer lives.
         """
         for entry in os.listdir(self._folder_fd):
-            if _left(entry, self.name, self.temporary):
+            if _is_left_behind(entry, self.name, self.temporary):
                 self._sweep_one(entry)
 
     def _sweep_one(self, entry: str) -> None:
@@ -296,7 +296,7 @@ def scratch(path: str, more: str = "") -> Iterator[str]:
     folder, name = os.path.split(os.path.abspath(path))
     temporary = os.path.join(folder, f".{name}.{os.getpid()}-{threading.get_ident()}{more}.tmp")
     with naming(folder):
-        for entry in [entry for entry in os.listdir(folder) if _left(entry, name, temporary)]:
+        for entry in [entry for entry in os.listdir(folder) if _is_left_behind(entry, name, temporary)]:
             shutil.rmtree(os.path.join(folder, entry), ignore_errors=True)
         os.mkdir(temporary)
     try:
@@ -305,7 +305,7 @@ def scratch(path: str, more: str = "") -> Iterator[str]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _left(entry: str, name: str, mine: str) -> bool:
+def _is_left_behind(entry: str, name: str, mine: str) -> bool:
     """Whether a name in a folder is a temporary name of a dead writer."""
     found = re.fullmatch(rf"\.{re.escape(name)}\.(\d+)-\d+\.tmp", entry)
     return found is not None and (entry == os.path.basename(mine) or not _alive(int(found[1])))

@@ -27,7 +27,7 @@ def find_class(part: ClassPart) -> Any:
         found = getattr(found, "__dict__", {}).get(name)
     if isinstance(found, type) and _fits(found, part):
         return found
-    for cls in _below(TensorClass.__mro__[1]):
+    for cls in _classes_below(TensorClass.__mro__[1]):
         if cls.__qualname__ == part.name and cls.__module__ == part.module and digest_of(cls) == part.digest:
             return cls
     return None
@@ -37,10 +37,10 @@ def _fits(cls: type, part: ClassPart) -> bool:
     return schema_of(cls) is not None if part.digest is not None else issubclass(cls, TensorDict)
 
 
-def _below(cls: Any) -> Iterator[Any]:
+def _classes_below(cls: Any) -> Iterator[Any]:
     for child in cls.__subclasses__():
         yield child
-        yield from _below(child)
+        yield from _classes_below(child)
 
 
 def digest_of(cls: Any) -> str | None:
@@ -66,17 +66,17 @@ def typed(cls: Any, built: Any, part: ClassPart | None, path: str, infer: bool =
         SchemaError: lists what changed since the file was written, and every problem.
     """
     try:
-        return _typed(cls, built, infer)
+        return _build_typed(cls, built, infer)
     except SchemaError as error:
-        raise SchemaError(_told(cls, part, path, error), error.problems, error.cls_name) from None
+        raise SchemaError(_loading_error(cls, part, path, error), error.problems, error.cls_name) from None
 
 
-def _typed(cls: Any, built: Any, infer: bool) -> Any:
+def _build_typed(cls: Any, built: Any, infer: bool) -> Any:
     if isinstance(built, cls):
         return built
     store = store_of(built)
     if store._stacked:
-        members = [_typed(cls, member, infer)._store for member in store._members]
+        members = [_build_typed(cls, member, infer)._store for member in store._members]
         return cls._wrap(store._with(members)._joined_by(cls))
     new = cls._from_nesting(store._entries(), None if infer else store._batch_size, None, None)
     if store._device is not None:
@@ -86,7 +86,7 @@ def _typed(cls: Any, built: Any, infer: bool) -> Any:
     return new
 
 
-def _told(cls: Any, part: ClassPart | None, path: str, error: SchemaError) -> str:
+def _loading_error(cls: Any, part: ClassPart | None, path: str, error: SchemaError) -> str:
     """The message: the file, what changed, what doesn't fit."""
     lines = [f"{path}: its data does not fit {cls.__name__}"]
     if part is not None and part.fields is not None:

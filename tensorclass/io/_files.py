@@ -123,10 +123,12 @@ def save(
     if return_early and num_threads > 1:
         how: dict[str, Any] = {"archive": archive, "compression": compression, "allow_pickle": allow_pickle}
         return TensorDictFuture(lambda: save(data, prefix, checksums=checksums, **how))
-    return _saved(data, prefix, archive, compression, checksums, allow_pickle)
+    return _save_and_open(data, prefix, archive, compression, checksums, allow_pickle)
 
 
-def _saved(data: Any, prefix: StrPath, archive: bool | None, compression: Any, checksums: bool, pickles: bool) -> Any:
+def _save_and_open(
+    data: Any, prefix: StrPath, archive: bool | None, compression: Any, checksums: bool, pickles: bool
+) -> Any:
     """Write a container, and read it from its file."""
     data = settled(data)
     packed, file, folder = prepared(data, prefix, archive, compression, pickles)
@@ -152,14 +154,14 @@ def prepared(
 def put(file: str, folder: str, packed: Packed, **options: Any) -> list[Tensor]:
     """Write a packed container to a file, or replace the content of a folder with it; see `write`."""
     if is_url(file):
-        return _uploaded(file, packed, options)
+        return _upload(file, packed, options)
     if folder:
         make_folder(folder)
         options.setdefault("settle", FolderCommit(lambda index: None if index is None else listed(packed), DATA))
     return write(file, packed, **options)
 
 
-def _uploaded(url: str, packed: Packed, options: dict[str, Any]) -> list[Tensor]:
+def _upload(url: str, packed: Packed, options: dict[str, Any]) -> list[Tensor]:
     """Upload a packed container to a URL. Its tensors are mapped from the local copy, whose name is removed."""
     if options.get("through") or (os.path.basename(url) == DATA and exists(f"{url}.index.json")):
         what = "a remote file can't be mapped" if options.get("through") else "several files make it up; remove them"

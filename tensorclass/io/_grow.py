@@ -48,7 +48,7 @@ def make_memmap(data: Any, key: Key, value: Tensor, copy: bool, existsok: bool =
         existsok: replace an entry that another process has added to the folder.
     """
     node, rest = _holder(data, unravel_key_to_tuple(key))
-    _nested(node, rest, value)  # a value that doesn't fit raises before a file is written
+    _nest_value(node, rest, value)  # a value that doesn't fit raises before a file is written
     where = container_path(data)
     if where == ():
         raise StructureError("make_memmap: the tensors are parts of a mapped batch; add the entry to that batch")
@@ -61,8 +61,8 @@ def make_memmap(data: Any, key: Key, value: Tensor, copy: bool, existsok: bool =
             "`batch.memmap(folder, copy_existing=True)`"
         )
     else:
-        made = _added(where, unravel_key_to_tuple(key), value, copy, existsok)
-    stored = _nested(node, rest, made)
+        made = _add_tensor_file(where, unravel_key_to_tuple(key), value, copy, existsok)
+    stored = _nest_value(node, rest, made)
     node._put(rest[0], stored)
     if isinstance(stored, TensorCollection):
         stored._set_lock(node)
@@ -86,7 +86,7 @@ def _holder(data: Any, path: Sequence[str]) -> tuple[Any, Sequence[str]]:
     return node, rest
 
 
-def _nested(node: Any, rest: Sequence[str], value: Any) -> Any:
+def _nest_value(node: Any, rest: Sequence[str], value: Any) -> Any:
     """Nest a value in containers, so that it can be stored under the first of some keys."""
     if len(rest) > 1:
         inner = node._bare(node._batch_size)
@@ -105,7 +105,7 @@ def _state(index: str | None, folder: str) -> Index:
     return Index(weight_map=dict.fromkeys(found.tensors, DATA), classes=found.meta.classes, root=found.meta.root)
 
 
-def _added(where: Path, path: Path, value: Tensor, copy: bool, existsok: bool) -> MemoryMappedTensor:
+def _add_tensor_file(where: Path, path: Path, value: Tensor, copy: bool, existsok: bool) -> MemoryMappedTensor:
     """Write a new file with one tensor to a folder; returns the mapped tensor."""
     folder, *above = where
     file = os.path.join(folder, DATA)
@@ -233,7 +233,7 @@ def append_memmap(prefix: StrPath, rows: TensorCollection, *, allow_pickle: bool
             what = "an archive does not grow: `unpack_memmap` makes a folder of it"
             raise StructureError(f"append_memmap: {folder} is not a folder that this library wrote; {what}")
         before = _stamp(home)
-        packed, fill = _joined(_rows_of(folder, home, bool(allow_pickle)), rows, bool(allow_pickle))
+        packed, fill = _join_rows(_rows_of(folder, home, bool(allow_pickle)), rows, bool(allow_pickle))
         index = None if home == file else listed(packed)
         settle = FolderCommit(_unless_changed(lambda there: _stamp(there or file), before, index), DATA)
         zeros = [item.name for item in packed.items] if fill else ()
@@ -256,7 +256,7 @@ def _rows_of(folder: str, home: str, allow_pickle: bool) -> Any:
     return find(folder, None, None, allow_pickle=allow_pickle)[0]
 
 
-def _joined(old: Any, rows: Any, allow_pickle: bool) -> tuple[Packed, Callable[[list[Tensor]], None] | None]:
+def _join_rows(old: Any, rows: Any, allow_pickle: bool) -> tuple[Packed, Callable[[list[Tensor]], None] | None]:
     """The joined rows, packed; if all entries are tensors, also a function that copies them into the new file."""
     if type(old) is not type(rows):
         raise StructureError(f"append_memmap: the folder holds a {type(old).__name__}, got a {type(rows).__name__}")

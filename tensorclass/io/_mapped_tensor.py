@@ -96,9 +96,9 @@ class MemoryMappedTensor(Tensor):
         elif dtype is not None:
             raise ArgumentError("MemoryMappedTensor: a tensor has its dtype; convert it first")
         elif filename is not None:
-            found = _indexed(cls.from_tensor(source, filename=filename, shape=shape), index)
+            found = _index_mapped(cls.from_tensor(source, filename=filename, shape=shape), index)
         else:
-            found = _indexed(wrap(storable(source), None), index)
+            found = _index_mapped(wrap(storable(source), None), index)
         return found  # type: ignore[return-value]  # there are no subclasses
 
     # ---- constructors --------------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ class MemoryMappedTensor(Tensor):
         if path is None:
             made = _shared(input.dtype, input.shape)
             return wrap(made.copy_(input) if copy_data else made, None)
-        return _written(path, input, existsok, copy_data)
+        return _write_and_map(path, input, existsok, copy_data)
 
     @classmethod
     def from_filename(
@@ -164,7 +164,7 @@ class MemoryMappedTensor(Tensor):
         """
         size = shape_from(shape)
         strides = torch.empty(size, device="meta").stride()
-        return _indexed(from_handle(os.path.abspath(local_path(filename)), 0, dtype, size, strides, mode), index)
+        return _index_mapped(from_handle(os.path.abspath(local_path(filename)), 0, dtype, size, strides, mode), index)
 
     @classmethod
     def from_storage(
@@ -197,7 +197,7 @@ class MemoryMappedTensor(Tensor):
         flat = torch.empty(0, dtype=dtype).set_(storage, 0, size, torch.empty(size, device="meta").stride())
         path = own if filename is None else local_path(filename)
         source = None if path is None else FileMemory(os.path.abspath(path), "r+", storage.data_ptr())
-        return _indexed(wrap(flat, source), index)
+        return _index_mapped(wrap(flat, source), index)
 
     @classmethod
     def from_handler(cls, handler: Any, dtype: torch.dtype, shape: Any, index: Any = None) -> MemoryMappedTensor:
@@ -212,7 +212,7 @@ class MemoryMappedTensor(Tensor):
             raise FileFormatError(f"the buffer has {view.nbytes} bytes, {dtype} of shape {list(size)} needs {count}")
         if view.readonly:
             raise ArgumentError("the buffer can't be written; open it for writing")
-        return _indexed(wrap(tensor_over(view, 0, count, dtype, size), None), index)
+        return _index_mapped(wrap(tensor_over(view, 0, count, dtype, size), None), index)
 
     @classmethod
     def empty(cls, *size: Any, **options: Any) -> MemoryMappedTensor:
@@ -227,7 +227,7 @@ class MemoryMappedTensor(Tensor):
     @classmethod
     def ones(cls, *size: Any, **options: Any) -> MemoryMappedTensor:
         """A new tensor of ones; see `empty`."""
-        return _filled(_new("ones", size, **options), 1)
+        return _fill_tensor(_new("ones", size, **options), 1)
 
     @classmethod
     def full(cls, *size: Any, fill_value: Any, **options: Any) -> MemoryMappedTensor:
@@ -237,7 +237,7 @@ class MemoryMappedTensor(Tensor):
         >>> MemoryMappedTensor.full(3, fill_value=2.0)
         MemoryMappedTensor([2., 2., 2.])
         """
-        return _filled(_new("full", size, **options), fill_value)
+        return _fill_tensor(_new("full", size, **options), fill_value)
 
     @classmethod
     def empty_like(cls, input: Tensor, *, filename: StrPath | None = None) -> MemoryMappedTensor:
@@ -252,12 +252,12 @@ class MemoryMappedTensor(Tensor):
     @classmethod
     def ones_like(cls, input: Tensor, *, filename: StrPath | None = None) -> MemoryMappedTensor:
         """A new tensor of ones, with the shape and dtype of another."""
-        return _filled(_new("ones_like", (input.shape,), dtype=input.dtype, filename=filename), 1)
+        return _fill_tensor(_new("ones_like", (input.shape,), dtype=input.dtype, filename=filename), 1)
 
     @classmethod
     def full_like(cls, input: Tensor, fill_value: Any, *, filename: StrPath | None = None) -> MemoryMappedTensor:
         """A new tensor of one value, with the shape and dtype of another."""
-        return _filled(_new("full_like", (input.shape,), dtype=input.dtype, filename=filename), fill_value)
+        return _fill_tensor(_new("full_like", (input.shape,), dtype=input.dtype, filename=filename), fill_value)
 
     # ---- the tensor ----------------------------------------------------------------------------------------------
 
@@ -391,7 +391,7 @@ def _shared(dtype: torch.dtype, shape: Sequence[int]) -> Tensor:
     return flat.view(dtype).view(shape)
 
 
-def _written(path: str, input: Tensor, existsok: bool, copy_data: bool) -> MemoryMappedTensor:
+def _write_and_map(path: str, input: Tensor, existsok: bool, copy_data: bool) -> MemoryMappedTensor:
     """Write raw values to a new file and map it; an existing file is replaced."""
     if not existsok and os.path.lexists(path):
         raise StructureError(f"the file {path} exists already; pass existsok=True to replace it")
@@ -430,7 +430,7 @@ def _new(
     return MemoryMappedTensor.from_tensor(like, filename=filename, existsok=existsok, copy_data=False)
 
 
-def _filled(tensor: MemoryMappedTensor, value: Any) -> MemoryMappedTensor:
+def _fill_tensor(tensor: MemoryMappedTensor, value: Any) -> MemoryMappedTensor:
     tensor.fill_(value)
     return tensor
 
@@ -461,7 +461,7 @@ def storable(input: Any) -> Tensor:
     return input
 
 
-def _indexed(tensor: MemoryMappedTensor, index: Any) -> MemoryMappedTensor:
+def _index_mapped(tensor: MemoryMappedTensor, index: Any) -> MemoryMappedTensor:
     if index is None:
         return tensor
     found = tensor[index]

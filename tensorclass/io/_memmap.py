@@ -74,7 +74,9 @@ def memmap(
     >>> mapped.is_memmap(), load("data")["a"]
     (True, tensor([0., 5., 0.]))
     """
-    return _made(data, prefix, archive, existsok, copy_existing, return_early and num_threads > 1, False, compression)
+    return _make_mapped(
+        data, prefix, archive, existsok, copy_existing, return_early and num_threads > 1, False, compression
+    )
 
 
 def memmap_like(
@@ -99,10 +101,10 @@ def memmap_like(
         StructureError: if the existing file has another structure.
         OSError: if a file can't be written, for example on a full disk. The message names the path.
     """
-    return _made(data, prefix, archive, existsok, True, return_early and num_threads > 1, True)
+    return _make_mapped(data, prefix, archive, existsok, True, return_early and num_threads > 1, True)
 
 
-def _made(
+def _make_mapped(
     data: Any,
     prefix: StrPath | None,
     archive: bool | None,
@@ -115,7 +117,7 @@ def _made(
     if not isinstance(data, TensorCollection):
         raise ArgumentError(f"memmap takes a container, got a {type(data).__name__}")
     if early:
-        return TensorDictFuture(lambda: _made(data, prefix, archive, existsok, copy, False, like, compression))
+        return TensorDictFuture(lambda: _make_mapped(data, prefix, archive, existsok, copy, False, like, compression))
     if prefix is None:
         return data if is_memmap(data) and not like else _in_shared_memory(_plain(data), like)
     plain = _plain(data)
@@ -126,7 +128,7 @@ def _made(
         source = leaf._source if isinstance(leaf, MemoryMappedTensor) else None
         if source is not None and source.path != file and not (folder and _lies_in(source.path, folder)):
             raise StructureError(f"a tensor lies in the file {source.path}; pass copy_existing=True to copy it")
-    found = _written(plain, packed, file, folder, like)
+    found = _write_and_open(plain, packed, file, folder, like)
     mark(found, (folder or file,))
     return keep_objects(found).lock_()
 
@@ -136,7 +138,7 @@ def _lies_in(path: str, folder: str) -> bool:
     return os.path.dirname(path) == folder and PART.fullmatch(os.path.basename(path)) is not None
 
 
-def _written(data: Any, packed: Packed, file: str, folder: str, like: bool) -> Any:
+def _write_and_open(data: Any, packed: Packed, file: str, folder: str, like: bool) -> Any:
     want = type(data) if schema_of(type(data)) is not None else None
     if like and os.path.lexists(home := home_of(file, folder)):
         _require_same(home, packed)

@@ -58,11 +58,11 @@ class Encrypted:
         mask = np.uint64((1 << self._half) - 1)
         left, right = numbers >> half, numbers & mask
         for key in self._keys:
-            left, right = right, left ^ (_mixed(right ^ key) & mask)
+            left, right = right, left ^ (_mix_bits(right ^ key) & mask)
         return (left << half) | right
 
 
-def _mixed(numbers: Any) -> Any:
+def _mix_bits(numbers: Any) -> Any:
     """The finisher of splitmix64."""
     numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

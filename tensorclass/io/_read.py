@@ -70,7 +70,7 @@ def read_head(fd: int, size: int, path: str) -> Head:
     if not _format.is_sealed(raw, meta.header_crc32):
         raise ChecksumError("its header is not the one that was written", path, 8)
     for name, about in meta.compressed.items():
-        header.tensors[name] = _unpacked(header.tensors.get(name), about, path, name)
+        header.tensors[name] = _unpacked_slot(header.tensors.get(name), about, path, name)
     return Head(path, fd, size, header, meta, True)
 
 
@@ -80,7 +80,7 @@ def head_of(path: str) -> Head:
         return read_head(fd, size, path)
 
 
-def _unpacked(slot: TensorSlot | None, about: CompressedPart, path: str, name: str) -> TensorSlot:
+def _unpacked_slot(slot: TensorSlot | None, about: CompressedPart, path: str, name: str) -> TensorSlot:
     """The slot of a compressed tensor, with the dtype and shape that it has after it is unpacked."""
     if slot is None or slot.code != "U8" or len(slot.shape) != 1 or about.dtype not in BITS:
         raise FileFormatError("a compressed tensor is stored as bytes, with its dtype and shape", path, 8, name)

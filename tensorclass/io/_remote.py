@@ -160,7 +160,7 @@ def _trace() -> Any:
     return trace
 
 
-def _retried(url: str, doing: str, call: Callable[[], T]) -> T:
+def _call_with_retries(url: str, doing: str, call: Callable[[], T]) -> T:
     """The result of a call. A failed call is repeated, unless the file doesn't exist or access is denied."""
     retries = _ACCESS.get().retries
     tries = TRIES if retries is None else 1 + retries
@@ -232,8 +232,8 @@ class Remote:
         folder, limit = _cache()
         os.makedirs(folder, 0o700, exist_ok=True)
         self.path = os.path.join(folder, f"{key}.data")
-        self.fd, self._table = _opened(self.path), _opened(f"{self.path[:-5]}.map")
-        finalize(self, _closed, self.fd, self._table)
+        self.fd, self._table = _open_cache_file(self.path), _open_cache_file(f"{self.path[:-5]}.map")
+        finalize(self, _close_files, self.fd, self._table)
         if os.fstat(self.fd).st_size != self.size:
             os.ftruncate(self.fd, self.size)
         os.utime(self.fd)
@@ -256,7 +256,7 @@ class Remote:
                 raise UnsupportedOperationError(f"{self.url}: the server does not say how long it is")
             return found["size"], *[str(found[tag]) if found.get(tag) is not None else "" for tag in _TAGS]
 
-        return _retried(self.url, "looking it up", look)
+        return _call_with_retries(self.url, "looking it up", look)
 
     def need(self, ranges: Iterable[tuple[int, int]], check: bool = True) -> None:
         """Make some bytes available locally. Missing blocks are read: neighbours in one request, runs in parallel.
@@ -348,7 +348,7 @@ def _fetched(asked: Sequence[_Asked]) -> None:
             for i, data in zip(
                 numbers, store.cat_ranges(paths, begins, ends, on_error="return", **options), strict=True
             ):
-                error = _received(left[i], data)
+                error = _keep_received(left[i], data)
                 if error is None:
                     del left[i]
                 else:
@@ -357,7 +357,7 @@ def _fetched(asked: Sequence[_Asked]) -> None:
             wrong.reraise()
 
     size = sum([one.end - one.begin for one in asked])
-    _retried(asked[0].remote.url, f"reading {size} bytes at {asked[0].begin}", fetch_left)
+    _call_with_retries(asked[0].remote.url, f"reading {size} bytes at {asked[0].begin}", fetch_left)
 
 
 def _by_store(left: Mapping[int, _Asked]) -> list[tuple[Any, list[int], list[str]]]:
@@ -371,7 +371,7 @@ def _by_store(left: Mapping[int, _Asked]) -> list[tuple[Any, list[int], list[str
     return list(found.values())
 
 
-def _received(one: _Asked, data: Any) -> BaseException | None:
+def _keep_received(one: _Asked, data: Any) -> BaseException | None:
     """Keep what a server sent; the error if that was something else."""
     remote, count = one.remote, one.end - one.begin
     if not isinstance(data, BaseException):
@@ -383,11 +383,11 @@ def _received(one: _Asked, data: Any) -> BaseException | None:
             return None
         data = OSError(errno.EIO, f"requested {count} bytes, {len(data)} came")
     error: Any = data
-    error._url = remote.url  # `_retried` reads it
+    error._url = remote.url  # `_call_with_retries` reads it
     return error  # type: ignore[no-any-return]  # an exception
 
 
-def _opened(path: str) -> int:
+def _open_cache_file(path: str) -> int:
     """Open or create a file of the cache, and lock it against removal."""
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
     while True:
@@ -398,7 +398,7 @@ def _opened(path: str) -> int:
         os.close(fd)  # it was removed in between
 
 
-def _closed(*fds: int) -> None:
+def _close_files(*fds: int) -> None:
     for fd in fds:
         with suppress(OSError):
             os.close(fd)
@@ -415,11 +415,11 @@ def _evict(folder: str, limit: int) -> None:
     for _, size, name in sorted(found):
         if total <= limit:
             return
-        if name.endswith(".data") and _removed(os.path.join(folder, name)):
+        if name.endswith(".data") and _remove_if_unused(os.path.join(folder, name)):
             total -= size
 
 
-def _removed(path: str) -> bool:
+def _remove_if_unused(path: str) -> bool:
     with suppress(OSError):
         fds = [os.open(other, os.O_RDWR) for other in (path, f"{path[:-5]}.map")]
         try:
@@ -429,7 +429,7 @@ def _removed(path: str) -> bool:
             os.unlink(f"{path[:-5]}.map")
             return True
         finally:
-            _closed(*fds)
+            _close_files(*fds)
     return False
 
 
@@ -464,7 +464,7 @@ def fetch(path: str, ranges: Iterable[tuple[int, int]]) -> None:
 def exists(url: str) -> bool:
     """Whether there is a file at a URL."""
     store, path = _store(url)
-    return bool(_retried(url, "looking it up", lambda: store.exists(path)))
+    return bool(_call_with_retries(url, "looking it up", lambda: store.exists(path)))
 
 
 def names_in(url: str) -> list[str]:
@@ -474,7 +474,7 @@ def names_in(url: str) -> list[str]:
         OSError: if the request fails, or if the server can't list folders. The message names the URL.
     """
     store, path = _store(f"{url.rstrip('/')}/")
-    found = _retried(url, "listing it", lambda: store.ls(path, detail=False))
+    found = _call_with_retries(url, "listing it", lambda: store.ls(path, detail=False))
     return sorted({name.rstrip("/").rpartition("/")[2] for name in found})
 
 
@@ -490,12 +490,12 @@ def upload(local: str, url: str) -> None:
     if kind in ("http", "https"):
         raise UnsupportedOperationError(f"{url}: http servers take no files; save to a store, or to disk")
     if kind in _ATOMIC:
-        _retried(url, "uploading", lambda: store.put_file(local, path))
+        _call_with_retries(url, "uploading", lambda: store.put_file(local, path))
         return
     temporary = f"{path}.{token_hex(8)}.tmp"
     try:
-        _retried(url, "uploading", lambda: store.put_file(local, temporary))
-        _retried(url, "renaming", lambda: store.mv(temporary, path))
+        _call_with_retries(url, "uploading", lambda: store.put_file(local, temporary))
+        _call_with_retries(url, "renaming", lambda: store.mv(temporary, path))
     except BaseException:  # also on an interrupt, so that nothing is left behind
         with suppress(Exception):  # it may not be there
             store.rm_file(temporary)

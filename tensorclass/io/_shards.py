@@ -123,7 +123,7 @@ def open_parts(shard: Shard, how: ReadHow, known: Known | None = None) -> tuple[
             expect_random_reads(fd)
         if size != entry.bytes:
             raise FileFormatError(f"the manifest says {entry.bytes} bytes, the shard has {size}", path, size)
-        if known is not None and (tensors := _alike(fd, size, shard, known)) is not None:
+        if known is not None and (tensors := _columns_like_known(fd, size, shard, known)) is not None:
             return None, Parts(known.form, tensors, []), known
         with budget(how.max_bytes, size, path):
             return _read_shard(fd, size, shard, how)
@@ -153,7 +153,7 @@ def _read_shard(fd: int, size: int, shard: Shard, how: ReadHow) -> tuple[Any, Pa
         _expect_random(places.values(), named.values(), size)
     shared = not is_url(path) or entry.layout is not None
     if how.mmap and not how.verify and shared and is_plain(root) and parts.form is not None:
-        known = _learned(shard, read_bytes(fd, head.header.start, 0, path), size, places, named, parts)
+        known = _facts_of_shard(shard, read_bytes(fd, head.header.start, 0, path), size, places, named, parts)
     return batch, parts, known
 
 
@@ -173,7 +173,7 @@ def is_plain(node: NodePart) -> bool:
     )
 
 
-def _learned(
+def _facts_of_shard(
     shard: Shard, raw: bytes, size: int, places: dict[str, Extent], named: dict[str, Tensor], parts: Parts
 ) -> Known | None:
     """The facts from a shard, if its columns are the tensors of its file."""
@@ -186,7 +186,7 @@ def _learned(
     return Known(raw, size, mark, whole, form)
 
 
-def _alike(fd: int, size: int, shard: Shard, known: Known) -> list[Tensor] | None:
+def _columns_like_known(fd: int, size: int, shard: Shard, known: Known) -> list[Tensor] | None:
     """The columns of a shard whose header differs from a known one only in the id; None for any other."""
     mark, key, begin = known.mark, shard.entry.id.encode(), 8 + len(START)
     if size != known.size:

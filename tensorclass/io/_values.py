@@ -88,7 +88,7 @@ def _tensor(value: Tensor) -> Any:
     return {**encode_tensor(value.resolve_conj().resolve_neg()), "requires_grad": value.requires_grad}
 
 
-def _sorted(values: Any) -> list[Any]:
+def _sort_encoded(values: Any) -> list[Any]:
     return sorted([_encode(part) for part in values], key=to_text)
 
 
@@ -191,8 +191,8 @@ _CODINGS: list[_Coding] = [
     ("$dict", dict, lambda value: [[_encode(key), _encode(part)] for key, part in value.items()], _read_dict),
     ("$tuple", tuple, lambda value: [_encode(part) for part in value],
      lambda held: tuple([decode(part) for part in held])),
-    ("$set", set, _sorted, lambda held: set(_spread([decode(part) for part in held]))),
-    ("$frozenset", frozenset, _sorted, lambda held: frozenset(_spread([decode(part) for part in held]))),
+    ("$set", set, _sort_encoded, lambda held: set(_spread([decode(part) for part in held]))),
+    ("$frozenset", frozenset, _sort_encoded, lambda held: frozenset(_spread([decode(part) for part in held]))),
     ("$bytes", bytes, _base64, _unbase64),
     ("$bytearray", bytearray, _base64, lambda held: bytearray(_unbase64(held))),
     ("$complex", complex, lambda value: [_encode(value.real), _encode(value.imag)],

@@ -64,7 +64,7 @@ def write(
 
 def write_to(target: Target, packed: Packed, checksums: bool) -> list[Item]:
     """Write header and payload to an open file; returns the tensors in the order of the payload."""
-    items = _ordered(packed)
+    items = _order_by_alignment(packed)
     names = [item.name for item in items] if checksums else None
     header = _header(packed, items, names)
     found = _payload(target, header, items, checksums)
@@ -73,18 +73,18 @@ def write_to(target: Target, packed: Packed, checksums: bool) -> list[Item]:
     return items
 
 
-def _ordered(packed: Packed) -> list[Item]:
+def _order_by_alignment(packed: Packed) -> list[Item]:
     return sorted(packed.items, key=lambda item: alignment_class(item.size), reverse=True)
 
 
 def header_of(packed: Packed) -> bytes:
     """The header of a packed container without checksums: equal structures give equal bytes."""
-    return _header(packed, _ordered(packed), None)
+    return _header(packed, _order_by_alignment(packed), None)
 
 
 def _reserve_in(target: Target, packed: Packed, zeros: Collection[str]) -> list[Item]:
     """Write the header, and the tensors that are not in `zeros`; returns the tensors in the order of the payload."""
-    header, items = header_of(packed), _ordered(packed)
+    header, items = header_of(packed), _order_by_alignment(packed)
     begin = len(header)
     target.size = begin + sum([item.size for item in items])
     reserve(target.fd, target.size, target.path)

@@ -105,17 +105,19 @@ class Functional(nn.Module):
 
     def __call__(self, *args: Any, params: Any = None, **kwargs: Any) -> Any:
         """Call the module with its own parameters, or with `params`."""
-        return _called(super().__call__, self, args, params, kwargs)
+        return _call_with_params(super().__call__, self, args, params, kwargs)
 
 
 def _taking_params(method: Any) -> Any:
     def call(self: nn.Module, *args: Any, params: Any = None, **kwargs: Any) -> Any:
-        return _called(method.__get__(self), self, args, params, kwargs)
+        return _call_with_params(method.__get__(self), self, args, params, kwargs)
 
     return call
 
 
-def _called(method: Any, module: nn.Module, args: tuple[Any, ...], params: Any, kwargs: dict[str, Any]) -> Any:
+def _call_with_params(
+    method: Any, module: nn.Module, args: tuple[Any, ...], params: Any, kwargs: dict[str, Any]
+) -> Any:
     if params is None and len(args) > 1 and isinstance(args[-1], TensorCollection):
         *rest, params = args
         args = tuple(rest)

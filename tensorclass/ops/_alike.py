@@ -29,7 +29,7 @@ def alike(self: P, other: Any) -> tuple[P, Any]:
     if not shapes[0] or shapes[0] != shapes[1] or mine._layout() != theirs._layout():
         return self, other
     try:
-        return _enlarged(mine, theirs), _enlarged(theirs, mine)
+        return _enlarge_like(mine, theirs), _enlarge_like(theirs, mine)
     except BatchSizeError:  # there are not as many objects as elements, so they broadcast
         return self, other
 
@@ -65,7 +65,7 @@ def _begin_alike(self: Any, other: Any) -> bool:
     return alike and all([_begin_alike(*pair) for pair in _nested_pairs(self, other)])
 
 
-def _enlarged(container: P, like: Any) -> P:
+def _enlarge_like(container: P, like: Any) -> P:
     """A container with the batch sizes of another where these are longer."""
     size, large = like._batch_size, container._twin()
     objects: dict[str, Any] = {}
@@ -78,7 +78,7 @@ def _enlarged(container: P, like: Any) -> P:
     for key, value in large._entries().items():
         partner = like._outline().get(key)
         if isinstance(value, Pointwise) and isinstance(partner, Pointwise):
-            large._put(key, _enlarged(value, partner))
+            large._put(key, _enlarge_like(value, partner))
     for key, value in objects.items():
         large._put(key, large._check(key, value))
     return large

@@ -87,7 +87,7 @@ class Mapper:
         return found
 
 
-def _alike(old: list[Tensor], new: list[Any], device: bool) -> bool:
+def _have_same_layout(old: list[Tensor], new: list[Any], device: bool) -> bool:
     """Whether results are tensors with the dtypes, shapes and, with `device`, the devices of the old tensors."""
     for a, b in zip(old, new, strict=True):
         if type(b) is not Tensor or b.dtype is not a.dtype or b.shape != a.shape or (device and b.device != a.device):
@@ -95,7 +95,7 @@ def _alike(old: list[Tensor], new: list[Any], device: bool) -> bool:
     return True
 
 
-def _known(self: Any, fn: Callable[..., Any]) -> Any:
+def _apply_known(self: Any, fn: Callable[..., Any]) -> Any:
     """The result for a function of torch that is an operation, such as `torch.neg`; None for any other."""
     kernel = None if type(fn) is not BuiltinFunctionType or is_dynamo_compiling() else KERNELS.get(fn.__name__)
     known = kernel is not None and kernel.function is fn and kernel.checked
@@ -170,7 +170,7 @@ class ApplyOps(KeyOps):
         unset = device is names is default is UNSET
         if unset and batch_size is None and out is None and is_leaf is None and filter_empty is None:
             plain = not (others or inplace or propagate_lock or constructor_kwargs)
-            if plain and not call_on_nested and (found := _known(self, fn)) is not None:
+            if plain and not call_on_nested and (found := _apply_known(self, fn)) is not None:
                 return found  # type: ignore[no-any-return]  # of the class of self
             leaves: list[Tensor] = []
             twin = self._beside(self, leaves, []) if plain else None  # a copy: other threads may write to it
@@ -180,7 +180,7 @@ class ApplyOps(KeyOps):
                 own = self._twin() if twin is None else twin
             if twin is not None and not call_on_nested:
                 new = [fn(leaf) for leaf in leaves]
-                if _alike(leaves, new, True):
+                if _have_same_layout(leaves, new, True):
                     return own._refill(new, self._batch_size, self._names, VALUES)
                 fn = partial(next, iter(new))  # replay the results in the same order
         mapper = Mapper(fn, default, inplace, call_on_nested, is_leaf, False, False)
@@ -301,7 +301,7 @@ class ApplyOps(KeyOps):
         """The common call, on a container that holds only tensors."""
         new = [fn(leaf) for leaf in leaves]
         imposed, typed = self._device is not None, self._layered
-        entries = {} if typed and _alike(leaves, new, imposed) else dict(zip(self._live(), new, strict=True))
+        entries = {} if typed and _have_same_layout(leaves, new, imposed) else dict(zip(self._live(), new, strict=True))
         if not entries or (not (typed or imposed) and all_begin_with(self._batch_size, entries)):
             return self._refill(new, self._batch_size, self._names, VALUES)
         if not all([isinstance(value, Tensor) for value in entries.values()]):

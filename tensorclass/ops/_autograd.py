@@ -51,7 +51,7 @@ class AutogradOps(Pointwise, ApplyOps):
         >>> data.grad["a"], "b" in data.grad
         (tensor([3., 3.]), False)
         """
-        return _picked(self, _gradient)  # type: ignore[no-any-return]  # the result of `_bare` has the operations
+        return _pick_results(self, _gradient)  # type: ignore[no-any-return]  # the result of `_bare` has the operations
 
     @grad.setter
     def grad(self, gradients: TensorCollection | None) -> None:
@@ -171,7 +171,7 @@ class AutogradOps(Pointwise, ApplyOps):
         True
         """
         lent(self, self._leaves(VALUES), "requires_grad_", False)
-        leaves, entries = _tracked(self)
+        leaves, entries = _tracked_tensors(self)
         for i, leaf in enumerate(leaves):
             if requires_grad and not (leaf.is_floating_point() or leaf.is_complex()):
                 why = f"is of {leaf.dtype}, and only floating point and complex tensors have gradients"
@@ -197,7 +197,7 @@ class AutogradOps(Pointwise, ApplyOps):
         >>> data.zero_grad().grad is None
         True
         """
-        for leaf in _tracked(self)[0]:
+        for leaf in _tracked_tensors(self)[0]:
             gradient = _gradient(leaf)
             if gradient is not None and set_to_none:
                 leaf.grad = None
@@ -252,7 +252,7 @@ class AutogradOps(Pointwise, ApplyOps):
         )
 
 
-def _tracked(self: Any) -> tuple[list[Tensor], list[Any]]:
+def _tracked_tensors(self: Any) -> tuple[list[Tensor], list[Any]]:
     """The tensors that represent the leaves in autograd, and for each leaf its ragged entry or None."""
     leaves, entries = self._leaves(VALUES), holders(self)
     pairs = zip(leaves, entries, strict=True)  # autograd knows the nested tensor; its rows are computed from it
@@ -264,11 +264,11 @@ def _gradient(leaf: Tensor) -> Tensor | None:
     return leaf.grad if leaf.is_leaf or leaf.retains_grad else None
 
 
-def _picked(self: Any, function: Callable[[Tensor], Tensor | None]) -> Any:
+def _pick_results(self: Any, function: Callable[[Tensor], Tensor | None]) -> Any:
     """An untyped container of the results of a function for the leaves; None if all results are None."""
     store = store_of(self)
     if store._stacked:
-        picked = [_picked(member, function) for member in store._members]
+        picked = [_pick_results(member, function) for member in store._members]
         if all([new is None for new in picked]):
             return None
         bare = [member._bare(member._batch_size, member._names) for member in store._members]
@@ -276,7 +276,7 @@ def _picked(self: Any, function: Callable[[Tensor], Tensor | None]) -> Any:
     result = self._bare(self._batch_size, self._names)
     for key, value in self._entries().items():
         if isinstance(value, TensorCollection):
-            new = _picked(value, function)
+            new = _pick_results(value, function)
         elif isinstance(value, Tensor):
             new = function(value)
         else:  # rebuild an entry node around the new leaves

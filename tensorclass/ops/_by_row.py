@@ -130,7 +130,7 @@ class RowOps(ConversionOps):
         tensor([2, 0, 1])
         """
         order = torch.arange(_count(self, "sort_by"), device="cpu")
-        for key in reversed(_given(keys, "sort_by")):
+        for key in reversed(_check_given_keys(keys, "sort_by")):
             places = places_in_order(ranks(self, key, "sort_by"), descending)
             order = order[places[order].argsort(stable=True)]
         return self._index(order)
@@ -154,7 +154,7 @@ class RowOps(ConversionOps):
         >>> {value: group["b"].tolist() for value, group in groups}
         {0: [1], 2: [0, 2]}
         """
-        names, places = _joint(self, _given(keys, "group_by"), "group_by")
+        names, places = _joint(self, _check_given_keys(keys, "group_by"), "group_by")
         groups = places.argsort(stable=True).split(torch.bincount(places, minlength=len(names)).tolist())
         return Groups(zip(names, map(self._index, groups), strict=True))
 
@@ -172,7 +172,7 @@ class RowOps(ConversionOps):
         """
         if keep not in ("first", "last"):
             raise ArgumentError(f'unique_by: keep is "first" or "last", got {keep!r:.80}')
-        names, places = _joint(self, _given(keys, "unique_by"), "unique_by")
+        names, places = _joint(self, _check_given_keys(keys, "unique_by"), "unique_by")
         rows = torch.arange(len(places), device="cpu")
         how = "amin" if keep == "first" else "amax"
         found = rows.new_zeros(len(names)).scatter_reduce(0, places, rows, how, include_self=False)
@@ -333,7 +333,7 @@ def _permutation(count: int, generator: torch.Generator | None) -> Tensor:
     return torch.randperm(count, generator=generator, device=_device(generator))
 
 
-def _given(keys: tuple[Key, ...], op: str) -> tuple[Key, ...]:
+def _check_given_keys(keys: tuple[Key, ...], op: str) -> tuple[Key, ...]:
     if not keys:
         raise ArgumentError(f"{op}: name at least one entry")
     return keys
@@ -366,7 +366,7 @@ def ranks(batch: Any, key: Key, op: str) -> tuple[list[Any], Tensor, int]:
     flat = value.detach().cpu()
     flat = torch.view_as_real(flat) if flat.is_complex() else flat
     flat = flat.flatten(1) if flat.ndim > 1 else flat[:, None]
-    codes, places = _distinct(_ordered(flat))
+    codes, places = _distinct(_sortable_rows(flat))
     first = torch.full((len(codes),), count).scatter_reduce(0, places, torch.arange(count), "amin")
     names = [*map(_hashable, value.detach()[first.to(value.device)].tolist())]
     gaps = bool(flat.is_floating_point() and flat.shape[1] == 1 and len(flat) and flat.isnan().any())
@@ -379,7 +379,7 @@ def places_in_order(found: tuple[Any, Tensor, int], descending: bool) -> Tensor:
     return torch.where(places < present, present - 1 - places, places) if descending else places
 
 
-def _ordered(rows: Tensor) -> Tensor:
+def _sortable_rows(rows: Tensor) -> Tensor:
     """Numbers `[n, k]` that compare like the given ones, with nan as the largest and equal to itself."""
     if rows.is_floating_point():
         gaps = rows.isnan()

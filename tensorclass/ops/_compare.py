@@ -103,7 +103,7 @@ def same_object(a: Any, b: Any) -> bool:
     parts, others = _parts(a), _parts(b)
     if parts is not None and others is not None:
         return parts.keys() == others.keys() and all([same_object(parts[key], others[key]) for key in parts])
-    return _answered(a, b)
+    return _answer_of_equality(a, b)
 
 
 def same_atom(a: Any, b: Any) -> bool:
@@ -120,13 +120,13 @@ def same_tensor(a: Tensor, b: Tensor) -> bool:
     if a.shape != b.shape or a.dtype is not b.dtype or a.device != b.device or a.is_nested or a.is_meta:
         return a.is_nested and b.is_nested and _same_nested(a, b)
     if a.layout is not torch.strided or b.layout is not torch.strided:
-        return a.layout is b.layout and all(map(same_tensor, _stored(a), _stored(b)))
+        return a.layout is b.layout and all(map(same_tensor, _stored_parts(a), _stored_parts(b)))
     if a.is_quantized:
         return torch.equal(a, b)
     return bool(((a == b) | (a.isnan() & b.isnan())).all())
 
 
-def _stored(tensor: Tensor) -> tuple[Tensor, ...]:
+def _stored_parts(tensor: Tensor) -> tuple[Tensor, ...]:
     """The stored parts of a tensor that is not strided: the indices of its values, and the values."""
     if tensor.layout is torch._mkldnn:  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs leave it out
         return (tensor.to_dense(),)
@@ -158,18 +158,18 @@ def _parts(value: Any) -> dict[Any, Any] | None:
     return dict(enumerate(value)) if isinstance(value, (list, tuple, deque)) else None
 
 
-def _answered(a: Any, b: Any) -> bool:
+def _answer_of_equality(a: Any, b: Any) -> bool:
     """The result of `==`; if there is none, that of `equals` for tables; else whether the attributes are equal."""
-    answer = _asked(lambda: a == b)
+    answer = _ask_for_bool(lambda: a == b)
     if not isinstance(answer, bool) and callable(getattr(a, "equals", None)):
-        answer = _asked(lambda: a.equals(b))
+        answer = _ask_for_bool(lambda: a.equals(b))
     if answer is None:
         mine, theirs = _attributes(a), _attributes(b)
         return bool(mine) and same_object(mine, theirs)
     return answer
 
 
-def _asked(question: Callable[[], Any]) -> bool | None:
+def _ask_for_bool(question: Callable[[], Any]) -> bool | None:
     """The answer as one bool; None if there is none."""
     try:
         return bool(np.all(question()))

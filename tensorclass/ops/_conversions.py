@@ -366,7 +366,7 @@ class ConversionOps(ExportOps):
         dims = None if batch_dims is None else batch_dims - 1
         auto = bool(auto_batch_size) or dims is not None
         items = [_element(cls, item, i, inner, auto, dims, as_device(device)) for i, item in enumerate(input)]
-        result = _stacked(cls, items, lazy)
+        result = _stack_items(cls, items, lazy)
         if names is not None:
             result.names = names
         return result
@@ -465,7 +465,7 @@ def _element(
     return cls._assemble(item, size, auto, dims, device)
 
 
-def _stacked(cls: Any, items: list[Any], lazy: bool | None) -> Any:
+def _stack_items(cls: Any, items: list[Any], lazy: bool | None) -> Any:
     if lazy is None:
         return ApplyOps.maybe_dense_stack(items, 0)
     if not lazy:

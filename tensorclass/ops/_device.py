@@ -35,7 +35,7 @@ _CONVERSIONS: Final[dict[torch.dtype, Callable[[Tensor], Tensor]]] = {
 """Methods equivalent to `to(dtype)`, whose argument parsing takes as long as a small copy."""
 
 
-def _converted(container: TensorCollection, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[bool]:
+def _converted_leaves(container: TensorCollection, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[bool]:
     """Which `VALUES` leaves a cast converts: in typed instances the floating ones, if declarations allow it."""
     wanted = [True] * len(leaves)
     for path, typed, at in typed_within(container):
@@ -79,7 +79,7 @@ class DeviceOps(CastMethods, ApplyOps):
         if cast_filter is not None and self._stacked:
             return self._cast_members("_cast", dtype, cast_filter)
         if cast_filter is None:
-            wanted = _converted(twin, leaves, dtype)
+            wanted = _converted_leaves(twin, leaves, dtype)
         else:
             wanted = [bool(cast_filter(path, leaf)) for path, leaf in zip(twin._paths(), leaves, strict=True)]
         convert = _CONVERSIONS.get(dtype)
@@ -163,7 +163,7 @@ class DeviceOps(CastMethods, ApplyOps):
                 return self._cast(args[0])
             if type(args[0]) in (str, torch.device):
                 return self._on(as_device(args[0]), bool(non_blocking))  # type: ignore[arg-type]  # typed as a device
-        each, device, dtype, non_blocking = _asked((*args, other), device, dtype, non_blocking)
+        each, device, dtype, non_blocking = _merge_arguments((*args, other), device, dtype, non_blocking)
         result = self._cast_each(each, bool(non_blocking)) if each else self
         if dtype is not None:
             result = result._cast(dtype, cast_filter)
@@ -429,7 +429,7 @@ class DeviceOps(CastMethods, ApplyOps):
         return result
 
 
-def _asked(
+def _merge_arguments(
     args: tuple[Any, ...], device: Any, dtype: torch.dtype | None, non_blocking: bool | None
 ) -> tuple[dict[Path, TensorAttrs], Any, torch.dtype | None, bool | None]:
     """Merge the positional arguments of `to` with those given by name."""

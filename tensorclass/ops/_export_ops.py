@@ -156,7 +156,7 @@ class ExportOps(ApplyOps):
         >>> TensorDict(a=torch.zeros(2), b={"c": "text"}).to_namedtuple()
         GenericDict(a=tensor([0., 0.]), b=GenericDict(c='text'))
         """
-        return _named(self._solid(), dest_cls, top=True)
+        return _as_named_tuple(self._solid(), dest_cls, top=True)
 
     def to_struct_array(self) -> Any:
         """Copy to a structured numpy array of the batch shape, with a field for each entry.
@@ -189,20 +189,20 @@ class ExportOps(ApplyOps):
         result = self._bare(self._batch_size, self._names)
         solid = self._solid()
         for key, value in (solid._fields_and_gaps() if retain_none else solid._entries()).items():
-            result._put(key, _copied(value, self._batch_size, self._names, retain_none))
+            result._put(key, _copy_value(value, self._batch_size, self._names, retain_none))
         return result
 
 
-def _named(self: Any, dest_cls: Any, top: bool) -> Any:
+def _as_named_tuple(self: Any, dest_cls: Any, top: bool) -> Any:
     rows = ExportOps.to_dict(self, retain_none=False)
     for key, value in self._entries().items():
         if isinstance(value, TensorCollection):
-            rows[key] = _named(value, dest_cls, top=False)
+            rows[key] = _as_named_tuple(value, dest_cls, top=False)
     typed = is_typed(self)
     return tuple_class(dest_cls, tuple(rows), type(self).__name__ if typed else "GenericDict", top)(**rows)
 
 
-def _copied(value: Any, size: torch.Size, names: Names, retain_none: bool | None) -> Any:
+def _copy_value(value: Any, size: torch.Size, names: Names, retain_none: bool | None) -> Any:
     if isinstance(value, Tensor):
         return value.clone()
     if isinstance(value, ExportOps):

@@ -106,15 +106,15 @@ def plain(key: str, value: Any, convert: Any, nested: Callable[[Any], Any]) -> A
     if isinstance(value, Entry):
         shown = value._shown()
         if has_lengths(value):
-            return _ragged(key, value.tolist(), convert)
+            return _convert_elements(key, value.tolist(), convert)
         return shown.tolist() if shown is value else plain(key, shown, convert, nested)
     return value
 
 
-def _ragged(key: str, value: Any, convert: Any) -> Any:
+def _convert_elements(key: str, value: Any, convert: Any) -> Any:
     """The elements of a ragged entry in nested lists, each converted as a tensor is."""
     parts = isinstance(value, list)
-    return [_ragged(key, part, convert) for part in value] if parts else plain(key, value, convert, list)
+    return [_convert_elements(key, part, convert) for part in value] if parts else plain(key, value, convert, list)
 
 
 def to_numpy(key: str, tensor: Tensor) -> Any:

@@ -147,7 +147,7 @@ def _constant(row: Row) -> str:
     return f"_{row.name.upper()}"
 
 
-def _alone(row: Row, in_place: bool) -> tuple[list[str], str, list[str]]:
+def _unary_source(row: Row, in_place: bool) -> tuple[list[str], str, list[str]]:
     return [], f"{'write' if in_place else 'unary'}(self, {_constant(row)})", []
 
 
@@ -192,8 +192,8 @@ def _range(row: Row, in_place: bool) -> tuple[list[str], str, list[str]]:
 
 
 _SHAPES = {
-    "unary": _alone,
-    "predicate": _alone,
+    "unary": _unary_source,
+    "predicate": _unary_source,
     "binary": _pairwise,
     "comparison": _pairwise,
     "ternary": _triple,

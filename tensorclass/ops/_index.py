@@ -153,7 +153,7 @@ def indexed_names(parts: tuple[Any, ...], names: Names, ndim: int) -> Names:
         first = seen.index(advanced[0])  # torch removes ints before it checks which tensors are adjacent
         apart = seen[first : first + len(advanced)] != advanced
         place = 0 if apart else min(place, len(kept))
-        kept[place:place] = _made(parts, advanced, names, ndim - len(kept))
+        kept[place:place] = _names_of_indexed_dims(parts, advanced, names, ndim - len(kept))
     return tuple(kept) if len(kept) == ndim and any(name is not None for name in kept) else None
 
 
@@ -164,7 +164,9 @@ def _selects(part: Any) -> bool:
     return type(part) is int or isinstance(part, torch.SymInt)
 
 
-def _made(parts: tuple[Any, ...], advanced: list[int], names: tuple[str | None, ...], count: int) -> list[str | None]:
+def _names_of_indexed_dims(
+    parts: tuple[Any, ...], advanced: list[int], names: tuple[str | None, ...], count: int
+) -> list[str | None]:
     """The names of the dims that index tensors make: a tensor along a single dim keeps its name, else None."""
     part = parts[advanced[0]]
     if len(advanced) == 1 and count == 1 and isinstance(part, Tensor) and part.ndim == 1:

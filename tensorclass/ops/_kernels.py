@@ -101,7 +101,7 @@ def _kernel(row: Row) -> Kernel:
     )
 
 
-def _reflected(row: Row) -> Kernel:
+def _reflected_kernel(row: Row) -> Kernel:
     function = getattr(operator, row.swapped)
     foreach = getattr(torch, f"_foreach_{row.foreach}") if row.foreach else None
 
@@ -119,7 +119,7 @@ EQUALITY: Final = {"eq": True, "ne": False}
 KERNELS: Final[Mapping[str, Kernel]] = {row.name: _kernel(row) for row in ROWS} | {
     "lerp": Kernel("lerp", lerp, over_lists(lerp, None, FEW), _LERP, None, _LERP_, numbers="last", floats=True)
 }
-REFLECTED: Final[Mapping[str, Kernel]] = {row.name: _reflected(row) for row in ROWS if row.swapped}
+REFLECTED: Final[Mapping[str, Kernel]] = {row.name: _reflected_kernel(row) for row in ROWS if row.swapped}
 
 
 # ---- the operations --------------------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def _quick(self: C, kernel: Kernel, other: Any = _ALONE, options: dict[str, Any]
             return None
         answer(result, kernel.equality) if kernel.equality is not None else None
     if (kernel.checked or other is _ALONE) and self._owners() is not None:
-        return _locked(result)  # type: ignore[no-any-return]  # of the class of self
+        return _lock_result(result)  # type: ignore[no-any-return]  # of the class of self
     return result  # type: ignore[no-any-return]  # as above
 
 
@@ -153,8 +153,8 @@ def unary(self: C, kernel: Kernel) -> C:
     if result is not None:
         return result
     leaves: list[Tensor] = []
-    result = _combined(self._open(leaves, VALUES), leaves, (), None, kernel, {})
-    return _locked(result) if self._owners() is not None else result
+    result = _combine_into(self._open(leaves, VALUES), leaves, (), None, kernel, {})
+    return _lock_result(result) if self._owners() is not None else result
 
 
 def binary(self: C, other: Any, kernel: Kernel, alpha: complex | None = None, default: Default = None) -> C:
@@ -172,10 +172,10 @@ def _thorough(self: C, other: Any, kernel: Kernel, options: dict[str, Any], defa
     right: Right
     twin = paired(self, other, leaves, theirs) if type(other) is type(self) and kernel.name not in EXCLUSIVE else None
     if twin is not None:
-        result = _combined(twin, leaves, (theirs,), other, kernel, options)
+        result = _combine_into(twin, leaves, (theirs,), other, kernel, options)
         if kernel.equality is not None and not result._plain:
             answer(result, kernel.equality)
-        return _locked(result) if locked else result
+        return _lock_result(result) if locked else result
     met = isinstance(other, TensorCollection)
     if met and not kernel.checked:
         self, other = alike(self, other)
@@ -185,13 +185,13 @@ def _thorough(self: C, other: Any, kernel: Kernel, options: dict[str, Any], defa
     else:
         template = large._open(leaves := [], VALUES)
         right = operand(template, leaves, other, kernel.name)
-    result = _combined(template, leaves, (right,), other, kernel, options)  # type: ignore[assignment]  # a twin of self
+    result = _combine_into(template, leaves, (right,), other, kernel, options)  # type: ignore[assignment]  # a twin of self
     if met and kernel.meets:
         meet_objects(large, result, other, kernel.name, default is not None)
-    return _locked(result) if locked else result  # pyright: ignore[reportReturnType]  # a twin of self
+    return _lock_result(result) if locked else result  # pyright: ignore[reportReturnType]  # a twin of self
 
 
-def _combined(
+def _combine_into(
     twin: C, leaves: list[Tensor], rights: tuple[Right, ...], other: Any, kernel: Kernel, options: dict[str, Any]
 ) -> C:
     """A twin refilled with the results of an operation on its leaves and operands."""
@@ -206,7 +206,7 @@ def _combined(
     return twin._refill(new, twin._batch_size, twin._names, VALUES)
 
 
-def _locked(result: C) -> C:
+def _lock_result(result: C) -> C:
     """Lock the result of arithmetic on a locked container."""
     result._set_lock(None)
     return result
@@ -244,8 +244,8 @@ def ternary(self: C, first: Any, second: Any, kernel: Kernel, value: complex | N
     leaves: list[Tensor] = []
     twin = self._open(leaves, VALUES)
     rights = operand(twin, leaves, first, kernel.name), operand(twin, leaves, second, kernel.name)
-    result = _combined(twin, leaves, rights, ..., kernel, {} if value is None else {"value": value})
-    return _locked(result) if self._owners() is not None else result
+    result = _combine_into(twin, leaves, rights, ..., kernel, {} if value is None else {"value": value})
+    return _lock_result(result) if self._owners() is not None else result
 
 
 def clamp(self: C, low: Any, high: Any, out: Any, in_place: bool = False) -> C:
@@ -346,7 +346,7 @@ def write_dunder(self: C, other: object, kernel: Kernel) -> C:
 def _run(kernel: Kernel, options: dict[str, Any], rights: tuple[Right, ...], leaves: list[Tensor]) -> Sequence[Tensor]:
     single = len(rights) == 1 and not (options or is_compiling()) and kernel.name in SCALAR_FREE
     if single and isinstance(rights[0], (int, float)):
-        rights = (_repeated(leaves, rights[0]),)
+        rights = (_repeat_number(leaves, rights[0]),)
     if len(leaves) > FEW and _listable(kernel, leaves, rights, options):
         try:
             return kernel.foreach(*((*rights, leaves) if kernel.swap else (leaves, *rights)), **options)  # type: ignore[misc,no-any-return]  # listable: not None
@@ -360,7 +360,7 @@ SCALAR_FREE: Final = frozenset({"add", "sub", "mul", "div"})
 """Operations with identical results for a number and for a 0-d tensor of the leaf's dtype."""
 
 
-def _repeated(leaves: list[Tensor], number: float) -> Right:
+def _repeat_number(leaves: list[Tensor], number: float) -> Right:
     """A number as one 0-d tensor for all leaves, which makes foreach twice as fast; else the number itself."""
     first = leaves[0] if leaves else None
     if first is None or not first.is_cpu or interpreters() is not None:
@@ -456,7 +456,7 @@ def _require_writable(
         if not problem and not _plain((*row, *options.values())):
             kind = [(x.dtype, x.device, x.ndim > 0) if isinstance(x, Tensor) else x for x in row]
             if kind not in probed:
-                problem = _rejected(kernel, row, options)
+                problem = _reason_of_refusal(kernel, row, options)
                 probed.append(kind)
         if problem:
             where = show((paths or self._layout())[i])
@@ -487,7 +487,7 @@ def _plain(row: Sequence[Any]) -> bool:
     return True
 
 
-def _rejected(kernel: Kernel, row: Sequence[Any], options: dict[str, Any]) -> str:
+def _reason_of_refusal(kernel: Kernel, row: Sequence[Any], options: dict[str, Any]) -> str:
     """The reason why torch refuses these dtypes in place, found by a call on tensors without elements."""
     probes = [x.new_zeros((0,) * (x.ndim > 0)) if isinstance(x, Tensor) else x for x in row]
     try:

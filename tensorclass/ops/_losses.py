@@ -23,8 +23,10 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, *args: Any, **opti
     found = iter(torch.autograd.grad(_leaves(outputs), _leaves(inputs), seeds, *args, **options))
     parts = (inputs,) if isinstance(inputs, (Tensor, TensorCollection)) else tuple(inputs)
     if len(parts) == 1 and isinstance(parts[0], TensorCollection):  # torch wraps a single input in a tuple
-        return _around(parts[0], found)
-    return tuple([_around(part, found) if isinstance(part, TensorCollection) else next(found) for part in parts])
+        return _gradients_at_paths(parts[0], found)
+    return tuple(
+        [_gradients_at_paths(part, found) if isinstance(part, TensorCollection) else next(found) for part in parts]
+    )
 
 
 def _leaves(value: Any) -> list[Tensor]:
@@ -33,7 +35,7 @@ def _leaves(value: Any) -> list[Tensor]:
     return [value] if isinstance(value, Tensor) else [leaf for part in value for leaf in _leaves(part)]
 
 
-def _around(inputs: Any, gradients: Iterator[Tensor | None]) -> Any:
+def _gradients_at_paths(inputs: Any, gradients: Iterator[Tensor | None]) -> Any:
     leaves: list[Tensor] = []
     twin = inputs._open(leaves, VALUES)
     found = [next(gradients) for _ in leaves]

@@ -169,7 +169,7 @@ class MappingOps(ReadingOps):
             self._check_path(path, item)
             publish(self._grow_steps(path, item))
         else:
-            holder._put(path[-1], _checked(holder, path, item))
+            holder._put(path[-1], _check_item(holder, path, item))
         return
 
     def _set_steps(self, path: Path, item: Any) -> list[Step]:
@@ -178,7 +178,7 @@ class MappingOps(ReadingOps):
         if holder is None:
             self._check_path(path, item)
             return self._grow_steps(path, item)
-        return holder._put_steps({path[-1]: _checked(holder, path, item)})  # type: ignore[no-any-return]  # of a container
+        return holder._put_steps({path[-1]: _check_item(holder, path, item)})  # type: ignore[no-any-return]  # of a container
 
     def _grow_steps(self, path: Path, item: Any) -> list[Step]:
         """The steps that write an entry whose containers don't all exist: new ones are filled first."""
@@ -224,7 +224,7 @@ class MappingOps(ReadingOps):
                 f"written by itself; set `{name}` to a whole instance first"
             ) from None
         except MissingKeyError as error:
-            raise _below(path[: depth - 1], error) from None
+            raise _with_prefix(path[: depth - 1], error) from None
 
     def _copied_alike(self, source: Any, whole: bool, non_blocking: bool) -> bool:
         """Copy the leaves of a dict or a container of this class if all of them fit; else copy nothing, return False.
@@ -381,7 +381,7 @@ class MappingOps(ReadingOps):
                     holder._require_unlocked("write", next(iter(values)))
         steps: list[Step] = []
         for holder, values in plan:
-            steps += holder._put_steps({key: _cloned(value) for key, value in values.items()} if clone else values)
+            steps += holder._put_steps({key: _clone_entry(value) for key, value in values.items()} if clone else values)
         return steps, in_place
 
     def _update_tensors(self, source: Any, merges: bool) -> bool:
@@ -461,7 +461,7 @@ class MappingOps(ReadingOps):
         try:
             plan.append((self, self._check_all(values)))
         except (SchemaError, BatchSizeError, StructureError, MissingKeyError) as error:
-            raise _below(prefix, error) from None
+            raise _with_prefix(prefix, error) from None
 
     def _replace_all(self, source: TensorCollection, clone: bool) -> Self:
         if self._stacked:
@@ -473,7 +473,7 @@ class MappingOps(ReadingOps):
             self._check_size(size, ())
         publish(frame._size_steps(size) if keeps else store_of(frame)._own_size_steps(size))
         values = frame._check_all(dict(items_of(source)))
-        new = {key: _cloned(value) for key, value in values.items()} if clone else values
+        new = {key: _clone_entry(value) for key, value in values.items()} if clone else values
         publish([*(self._size_steps(size) if keeps else store_of(self)._own_size_steps(size)), *self._put_steps(new)])
         return self
 
@@ -564,17 +564,17 @@ class MappingOps(ReadingOps):
         return MappingOps.set(self, key, self._bare(self._batch_size, self._names))
 
 
-def _checked(holder: Any, path: Path, item: Any) -> Any:
+def _check_item(holder: Any, path: Path, item: Any) -> Any:
     """A value for the last key of a path, checked by its container."""
     if holder._layered or holder._stacked or holder._owners() is not None:  # the message is only made if needed
         holder._require_unlocked("write", join_path(path))
     try:
         return holder._check(path[-1], item)
     except (SchemaError, BatchSizeError, StructureError, MissingKeyError) as error:
-        raise _below(path[:-1], error) from None
+        raise _with_prefix(path[:-1], error) from None
 
 
-def _below(prefix: Path, error: Any) -> Exception:
+def _with_prefix(prefix: Path, error: Any) -> Exception:
     """The error of a nested container, with the path to it."""
     where = join_path(prefix)
     if not prefix:
@@ -587,7 +587,7 @@ def _below(prefix: Path, error: Any) -> Exception:
     return type(error)(f"in `{where}`: {error}")  # type: ignore[no-any-return]  # of the same class
 
 
-def _cloned(value: Any) -> Any:
+def _clone_entry(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.clone()
     return MappingOps.clone(value) if isinstance(value, MappingOps) else value

@@ -114,11 +114,11 @@ def build(cls: Any, entries: Mapping[str, Any], size: torch.Size, device: torch.
         elif ndim and isinstance(value, (bool, int, float, complex, np.generic)):
             found[key] = value
         else:
-            found[key] = _checked(cls._from_entries({}, size, device, None), key, value, path)
+            found[key] = _check_entry(cls._from_entries({}, size, device, None), key, value, path)
     return cls._from_entries(found, size, device, None)
 
 
-def _checked(empty: Any, key: str, value: Any, path: Path) -> Any:
+def _check_entry(empty: Any, key: str, value: Any, path: Path) -> Any:
     try:
         return empty._check(key, value)
     except BatchSizeError as error:

@@ -53,7 +53,9 @@ class NewOps(DeviceOps):
                 result = twin
             else:
                 _require_one_object(twin, target)
-                result = twin._make([_repeated(leaf, target + leaf.shape[dims:]) for leaf in twin._leaves()], target)
+                result = twin._make(
+                    [_repeat_first(leaf, target + leaf.shape[dims:]) for leaf in twin._leaves()], target
+                )
             result = result._refill(new, target, None, VALUES)
         if device is not UNSET:
             result._set_device(as_device(device))
@@ -232,7 +234,7 @@ def _require_one_object(container: NewOps, size: torch.Size) -> None:
                 ) from None
 
 
-def _repeated(leaf: Tensor, shape: torch.Size) -> Tensor:
+def _repeat_first(leaf: Tensor, shape: torch.Size) -> Tensor:
     """Repeat the first element over a shape."""
     return leaf.reshape(-1)[0].expand(shape).clone() if leaf.numel() else leaf.new_zeros(shape)
 

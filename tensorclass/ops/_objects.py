@@ -75,7 +75,7 @@ class Objects:
             return COMBINED[self.op](left, right)
         tables = [side.tolist() for side in (left, right) if isinstance(side, TensorEntry)]
         if len(tables) == 2 and left.shape == right.shape and _are_integers(tables):  # pyright: ignore[reportAttributeAccessIssue]  # an entry with a shape
-            return type(left).of(_combined(COMBINED[self.op], *tables), left.shape)  # pyright: ignore[reportAttributeAccessIssue]  # a stack of objects
+            return type(left).of(_combine_lists(COMBINED[self.op], *tables), left.shape)  # pyright: ignore[reportAttributeAccessIssue]  # a stack of objects
         if bool(same.all()):
             return mine
         raise StructureError(
@@ -90,11 +90,11 @@ def _are_integers(values: Any) -> bool:
     return all([_are_integers(part) for part in values]) if isinstance(values, list) else isinstance(values, int)
 
 
-def _combined(combine: Any, left: Any, right: Any) -> Any:
+def _combine_lists(combine: Any, left: Any, right: Any) -> Any:
     """Combine nested lists of one shape element by element."""
     if not isinstance(left, list):
         return combine(left, right)
-    return [_combined(combine, a, b) for a, b in zip(left, right, strict=True)]
+    return [_combine_lists(combine, a, b) for a, b in zip(left, right, strict=True)]
 
 
 def meet_objects(self: Any, result: Any, other: Any, op: str, filled: bool) -> None:

@@ -287,11 +287,11 @@ def merged(
     require_same_lengths(self, other, op)
     if isinstance(default, str):
         _require_intersection(default, op)
-        template = _assembled(self, None, {path: left[path] for path in common}, ())
+        template = _assemble_operand(self, None, {path: left[path] for path in common}, ())
     else:
         if self._batch_size != other._batch_size:
             raise StructureError(f"{op}: with a default both containers have the same batch size")
-        template = _assembled(self, other, {**right, **left}, ())
+        template = _assemble_operand(self, other, {**right, **left}, ())
     paths = template._layout()
     lefts = [left[p] if p in left else _filler(self, right[p], default, op) for p in paths]
     return (template, lefts), [right[p] if p in right else _filler(self, left[p], default, op) for p in paths]
@@ -335,7 +335,7 @@ def _filler(self: Pointwise, like: Tensor, default: Any, op: str) -> Tensor:
     return over_events(default, like.ndim - len(self._batch_size))
 
 
-def _assembled(
+def _assemble_operand(
     self: TensorCollection, other: TensorCollection | None, leaves: dict[Any, Tensor], prefix: Path
 ) -> Pointwise:
     """An untyped container of the entries with a leaf, and of entries that are not tensors."""
@@ -348,7 +348,7 @@ def _assembled(
         if isinstance(value, TensorCollection):
             partner = other._entries().get(key) if other is not None and key in self._entries() else None
             nested = partner if isinstance(partner, TensorCollection) else None
-            result._put(key, _assembled(value, nested, leaves, path))
+            result._put(key, _assemble_operand(value, nested, leaves, path))
         elif isinstance(value, Tensor):
             if leaf is not None:
                 result._put(key, leaf)

@@ -164,7 +164,7 @@ def logsumexp(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, out: A
     flag(keepdim=keepdim)
     dense: Pointwise = self._solid()
     dims = named_dims(dense, range(len(dense._batch_size)) if dim is None else dim, reducer.name)
-    return _delivered(_over_batch(dense, reducer, dims, keepdim, {}, True), out)
+    return _deliver(_over_batch(dense, reducer, dims, keepdim, {}, True), out)
 
 
 def softmax(self: Pointwise, reducer: Reducer, dim: Any, dtype: torch.dtype | None) -> Any:
@@ -174,7 +174,7 @@ def softmax(self: Pointwise, reducer: Reducer, dim: Any, dtype: torch.dtype | No
         return found
     dense: Pointwise = self._solid()
     at = one_dim(dense, dim, reducer.name, "call it once for each dim, or merge the dims first with `flatten`")
-    twin, leaves, functions = _batched(dense, reducer.name, False, partial(torch.softmax, dim=at, dtype=dtype))
+    twin, leaves, functions = _batched_parts(dense, reducer.name, False, partial(torch.softmax, dim=at, dtype=dtype))
     new = each(twin, reducer.name, leaves, functions)
     if dtype is not None:
         _require_declared(twin, leaves, new, reducer.name)
@@ -185,10 +185,10 @@ def norm(
     self: Pointwise, reducer: Reducer, out: Any, dtype: torch.dtype | None, key_transform: KeyTransform | None
 ) -> Any:
     """Reduce over everything."""
-    return _delivered(total(self, reducer, None, False, None, key_transform, dtype=dtype), out)
+    return _deliver(total(self, reducer, None, False, None, key_transform, dtype=dtype), out)
 
 
-def _delivered(result: Any, out: Any) -> Any:
+def _deliver(result: Any, out: Any) -> Any:
     return result if out is None else type(out).copy_(out, result)
 
 
@@ -225,7 +225,7 @@ def _quick(self: Any, reducer: Reducer, dim: int, declared: bool, stays: bool = 
 # ---- containers of results -------------------------------------------------------------------------------------------
 
 
-def _batched(
+def _batched_parts(
     self: C, op: str, regroups: bool, function: Function
 ) -> tuple[C, list[Tensor], Function | list[Function | None]]:
     """A twin, the leaves, and the function; or one function per leaf, None for leaves without batch dims."""
@@ -265,7 +265,7 @@ def _over_batch(
     self: Pointwise, reducer: Reducer, dims: tuple[int, ...], keepdim: bool, options: Options, declared: bool
 ) -> Any:
     """A twin; typed if the declaration covers the result."""
-    twin, leaves, functions = _batched(self, reducer.name, True, along(reducer, dims, keepdim, options))
+    twin, leaves, functions = _batched_parts(self, reducer.name, True, along(reducer, dims, keepdim, options))
     new = each(twin, reducer.name, leaves, functions)
     if declared:
         _require_declared(twin, leaves, new, reducer.name)
@@ -283,7 +283,7 @@ def _pairs(
     regroups: bool = True,
 ) -> Any:
     """Values in a twin; indices in an untyped container, since they have other dtypes and fewer entries."""
-    twin, leaves, functions = _batched(self, op, regroups, function)
+    twin, leaves, functions = _batched_parts(self, op, regroups, function)
     found = each(twin, op, leaves, functions)
     reduced = [True] * len(leaves) if callable(functions) else [given is not None for given in functions]
     values = [pair[0] if given else pair for pair, given in zip(found, reduced, strict=True)]

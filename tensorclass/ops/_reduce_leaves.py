@@ -107,10 +107,10 @@ def along(reducer: Reducer, dims: tuple[int, ...], keepdim: bool, options: Optio
         return lambda leaf: single(leaf.unsqueeze(-1))
     if reducer.many:
         return partial(reducer.function, dim=dims, keepdim=keepdim, **options)
-    return partial(_merged, partial(reducer.function, dim=-1, **options), dims, keepdim)
+    return partial(_reduce_merged_dims, partial(reducer.function, dim=-1, **options), dims, keepdim)
 
 
-def _merged(function: Function, dims: tuple[int, ...], keepdim: bool, leaf: Tensor) -> Tensor:
+def _reduce_merged_dims(function: Function, dims: tuple[int, ...], keepdim: bool, leaf: Tensor) -> Tensor:
     """Merge several dims, for a function of one dim."""
     count = len(dims)
     new: Tensor = function(leaf.movedim(dims, tuple(range(-count, 0))).flatten(-count))
@@ -157,7 +157,7 @@ def _some(self: Pointwise, op: str) -> list[Tensor]:
     return leaves
 
 
-def _batched(self: Pointwise, op: str) -> list[Tensor]:
+def _batched_leaves(self: Pointwise, op: str) -> list[Tensor]:
     leaves, ndims = _some(self, op), batch_ndims(self, op, False)
     if None in ndims:
         path = show(self._layout()[ndims.index(None)])
@@ -168,13 +168,13 @@ def _batched(self: Pointwise, op: str) -> list[Tensor]:
 def _flat(self: Pointwise, op: str) -> Tensor:
     """All leaves flattened after the batch dims, and concatenated."""
     batch = len(self._batch_size)
-    leaves = _batched(self, op)
+    leaves = _batched_leaves(self, op)
     return torch.cat([leaf.flatten(batch) if leaf.ndim > batch else leaf.unsqueeze(-1) for leaf in leaves], -1)
 
 
 def joined(self: Pointwise, dims: tuple[int, ...], op: str) -> Tensor:
     """All leaves concatenated along a batch dim."""
-    leaves, batch = _batched(self, op), len(self._batch_size)
+    leaves, batch = _batched_leaves(self, op), len(self._batch_size)
     events = [leaf.shape[batch:] for leaf in leaves]
     for position, event in enumerate(events):
         if event != events[0]:

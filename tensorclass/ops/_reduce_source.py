@@ -119,10 +119,10 @@ def _overloads(row: Reduction) -> Iterator[str]:
     elif row.form == "indexed":
         none = ["dim: None = None", KEEP]
         yield _signature(row, none, [YES, RETURNING], "Tensor")
-        yield from _paired(row, ["dim: BatchDims", KEEP])
+        yield from _paired_signatures(row, ["dim: BatchDims", KEEP])
         yield _signature(row, none, [NO, RETURNING], "Container")
     elif row.form == "running":
-        yield from _paired(row, ["dim: BatchDims"])
+        yield from _paired_signatures(row, ["dim: BatchDims"])
     elif row.form == "test":
         yield _signature(row, ["dim: None = None", "keepdim: Literal[False] = False"], [], "bool")
         yield _signature(row, ["dim: BatchDims", KEEP], [], "Container")
@@ -141,7 +141,7 @@ def _total_overloads(row: Reduction) -> Iterator[str]:
         yield _signature(row, batch, [*options, NO, "key_transform: KeyTransform"], "Container")
 
 
-def _paired(row: Reduction, positional: list[str]) -> Iterator[str]:
+def _paired_signatures(row: Reduction, positional: list[str]) -> Iterator[str]:
     yield _signature(row, positional, [YES, WITH], "Extrema[Tensor, Tensor]")
     yield _signature(row, positional, [YES, WITHOUT], "Tensor")
     yield _signature(row, positional, [NO, WITH], "Extrema[Self, Container]")

@@ -149,7 +149,7 @@ class ShapeOps(InplaceOps):
         merged = torch.Size([size[first : last + 1].numel()])
         names = self._names and (
             *self._names[:first],
-            *_merged(self._names[first : last + 1]),
+            *_merged_name(self._names[first : last + 1]),
             *self._names[last + 1 :],
         )
         new = torch.Size((*size[:first], *merged, *size[last + 1 :]))
@@ -577,7 +577,7 @@ def grown_size(shape: list[int], size: torch.Size) -> torch.Size:
     return torch.Size(new)
 
 
-def _merged(names: Sequence[str | None]) -> tuple[str | None]:
+def _merged_name(names: Sequence[str | None]) -> tuple[str | None]:
     """The name of merged dims: that of a single dim that was merged with no other, else None."""
     return (names[0],) if len(names) == 1 else (None,)
 

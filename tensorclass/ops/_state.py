@@ -120,11 +120,11 @@ class StateOps(ApplyOps):
         _fill(table, self, ())
         state = read_state(table, state_dict, from_flatten)
         resized = {path: size for path, size in state.sizes.items() if _has_other_size(table.get(path), size)}
-        copies, rest = _sort_out(table, _known(table, state.values, strict), assign, resized)
+        copies, rest = _sort_out(table, _values_to_write(table, state.values, strict), assign, resized)
         twin = _rehearse(self, rest, resized) if rest or resized else None
         if copies:
             self._refuse_frozen("write in place", "")
-        if twin is None and _copied(table, copies):
+        if twin is None and _copy_at_once(table, copies):
             return self
         plan: list[Any] = []
         nodes: dict[Path, dict[str, Any]] = {}
@@ -270,7 +270,7 @@ def _read_nested(found: State, state: Mapping[str, Any], path: Path) -> None:
             found.put(path, key, value)
 
 
-def _known(table: Mapping[Path, Any], values: dict[Path, Any], strict: bool) -> dict[Path, Any]:
+def _values_to_write(table: Mapping[Path, Any], values: dict[Path, Any], strict: bool) -> dict[Path, Any]:
     """The values to write; a strict load refuses missing and unexpected ones."""
     unexpected = [path for path in values if isinstance(table.get(path, table[()]), TensorCollection)]
     if not strict:
@@ -386,7 +386,7 @@ def _side_by_side(entry: Any, value: Any) -> bool:
     return mine is not None and mine == theirs and has_lengths(entry) == has_lengths(rows)
 
 
-def _copied(table: dict[Path, Any], copies: dict[Path, Any]) -> bool:
+def _copy_at_once(table: dict[Path, Any], copies: dict[Path, Any]) -> bool:
     """Copy plain tensors of equal dtypes and shapes at once; for anything else copy nothing, return False."""
     targets, sources = [table[path] for path in copies], [*copies.values()]
     if not sources or {*map(type, targets), *map(type, sources)} != {Tensor}:

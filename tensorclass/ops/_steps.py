@@ -81,7 +81,7 @@ def collect(plan: Sequence[Copy], non_blocking: bool, parts: tuple[Any, ...] | N
     if picked:
         sources = apart(written, sources) if whole else sources
         given = apart(written, [source for _, source, _ in picked], own=False)
-        picked = [(e, new, _kept(index, written)) for (e, _, index), new in zip(picked, given, strict=True)]
+        picked = [(e, new, _own_index(index, written)) for (e, _, index), new in zip(picked, given, strict=True)]
     sources = apart(targets, sources)
     writes.kernels += [partial(entry.__setitem__, index, source) for entry, source, index in picked]
     if targets and _listable(targets, sources):
@@ -115,7 +115,7 @@ def _gather(plan: Sequence[Copy], parts: Any, steps: list[Target]) -> None:
             steps.append((entry[parts] if parts is not None and isinstance(entry, Tensor) else entry, source, None))
 
 
-def _kept(index: Any, written: list[Tensor]) -> Any:
+def _own_index(index: Any, written: list[Tensor]) -> Any:
     """An index that doesn't share memory with these tensors."""
     return tuple([apart(written, [part], own=False)[0] if isinstance(part, Tensor) else part for part in index])
 
@@ -148,7 +148,7 @@ def copied_alike(
     if picks and False in [tensor.is_cpu for tensor in (*leaves, *sources)]:
         return False
     if not seen:
-        if not (declared or _alike(leaves, sources, rows)):
+        if not (declared or _fit_rows(leaves, sources, rows)):
             return False
         if traced:
             if True in [leaf.requires_grad or not leaf.is_contiguous() for leaf in leaves]:
@@ -195,7 +195,7 @@ def rows_at(index: Any, size: torch.Size) -> int | None:
     return count if min(ends) >= 0 and max(ends) < size[0] else WHOLE
 
 
-def _alike(leaves: list[Tensor], sources: list[Tensor], rows: int | None) -> bool:
+def _fit_rows(leaves: list[Tensor], sources: list[Tensor], rows: int | None) -> bool:
     """Whether sources have the dtypes and shapes of what is written."""
     try:
         for leaf, source in zip(leaves, sources):  # noqa: B905  # a keyword takes time
@@ -384,7 +384,12 @@ def copied(target: Any, source: Any, non_blocking: bool, index: Any = None, rows
     """Copy one plain tensor to another, or to its elements at an index; if in doubt copy nothing, return False."""
     if type(target) is not Tensor or type(source) is not Tensor or target.dtype is not source.dtype:
         return False
-    if source.is_nested or not _alike([target], [source], rows) or target.requires_grad or not target.is_contiguous():
+    if (
+        source.is_nested
+        or not _fit_rows([target], [source], rows)
+        or target.requires_grad
+        or not target.is_contiguous()
+    ):
         return False
     if not torch.compiler.is_compiling() and target.is_inference():
         return False

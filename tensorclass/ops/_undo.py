@@ -89,7 +89,7 @@ class WriteBack:
         if changed:
             present = flat(self.source)
             back = flat(self._back(result, [(path, after[path]) for path in changed]))
-            values = {path: value for path, value in back.items() if not _there(present.get(path), value)}
+            values = {path: value for path, value in back.items() if not _is_written(present.get(path), value)}
             MappingOps.update(target, values) if values else None
         if removed:
             for path in flat(self._back(result, [(path, self.before[path][0]) for path in removed])):
@@ -122,7 +122,7 @@ def _same(before: tuple[Any, int | None] | None, value: Any) -> bool:
     return not isinstance(value, Tensor) or (before[1] is not None and before[1] == value._version)
 
 
-def _there(mine: Any, value: Any) -> bool:
+def _is_written(mine: Any, value: Any) -> bool:
     """Whether a tensor shares the memory of the source's tensor, so that writes have reached it."""
     if not (isinstance(mine, Tensor) and isinstance(value, Tensor)):
         return False
@@ -145,23 +145,23 @@ def _leafwise(part: Any, source: Any, fn: Callable[[Tensor, Tensor], Tensor]) ->
     return part._relaid(changed)
 
 
-def _reshaped(origin: Origin, source: Any, part: Any) -> Any:
+def _undo_reshape(origin: Origin, source: Any, part: Any) -> Any:
     if origin.args and isinstance(origin.args[0], torch.dtype):
         return _leafwise(part, source, lambda value, mine: value.view(mine.dtype))
     return part.reshape(source._batch_size)
 
 
-def _permuted(origin: Origin, source: Any, part: Any) -> Any:
+def _undo_permute(origin: Origin, source: Any, part: Any) -> Any:
     numbered = source._bare(torch.Size(range(2, len(source._batch_size) + 2)), source._names)
     order = [size - 2 for size in getattr(numbered, origin.method.__name__)(*origin.args, **origin.kwargs)._batch_size]
     return part.permute([order.index(dim) for dim in range(len(order))])
 
 
-def _again(origin: Origin, source: Any, part: Any) -> Any:
+def _undo_by_repeating(origin: Origin, source: Any, part: Any) -> Any:
     return getattr(part, origin.method.__name__)(*origin.args, **origin.kwargs)
 
 
-def _rolled(origin: Origin, source: Any, part: Any) -> Any:
+def _undo_roll(origin: Origin, source: Any, part: Any) -> Any:
     shifts, *dims = (*origin.args, *origin.kwargs.values())
     return part.roll(-shifts if isinstance(shifts, int) else tuple([-shift for shift in shifts]), *dims)
 
@@ -171,7 +171,7 @@ def _cast(origin: Origin, source: Any, part: Any) -> Any:
     return part if part._batch_size == source._batch_size else part.to(batch_size=source._batch_size)
 
 
-def _restyled(origin: Origin, source: Any, part: Any) -> Any:
+def _undo_key_style(origin: Origin, source: Any, part: Any) -> Any:
     """Entries under the keys of the source, which may be single keys or paths.
 
     A new path becomes one key if the source has such keys, or no containers; below a container of the source, or in a
@@ -196,11 +196,11 @@ def _parts(path: Path, separator: str) -> Path:
     return tuple(separator.join(path).split(separator))
 
 
-VIEWED: Final = undone_by(_reshaped)
-RESHAPED: Final = undone_by(_reshaped, typed=False)
-PERMUTED: Final = undone_by(_permuted, typed=False)
-FLIPPED: Final = undone_by(_again, typed=False)
-ROLLED: Final = undone_by(_rolled, typed=False)
+VIEWED: Final = undone_by(_undo_reshape)
+RESHAPED: Final = undone_by(_undo_reshape, typed=False)
+PERMUTED: Final = undone_by(_undo_permute, typed=False)
+FLIPPED: Final = undone_by(_undo_by_repeating, typed=False)
+ROLLED: Final = undone_by(_undo_roll, typed=False)
 CAST: Final = undone_by(_cast)
-FLATTENED_KEYS: Final = undone_by(_restyled)
-UNFLATTENED_KEYS: Final = undone_by(_restyled)
+FLATTENED_KEYS: Final = undone_by(_undo_key_style)
+UNFLATTENED_KEYS: Final = undone_by(_undo_key_style)

@@ -72,14 +72,14 @@ def overflows(value: Any, dtype: torch.dtype) -> bool:
     """Whether a finite number, or one in nested lists, is out of the range of a floating dtype."""
     if not (dtype.is_floating_point or dtype.is_complex):
         return False
-    return _beyond(value, torch.finfo(dtype).max)
+    return _is_beyond(value, torch.finfo(dtype).max)
 
 
-def _beyond(value: Any, most: float) -> bool:
+def _is_beyond(value: Any, most: float) -> bool:
     if isinstance(value, (list, tuple)):
-        return any([_beyond(item, most) for item in value])
+        return any([_is_beyond(item, most) for item in value])
     if isinstance(value, complex):
-        return _beyond(value.real, most) or _beyond(value.imag, most)
+        return _is_beyond(value.real, most) or _is_beyond(value.imag, most)
     return isinstance(value, (int, float)) and most < abs(value) < _INFINITE
 
 

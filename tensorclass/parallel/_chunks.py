@@ -71,7 +71,7 @@ class ChunkJob:
         out = None if self.out is None else self.part(self.out, task)
         chunk = self.part(self.source, task)
         before = _versions(chunk) if self.watched else []
-        found = _called(self.fn, chunk, seed, self.alone_there, self.about(task), out)
+        found = _call_on_chunk(self.fn, chunk, seed, self.alone_there, self.about(task), out)
         written = next((path for path, leaf, version in before if leaf._version != version), None)
         if written is None or isinstance(found, Failed):
             return found
@@ -84,7 +84,7 @@ class ChunkJob:
 
     def alone(self, task: int) -> Any:
         """A job for one chunk, for a pool."""
-        return partial(_called, self.fn, self.part(self.source, task), None, True, self.about(task), None)
+        return partial(_call_on_chunk, self.fn, self.part(self.source, task), None, True, self.about(task), None)
 
 
 def _versions(chunk: Any) -> list[tuple[Path, Tensor, int]]:
@@ -93,7 +93,7 @@ def _versions(chunk: Any) -> list[tuple[Path, Tensor, int]]:
     return [(path, leaf, leaf._version) for path, leaf in leaves if not leaf.is_inference()]
 
 
-def _called(fn: Callable[[Any], Any], chunk: Any, seed: int | None, alone: bool, about: str, out: Any) -> Any:
+def _call_on_chunk(fn: Callable[[Any], Any], chunk: Any, seed: int | None, alone: bool, about: str, out: Any) -> Any:
     try:
         if seed is None:
             found = fn(chunk)
@@ -179,7 +179,7 @@ class _Plan(NamedTuple):
                 yield found
 
 
-def _planned(
+def _plan_chunks(
     batch: Any,
     fn: Any,
     dim: int,
@@ -209,11 +209,11 @@ def _planned(
 
 def map_chunks(batch: Any, fn: Any, dim: int, num_workers: Any, *, out: Any, pbar: bool, **how: Any) -> Any:
     """See `TensorDictBase.map`."""
-    plan = _planned(batch, fn, dim, num_workers, pbar=pbar, shuffle=False, **how)
+    plan = _plan_chunks(batch, fn, dim, num_workers, pbar=pbar, shuffle=False, **how)
     job = plan.job
     if out is None:
         all_kept = plan._replace(held=math.inf)
-        return _joined(list(all_kept.results(int(not job.cuts.single))), job)
+        return _join_results(list(all_kept.results(int(not job.cuts.single))), job)
     if not isinstance(out, TensorCollection):
         raise ArgumentError(f"out is a container, got a {type(out).__name__}")
     if out.batch_size[job.dim : job.dim + 1] != (job.cuts.size,):
@@ -229,10 +229,10 @@ def map_chunks(batch: Any, fn: Any, dim: int, num_workers: Any, *, out: Any, pba
 
 def iterate_chunks(batch: Any, fn: Any, dim: int, num_workers: Any, *, shuffle: bool, pbar: bool, **how: Any) -> Any:
     """See `TensorDictBase.map_iter`; arguments are checked before the first result is requested."""
-    return InTurn(_planned(batch, fn, dim, num_workers, pbar=pbar, shuffle=shuffle, **how).results(), Turn())
+    return InTurn(_plan_chunks(batch, fn, dim, num_workers, pbar=pbar, shuffle=shuffle, **how).results(), Turn())
 
 
-def _joined(results: list[Any], job: ChunkJob) -> Any:
+def _join_results(results: list[Any], job: ChunkJob) -> Any:
     """The results, joined along the cut dim."""
     given = [found for found in results if found is not None]
     if not given:

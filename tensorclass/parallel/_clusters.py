@@ -42,7 +42,7 @@ def _sent(value: Any, cloud: bool = False) -> Sent:
     return parcel.pickled, parcel.shapes, parcel.block().numpy() if parcel.shapes else None
 
 
-def _arrived(sent: Sent) -> Any:
+def _receive_sent(sent: Sent) -> Any:
     pickled, shapes, array = sent
     block = torch.empty(1, dtype=torch.uint8) if array is None else torch.from_numpy(np.array(array))
     return Parcel(pickled, shapes, []).rebuilt(block)
@@ -65,7 +65,7 @@ def sendable(classes: Any) -> None:
     take_apart(classes, _cloud_pickler())
 
 
-def _replied(job: Job, task: Any) -> Sent:
+def _reply_to_task(job: Job, task: Any) -> Sent:
     try:
         return _sent(job(task))
     except ArgumentError as error:
@@ -87,7 +87,7 @@ def _in_ray(key: str, box: list[Any], task: Any, limit: float | None) -> Sent:
     return _in_dask(key, None if ray is None else ray.get(box[0]), task, limit)
 
 
-def _held(sent: Sent) -> Sent:
+def _hold_job(sent: Sent) -> Sent:
     """The task from which Dask workers get the job."""
     return sent
 
@@ -96,13 +96,13 @@ def _in_dask(key: str, sent: Any, task: Any, limit: float | None) -> Sent:
     """Run a task in a worker, which unpickles the job once."""
     if key not in _JOBS:
         _JOBS.clear()
-        _JOBS[key] = _arrived(sent)
-    with _limited(limit):
-        return _replied(_JOBS[key], task)
+        _JOBS[key] = _receive_sent(sent)
+    with _time_limit(limit):
+        return _reply_to_task(_JOBS[key], task)
 
 
 @contextmanager
-def _limited(seconds: float | None) -> Iterator[None]:
+def _time_limit(seconds: float | None) -> Iterator[None]:
     """A block after whose time this process ends, whatever it does; the traceback goes to its log."""
     if seconds is None:
         yield
@@ -139,7 +139,7 @@ def _reachable(address: str, seconds: float, what: str) -> None:
         raise WorkerError(f"{what} does not answer at {address!r:.120} within {seconds:g} s: {error}") from error
 
 
-def _announced() -> tuple[str, str]:
+def _announced_cluster() -> tuple[str, str]:
     """The address of the Ray cluster that is known on this machine, and the source of it.
 
     A killed cluster leaves its file.
@@ -213,7 +213,7 @@ class RayEngine:
 
     def _connect(self, workers: int | None) -> None:
         options = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR", **self._options}
-        named, where = _announced() if self._address in (None, "auto") else (self._address or "", "")
+        named, where = _announced_cluster() if self._address in (None, "auto") else (self._address or "", "")
         try:
             if ":" in named or not where:  # Ray itself would wait for minutes
                 hint = f" (start it, or remove {where} to have one of this machine)" if where else ""
@@ -245,7 +245,7 @@ class RayEngine:
             sent = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
             return _given_up("Ray", self._job, task, error, self._limit)
-        return _arrived(sent)
+        return _receive_sent(sent)
 
     def close(self) -> None:
         """Stop Ray if this engine has started it."""
@@ -301,7 +301,7 @@ class DaskEngine:
         self._job = job
         payload = _sent(job, cloud=True)
         self._client = self._given or self._connect(dask, workers)
-        self._sent = self._client.submit(_held, payload, pure=False)
+        self._sent = self._client.submit(_hold_job, payload, pure=False)
         self._key = token_hex(8)
         return workers or max(1, sum(self._client.nthreads().values()))
 
@@ -339,7 +339,7 @@ class DaskEngine:
             return _given_up("Dask", self._job, task, error, self._limit)
         finally:
             future.release()
-        return _arrived(sent)
+        return _receive_sent(sent)
 
     def _awaited(self, futures: list[Any]) -> bool:
         """Wait until a future is done. A cluster that has lost its last worker gets some time to start another one."""

@@ -42,7 +42,7 @@ def _container(whole: Tensor, rank: int, device: Any) -> Any:
     return found if device is None else found.to(device)
 
 
-def _gathered(group: Any, mine: Tensor) -> list[Tensor]:
+def _gather_messages(group: Any, mine: Tensor) -> list[Tensor]:
     """The messages of all ranks."""
 
     def move(parts: list[Tensor], where: slice) -> None:
@@ -96,7 +96,7 @@ def all_gather(batch: Any, group: Any) -> list[Any]:
     found = group_of(group)
     block, error = said(batch, device_of(found))
     with talking(found, "all_gather", error):
-        wholes = _gathered(found, block.whole)
+        wholes = _gather_messages(found, block.whole)
     return [_container(whole, rank, None) for rank, whole in enumerate(wholes)]
 
 
@@ -136,7 +136,7 @@ def _agree(group: Any, structure: Structure | None, problem: HeldError | None, d
         rows = () if structure is None else structure.rows
         text = None if problem is None else f"{type(problem.error).__name__}: {problem.error}"
         block, _ = said((rows, text, doing), device)
-        told = [_container(whole, rank, None) for rank, whole in enumerate(_gathered(group, block.whole))]
+        told = [_container(whole, rank, None) for rank, whole in enumerate(_gather_messages(group, block.whole))]
     if problem is not None:
         problem.reraise()
     for rank, (_, text, other) in enumerate(told):

@@ -194,7 +194,7 @@ class ProcessEngine:
             worker = busy[pipe]
             assert worker.handle is not None  # it is busy
             try:
-                worker.handle.result = _received(worker.pipe)
+                worker.handle.result = _receive_parcel(worker.pipe)
             except (EOFError, OSError):
                 self._bury(worker)
                 continue
@@ -237,20 +237,20 @@ class ProcessEngine:
         handle.result = Failed(WorkerError(f"{died} ({how}) {self._job.about(handle.task)}{hint}"))
 
 
-def _received(pipe: Any) -> Any:
+def _receive_parcel(pipe: Any) -> Any:
     pickled, shapes, size, inline = pickle.loads(pipe.recv_bytes())
     if inline is not None or not size:
         block = torch.frombuffer(bytearray(inline or b"0"), dtype=torch.uint8)
     else:
         fd = reduction.recv_handle(pipe)
         try:
-            block = _mapped(fd, size)
+            block = _map_descriptor(fd, size)
         finally:
             os.close(fd)
     return Parcel(pickled, shapes, []).rebuilt(block)
 
 
-def _mapped(fd: int, size: int) -> Tensor:
+def _map_descriptor(fd: int, size: int) -> Tensor:
     """Map the memory of a descriptor. If the system has paths for descriptors, the map doesn't need it afterwards."""
     path = f"/proc/self/fd/{fd}"
     if os.path.exists(path):

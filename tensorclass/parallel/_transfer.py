@@ -540,7 +540,7 @@ def piped(pipe: Any, name: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]  # of the pipe
 
 
-def _started(kind: Any, batch: Any, rank: Any, group: Any, group_rank: Any, init_tag: int, early: bool) -> Any:
+def _start_transfer(kind: Any, batch: Any, rank: Any, group: Any, group_rank: Any, init_tag: int, early: bool) -> Any:
     """The handles of a transfer, or the tag if it has ended."""
     found, peer = peer_of(rank, group, group_rank, "dst" if kind is Sending else "src")
     if not 0 <= init_tag < 2**29:
@@ -558,7 +558,7 @@ def _started(kind: Any, batch: Any, rank: Any, group: Any, group_rank: Any, init
 
 def isend(batch: Any, dst: Any, group: Any, group_dst: Any, init_tag: int, early: bool) -> Any:
     """See `TensorDictBase.isend`."""
-    return _started(Sending, batch, dst, group, group_dst, init_tag, early)
+    return _start_transfer(Sending, batch, dst, group, group_dst, init_tag, early)
 
 
 def send(batch: Any, dst: Any, group: Any, group_dst: Any, init_tag: int) -> None:
@@ -566,12 +566,12 @@ def send(batch: Any, dst: Any, group: Any, group_dst: Any, init_tag: int) -> Non
     if callable(getattr(dst, "send", None)):
         dst.send(batch)
     else:
-        _started(Sending, batch, dst, group, group_dst, init_tag, False)
+        _start_transfer(Sending, batch, dst, group, group_dst, init_tag, False)
 
 
 def irecv(batch: Any, src: Any, group: Any, group_src: Any, init_tag: int, early: bool) -> Any:
     """See `TensorDictBase.irecv`."""
-    handles = _started(Receiving, batch, src, group, group_src, init_tag, early)
+    handles = _start_transfer(Receiving, batch, src, group, group_src, init_tag, early)
     return handles if early else None
 
 
@@ -579,4 +579,4 @@ def recv(batch: Any, src: Any, group: Any, group_src: Any, init_tag: int) -> Any
     """See `TensorDictBase.recv`."""
     if callable(getattr(src, "recv", None)):
         return src.recv(batch)
-    return _started(Receiving, batch, src, group, group_src, init_tag, False)
+    return _start_transfer(Receiving, batch, src, group, group_src, init_tag, False)

@@ -73,17 +73,17 @@ def collate(
     both = [path for path in nests if path in pads]
     if both:
         raise ArgumentError(f"collate: `{join_path(both[0])}` is in `pad_keys` and in `nested_keys`")
-    return _collated(batch, pads, nests, mask)
+    return _collate(batch, pads, nests, mask)
 
 
-def _collated(batch: Sequence[Any], pads: dict[Path, float], nests: list[Path], mask: Path | None) -> Any:
+def _collate(batch: Sequence[Any], pads: dict[Path, float], nests: list[Path], mask: Path | None) -> Any:
     first = batch[0]
     if isinstance(first, TensorCollection):
         return _by_keys(batch, pads, nests, mask) if pads or nests else stack(batch)
     if isinstance(first, Mapping):
-        return {key: _collated([sample[key] for sample in batch], pads, nests, mask) for key in first}
+        return {key: _collate([sample[key] for sample in batch], pads, nests, mask) for key in first}
     if isinstance(first, tuple):
-        parts = [_collated(list(column), pads, nests, mask) for column in zip(*batch, strict=True)]
+        parts = [_collate(list(column), pads, nests, mask) for column in zip(*batch, strict=True)]
         return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)
     return default_collate(batch)
 

@@ -179,8 +179,8 @@ class PackLayout:
             if mine.get(key) != theirs.get(key):
                 wanted, given = mine.get(key), theirs.get(key)
                 raise StructureError(
-                    f"pack: the layout has {_told(wanted)} for `{join_path(unravel_key_to_tuple(key))}`, the container "
-                    f"has {_told(given)}"
+                    f"pack: the layout has {_text_of(wanted)} for `{join_path(unravel_key_to_tuple(key))}`, "
+                    f"the container has {_text_of(given)}"
                 )
         if self.dim != other.dim:
             raise StructureError(f"pack: the layout packs along dim {self.dim}, dim is {other.dim}")
@@ -189,7 +189,7 @@ class PackLayout:
 # ---- packing -----------------------------------------------------------------------------------------------------
 
 
-def _told(shape: torch.Size | None) -> str:
+def _text_of(shape: torch.Size | None) -> str:
     return "no leaf" if shape is None else f"event shape {list(shape)}"
 
 

@@ -236,7 +236,7 @@ class TensorDict(DictSteps, TensorDictBase):
             elif isinstance(value, Tensor) and not has_rows(value, self._batch_size):
                 leaves.append(value)
             elif isinstance(value, (Tensor, Node)):
-                data[key] = still = _stilled(value)
+                data[key] = still = _snapshot_of(value)
                 leaves += still._leaves(kind)
         return self._of(data, self._batch_size, self._device, self._names, plain)
 
@@ -296,7 +296,7 @@ class TensorDict(DictSteps, TensorDictBase):
                 data[key] = found if inner is value else value._wrap(found)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # as above
             elif isinstance(value, (Tensor, Node)):
                 rows = isinstance(value, Node) or has_rows(value, self._batch_size)
-                still: Any = _stilled(value) if rows else value
+                still: Any = _snapshot_of(value) if rows else value
                 new = [fn(leaf) if at is None else fn(leaf, at) for leaf in (still._leaves(kind) if rows else [still])]
                 data[key] = _remade(key, still, new, size, names, kind) if rows else new[0]
         return self._of(data, size, self._device, names, plain)
@@ -579,7 +579,7 @@ class TensorDict(DictSteps, TensorDictBase):
         register(cls)
 
 
-def _stilled(value: Any) -> Any:
+def _snapshot_of(value: Any) -> Any:
     """A snapshot of an entry node or nested tensor, which other threads don't change."""
     return (over(value) if isinstance(value, Tensor) else value)._still()
 

@@ -268,7 +268,7 @@ def assert_close(
             continue
         if type(a) is not type(b) and not (isinstance(a, Tensor) and isinstance(b, Tensor)):
             raise AssertionError(f"`{join_path(here)}` is a {type(a).__name__} and a {type(b).__name__}")
-        if not _close(a, b, partial(torch.testing.assert_close, **options, msg=_between(head, tail))):
+        if not _close(a, b, partial(torch.testing.assert_close, **options, msg=_put_between(head, tail))):
             raise AssertionError(f"{head}the lengths of the elements or the dtypes differ{tail}")
     return True
 
@@ -309,7 +309,7 @@ def _close(a: Any, b: Any, compare: Callable[[Tensor, Tensor], None]) -> bool:
     return close(a, b) if isinstance(a, Tensor) else a._same_node(b, close)
 
 
-def _between(head: str, tail: str) -> Callable[[str], str]:
+def _put_between(head: str, tail: str) -> Callable[[str], str]:
     return lambda text: f"{head}{text}{tail}"
 
 

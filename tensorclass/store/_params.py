@@ -83,7 +83,7 @@ def named(store: Any, path: Path = ()) -> Iterator[tuple[str, Tensor]]:
             yield join_path((*path, key)), value
 
 
-def _nested(state: Mapping[str, Any]) -> dict[str, Any]:
+def _nest_state(state: Mapping[str, Any]) -> dict[str, Any]:
     """A state dict with a level for each part of its names."""
     found: dict[str, Any] = {}
     for name, value in state.items():
@@ -95,12 +95,12 @@ def _nested(state: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _flattened(state: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def _flatten_state(state: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """A state dict with dotted names."""
     found: dict[str, Any] = {}
     for name, value in state.items():
         below = isinstance(value, Mapping)
-        found.update(_flattened(value, f"{prefix}{name}{KEY_SEPARATOR}") if below else {prefix + name: value})
+        found.update(_flatten_state(value, f"{prefix}{name}{KEY_SEPARATOR}") if below else {prefix + name: value})
     return found
 
 
@@ -391,7 +391,7 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
         """
         flag(flatten=flatten, keep_vars=kwargs.get("keep_vars", False))
         state = nn.Module.state_dict(self, *args, **kwargs)
-        return state if flatten else _nested(state)
+        return state if flatten else _nest_state(state)
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         """Save parameters and buffers from one snapshot."""
@@ -420,7 +420,7 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
         <All keys matched successfully>
         """
         if any(isinstance(value, Mapping) for value in state_dict.values()):
-            state_dict = _flattened(state_dict)
+            state_dict = _flatten_state(state_dict)
         return nn.Module.load_state_dict(self, state_dict, strict, assign)
 
     def _load_from_state_dict(

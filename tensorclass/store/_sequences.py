@@ -82,7 +82,7 @@ def _stacked_one_by_one(items: list[Any], dim: int, values: dict[Path, Any], sid
     total = max([item._batch_size[at] for item in items])
     fill: Fill = lambda path, leaf: values.get(path, 0.0)  # noqa: E731  # shorter than a function
     return stack(
-        [pad_batch(item, [0] * (2 * at) + _sided(total - item._batch_size[at], side), fill, ()) for item in items]
+        [pad_batch(item, [0] * (2 * at) + _pad_sides(total - item._batch_size[at], side), fill, ()) for item in items]
     )
 
 
@@ -125,7 +125,7 @@ def _padded_column(column: list[Any], values: Mapping[Path, Any], side: str, pat
     return pad_tensors(column, batch_first=True, padding_value=number, padding_side=side)
 
 
-def _sided(count: int, side: str) -> list[int]:
+def _pad_sides(count: int, side: str) -> list[int]:
     return [count, 0] if side == "left" else [0, count]
 
 
@@ -187,7 +187,7 @@ def _padded_events(
             entries[key] = _padded_events(value, dim, longest, values, side, here)
         elif isinstance(value, Tensor):
             at = dim % value.ndim
-            amounts = [0] * (2 * at) + _sided(longest[here] - value.shape[at], side)
+            amounts = [0] * (2 * at) + _pad_sides(longest[here] - value.shape[at], side)
             entries[key] = pad_leaf(value, amounts, scalar_like(values.get(here, 0.0), value, here).item())
         else:
             entries[key] = value
@@ -241,7 +241,9 @@ def unpad_sequence(padded: Any, mask: Any = None, *, pad_dim: int = 0) -> Any:
         if "masks" not in padded:
             raise ArgumentError('unpad_sequence: there is no entry "masks"; give `mask=`')
         mask, padded = padded["masks"], padded.exclude("masks")
-    return lazy_stack([_unpadded(padded[i], _runs(padded, mask, pad_dim, i), pad_dim) for i in range(len(padded))])
+    return lazy_stack(
+        [_remove_padding(padded[i], _runs(padded, mask, pad_dim, i), pad_dim) for i in range(len(padded))]
+    )
 
 
 def _runs(padded: Any, mask: Any, dim: int, row: int) -> dict[Path, tuple[int, int]]:
@@ -267,7 +269,7 @@ def _runs(padded: Any, mask: Any, dim: int, row: int) -> dict[Path, tuple[int, i
     return runs
 
 
-def _unpadded(sample: Any, runs: dict[Path, tuple[int, int]], dim: int) -> Any:
+def _remove_padding(sample: Any, runs: dict[Path, tuple[int, int]], dim: int) -> Any:
     at = _batch_dim(sample, _tensors(sample, ()), dim)
     if at is not None:
         found = set(runs.values())

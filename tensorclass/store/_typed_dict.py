@@ -90,7 +90,7 @@ class TypedTensorDict(TensorDict):
         cls = type(self)
         if not cls.__expected_keys__:
             raise ArgumentError(f"{cls.__name__} declares no fields; make a subclass that annotates them")
-        given = _given(source, fields)
+        given = _given_fields(source, fields)
         if batch_size is None and isinstance(source, TensorCollection):
             batch_size = source._batch_size
         checked, size = check_fields(cls._schema(), given, batch_size=batch_size, options=Options())
@@ -224,7 +224,7 @@ class TypedTensorDict(TensorDict):
         super().__setattr__(name, value)
 
 
-def _given(source: Any, fields: dict[str, Any]) -> dict[str, Any]:
+def _given_fields(source: Any, fields: dict[str, Any]) -> dict[str, Any]:
     if source is None:
         return fields
     if fields:

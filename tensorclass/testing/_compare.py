@@ -81,14 +81,14 @@ def _containers(a: Any, b: Any, tolerance: Tolerance, prefix: str) -> Iterator[E
     for name in {**mine, **theirs}:
         path = f"{prefix}{name}"
         if name not in mine:
-            yield EntryDifference(path, f"absent, expected {_described(theirs[name])}")
+            yield EntryDifference(path, f"absent, expected {_describe_value(theirs[name])}")
         elif name not in theirs:
-            yield EntryDifference(path, f"{_described(mine[name])}, expected to be absent")
+            yield EntryDifference(path, f"{_describe_value(mine[name])}, expected to be absent")
         else:
             yield from _values(mine[name], theirs[name], tolerance, path)
 
 
-def _described(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     return describe_tensor(value) if isinstance(value, Tensor) else short(value)
 
 
@@ -104,7 +104,7 @@ def _values(a: Any, b: Any, tolerance: Tolerance, path: str) -> Iterator[EntryDi
     elif isinstance(a, NonTensorStack) and isinstance(b, NonTensorStack):
         yield from _lists(a.tolist(), b.tolist(), path, ())
     elif not same_object(a, b):
-        yield EntryDifference(path, f"{_described(a)}, expected {_described(b)}")
+        yield EntryDifference(path, f"{_describe_value(a)}, expected {_describe_value(b)}")
 
 
 def _lists(a: Any, b: Any, path: str, index: tuple[int, ...]) -> Iterator[EntryDifference]:

@@ -65,11 +65,13 @@ class Drawn:
             return torch.empty(shape, dtype=dtype)
         found = numbers(spec, dtype)
         elements = _elements(dtype, found, self.limits)
-        array = self.draw(arrays.arrays(_held(dtype), shape, elements=elements, fill=st.just(self.draw(elements))))
+        array = self.draw(
+            arrays.arrays(_holding_dtype(dtype), shape, elements=elements, fill=st.just(self.draw(elements)))
+        )
         return torch.from_numpy(np.ascontiguousarray(array)).reshape(shape).to(dtype)
 
 
-def _held(dtype: torch.dtype) -> type[np.generic]:
+def _holding_dtype(dtype: torch.dtype) -> type[np.generic]:
     """The numpy dtype that can hold every number of a torch dtype."""
     if dtype.is_complex:
         return np.complex128

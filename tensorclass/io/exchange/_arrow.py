@@ -473,12 +473,12 @@ def tables(batches: Iterable[Any], what: str, extension: bool = True, separator:
         columns = columns if separator is None else dict(flat(columns, separator))
         table = table_of(batch, columns, extension)
         if schema is not None and table.schema != schema:
-            table = _fitted(table, schema)
+            table = _fit_to_schema(table, schema)
         schema = table.schema
         yield table
 
 
-def _fitted(table: Any, schema: Any) -> Any:
+def _fit_to_schema(table: Any, schema: Any) -> Any:
     pa = arrow()
     try:
         return table.cast(schema)

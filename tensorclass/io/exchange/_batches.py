@@ -80,9 +80,9 @@ def batch_of(
     if schema_of(cls) is not None:
         if nulls == "mask":
             raise ArgumentError(f'{cls.__name__} has no place for masks; nulls="mask" is for a TensorDict')
-        return _typed(cls, columns, rows, nulls == "fill", device)
+        return _typed_batch(cls, columns, rows, nulls == "fill", device)
     masks: dict[Any, Tensor] = {}
-    entries = _untyped(columns, rows, nulls, (), masks)
+    entries = _untyped_entries(columns, rows, nulls, (), masks)
     size = [rows] if batch_size is None and not auto_batch_size and batch_dims is None else batch_size
     result = TensorDict._assemble(entries, size, auto_batch_size, batch_dims, device)
     prefix = unravel_key_to_tuple("_mask" if mask_key is None else mask_key)
@@ -100,12 +100,12 @@ def _cast(columns: Columns, dtype: torch.dtype) -> Columns:
     return {name: replace(column, value=cast(column)) for name, column in columns.items()}
 
 
-def _untyped(columns: Columns, rows: int, nulls: str, path: tuple[str, ...], masks: dict[Any, Tensor]) -> Any:
+def _untyped_entries(columns: Columns, rows: int, nulls: str, path: tuple[str, ...], masks: dict[Any, Tensor]) -> Any:
     entries: dict[str, Any] = {}
     for name, column in columns.items():
         here, value, valid = (*path, name), column.value, column.valid
         if isinstance(value, dict):
-            entries[name] = TensorDict(_untyped(value, rows, nulls, here, masks), batch_size=[rows])
+            entries[name] = TensorDict(_untyped_entries(value, rows, nulls, here, masks), batch_size=[rows])
             continue
         if value is None:
             value, valid = NonTensorStack.of_one(None, torch.Size([rows])), torch.zeros(rows, dtype=torch.bool)
@@ -114,12 +114,12 @@ def _untyped(columns: Columns, rows: int, nulls: str, path: tuple[str, ...], mas
                 raise SchemaError.of("columns", [_null_problem(".".join(here), "a value in each row", column)])
             if nulls == "mask":
                 masks[here] = valid
-            value = _filled(value, valid, None)
+            value = _fill_nulls(value, valid, None)
         entries[name] = value.to_nested() if isinstance(value, RaggedTensor) else value
     return entries
 
 
-def _filled(value: Any, valid: Tensor, fill: Any) -> Any:
+def _fill_nulls(value: Any, valid: Tensor, fill: Any) -> Any:
     """Replace the null rows of a tensor by a value; other kinds of columns have one already."""
     if not isinstance(value, Tensor):
         return value
@@ -130,7 +130,7 @@ def _filled(value: Any, valid: Tensor, fill: Any) -> Any:
     return value
 
 
-def _rounded(numbers: Tensor, dtype: torch.dtype) -> Tensor:
+def _round_decimals(numbers: Tensor, dtype: torch.dtype) -> Tensor:
     """Decimals as floats, or as integers if they are whole."""
     found = numbers.to(dtype)
     wrong = changed(numbers, found) if not found.is_floating_point() else found.isfinite() != numbers.isfinite()
@@ -151,7 +151,7 @@ def _null_problem(path: str, declared: str, column: TableColumn) -> Problem:
 # ---- typed -------------------------------------------------------------------------------------------------------
 
 
-def _typed(cls: Any, columns: Columns, rows: int, fill: bool, device: Device) -> Any:
+def _typed_batch(cls: Any, columns: Columns, rows: int, fill: bool, device: Device) -> Any:
     reader = _Fields(rows, fill)
     values = reader.values(cls, columns, "")
     problems = reader.problems
@@ -160,11 +160,11 @@ def _typed(cls: Any, columns: Columns, rows: int, fill: bool, device: Device) ->
             found = _json.load(cls, {**values, "batch_size": [rows]})
             return found if device is None else found.to(device)
         except SchemaError as error:
-            problems = [_placed(problem, columns) for problem in error.problems]
+            problems = [_with_column(problem, columns) for problem in error.problems]
     raise SchemaError.of(cls.__name__, problems)
 
 
-def _placed(problem: Problem, columns: Columns) -> Problem:
+def _with_column(problem: Problem, columns: Columns) -> Problem:
     """A problem of a field, with the given column added."""
     here: Any = columns
     for part in problem.path.split("."):
@@ -226,7 +226,7 @@ class _Fields:
         if column.valid is not None:
             if not (self.fill or spec.join == "fill"):
                 return self.problems.append(_null_problem(path, str(spec), column))
-            value = _filled(value, column.valid, spec.fill if spec.join == "fill" else None)
+            value = _fill_nulls(value, column.valid, spec.fill if spec.join == "fill" else None)
         return self._tensor(spec, value, column, path)
 
     def _container(self, spec: FieldSpec, column: TableColumn, path: str) -> Any:
@@ -240,7 +240,7 @@ class _Fields:
             return found if says and not self.problems else {**found, "batch_size": [self.rows]}
         if not (spec.kind.is_collection or spec.kind.is_open):
             return self._note(spec, column, path, "the column nests; no container is declared")
-        return TensorDict(_untyped(column.value, self.rows, "raise", (path,), {}), batch_size=[self.rows])
+        return TensorDict(_untyped_entries(column.value, self.rows, "raise", (path,), {}), batch_size=[self.rows])
 
     def _absent(self, spec: FieldSpec, column: TableColumn, path: str) -> Any:
         if spec.optional:
@@ -305,7 +305,7 @@ class _Fields:
         try:
             if decimal:
                 dtype = torch_dtype_for(spec.spec.dtype, 1.0) or torch.get_default_dtype()
-                found: Tensor | None = _rounded(numbers, dtype)
+                found: Tensor | None = _round_decimals(numbers, dtype)
             else:
                 found = to_tensor(spec.spec, numbers.numpy(), cast == "cast")
         except Inexact:

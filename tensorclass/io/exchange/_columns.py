@@ -87,10 +87,10 @@ def _columns(batch: Any, rows: int) -> Columns:
     schema = schema_of(type(batch))
     entries = batch._entries() if schema is None else batch._fields_and_gaps()
     fields = {} if schema is None else schema.fields
-    return {name: TableColumn(_written(value, rows), spec=fields.get(name)) for name, value in entries.items()}
+    return {name: TableColumn(_written_column(value, rows), spec=fields.get(name)) for name, value in entries.items()}
 
 
-def _written(value: Any, rows: int) -> Any:
+def _written_column(value: Any, rows: int) -> Any:
     if isinstance(value, Unbatched):
         value = value.tensor.expand(rows, *value.tensor.shape)
     if isinstance(value, Tensor):
@@ -286,11 +286,11 @@ def _array(values: Any) -> Tensor | None:
         return None
     large = found.dtype == np.float64 and found.size and np.nanmax(np.abs(found), initial=0) > 2**53
     if large and _holds(values, int):  # numpy converts integers on both sides of 2**63 to floats
-        return None if _holds(values, float) else _unsigned(values)
+        return None if _holds(values, float) else _as_unsigned(values)
     return torch.from_numpy(found.view(found.dtype.str))  # normalizes aliases: one dtype for each width
 
 
-def _unsigned(values: Any) -> Tensor | None:
+def _as_unsigned(values: Any) -> Tensor | None:
     try:
         return torch.from_numpy(np.array(values, dtype=np.uint64))
     except (ValueError, TypeError, OverflowError):

@@ -176,10 +176,10 @@ def convert(
         raise ArgumentError(f"{there}: source and target are the same; name another target")
     if os.path.exists(there) and not force:
         raise FileExistsError(17, "it is there already; `--force` or `force=True` replaces it", there)
-    writer.write(_named(here, reader.read(here, cls, BLOCK, max_bytes=max_bytes)), there)
+    writer.write(_naming_source(here, reader.read(here, cls, BLOCK, max_bytes=max_bytes)), there)
 
 
-def _named(path: str, batches: Batches) -> Iterator[Any]:
+def _naming_source(path: str, batches: Batches) -> Iterator[Any]:
     """Batches whose errors name the source."""
     with naming_reader(path), naming(path, others=True):
         yield from batches

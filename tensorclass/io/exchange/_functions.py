@@ -208,7 +208,7 @@ def from_h5(
     tensor([0, 1])
     """
     stacks, how = non_tensor_as_stack, (auto_batch_size, batch_dims, batch_size)
-    return _opened(h5_file, "h5", mode, *how, non_tensor_as_stack=stacks, max_bytes=max_bytes)
+    return _open_store(h5_file, "h5", mode, *how, non_tensor_as_stack=stacks, max_bytes=max_bytes)
 
 
 @flags
@@ -232,10 +232,10 @@ def from_zarr(
     tensor([0, 1])
     """
     stacks, how = non_tensor_as_stack, (auto_batch_size, batch_dims, batch_size)
-    return _opened(zarr_file, "zarr", mode, *how, non_tensor_as_stack=stacks, max_bytes=max_bytes)
+    return _open_store(zarr_file, "zarr", mode, *how, non_tensor_as_stack=stacks, max_bytes=max_bytes)
 
 
-def _opened(
+def _open_store(
     path: Any, backend: str, mode: str, auto: bool, dims: int | None, size: Any, **options: Any
 ) -> PersistentTensorDict:
     if auto and size is not None:

@@ -53,7 +53,7 @@ def from_rows(cls: Any, rows: Any, device: Device, nan_as_none: bool) -> Any:
     try:
         return _batch(cls, found, device, nan_as_none)
     except SchemaError as error:
-        raise _placed(cls, found, nan_as_none, error) from None
+        raise _with_failing_row(cls, found, nan_as_none, error) from None
 
 
 def _at_once(cls: Any, rows: Sequence[Any], device: Device) -> Any:
@@ -63,7 +63,7 @@ def _at_once(cls: Any, rows: Sequence[Any], device: Device) -> Any:
     if not names or not fields.keys() >= names or not all([type(row) is dict and row.keys() == names for row in rows]):
         return None
     try:
-        columns = {name: _joined(fields[name], [row[name] for row in rows], device) for name in names}
+        columns = {name: _join_values(fields[name], [row[name] for row in rows], device) for name in names}
         if any([column is None for column in columns.values()]):
             return None
         return cls(**columns, batch_size=[len(rows)], device=device)
@@ -71,7 +71,7 @@ def _at_once(cls: Any, rows: Sequence[Any], device: Device) -> Any:
         return None
 
 
-def _joined(spec: FieldSpec, values: list[Any], device: Device) -> Any:
+def _join_values(spec: FieldSpec, values: list[Any], device: Device) -> Any:
     """The column of a field whose values all have the declared type; None if one may need a conversion."""
     kinds = set(map(type, values))
     if len(kinds) > 1:
@@ -121,7 +121,9 @@ def _batch(cls: Any, rows: Sequence[Mapping[str, Any]], device: Device, nan_as_n
     return batch_of(cls, _columns(cls, rows, nan_as_none), len(rows), device=device)
 
 
-def _placed(cls: Any, rows: Sequence[Mapping[str, Any]], nan_as_none: bool, error: SchemaError) -> SchemaError:
+def _with_failing_row(
+    cls: Any, rows: Sequence[Mapping[str, Any]], nan_as_none: bool, error: SchemaError
+) -> SchemaError:
     """The error with the number of the first row that fails by itself, which halving finds."""
     first, last = 0, len(rows)
     while last - first > 1:

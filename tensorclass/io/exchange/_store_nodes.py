@@ -46,7 +46,7 @@ def child_of(group: Any, name: str, backend: str) -> Any:
         KeyError: if the group doesn't have the name.
     """
     if backend == "h5":
-        return _checked_h5(group, _linked(group, name, iter(range(_HOPS))), name)
+        return _checked_h5(group, _follow_link(group, name, iter(range(_HOPS))), name)
     found = group[name]
     if not hasattr(found, "dtype"):
         return found
@@ -62,9 +62,9 @@ def check_depth(above: tuple[Any, ...], group: Any) -> None:
         group: the group.
     """
     if len(above) > MAX_DEPTH:
-        raise _refused(group, "", f"groups are nested more than {MAX_DEPTH} levels deep")
+        raise _store_error(group, "", f"groups are nested more than {MAX_DEPTH} levels deep")
     if any([outer == group for outer in above]):
-        raise _refused(group, "", "the group contains itself, by a link to a group above it")
+        raise _store_error(group, "", "the group contains itself, by a link to a group above it")
 
 
 def reserve_rows(node: Any, shape: tuple[int, ...]) -> None:
@@ -82,7 +82,7 @@ def reserve_rows(node: Any, shape: tuple[int, ...]) -> None:
     reserve(whole, lambda: f"`{node.name}`, {node.dtype} {[*shape]},")
 
 
-def _refused(node: Any, name: str, what: str) -> FileFormatError:
+def _store_error(node: Any, name: str, what: str) -> FileFormatError:
     """The error for a node of a store, or for a name in it."""
     file = node.file.filename if hasattr(node, "file") else node.store_path.store
     return FileFormatError(what, file, None, "/".join([node.name.rstrip("/"), name]).rstrip("/")[:200] or "/")
@@ -96,7 +96,7 @@ def _h5py() -> Any:
     return optional("h5py", "An HDF5 file", "hdf5")
 
 
-def _linked(group: Any, name: str, hops: Iterator[int]) -> Any:
+def _follow_link(group: Any, name: str, hops: Iterator[int]) -> Any:
     """What a name of an HDF5 group leads to. Each link on the way is checked before it is followed."""
     h5l, links, raw = _h5py().h5l, group.id.links, name.encode()
     if not links.exists(raw):
@@ -106,19 +106,21 @@ def _linked(group: Any, name: str, hops: Iterator[int]) -> Any:
         return group[name]
     if kind == h5l.TYPE_EXTERNAL:
         file, inside = [part.decode(errors="replace") for part in links.get_val(raw)]
-        raise _refused(group, name, f"it is a link to {inside!r:.200} in the file {file!r:.200}; it is not followed")
+        raise _store_error(
+            group, name, f"it is a link to {inside!r:.200} in the file {file!r:.200}; it is not followed"
+        )
     if kind != h5l.TYPE_SOFT:
-        raise _refused(group, name, "it is a link of an unknown kind; it is not followed")
+        raise _store_error(group, name, "it is a link of an unknown kind; it is not followed")
     target = links.get_val(raw).decode(errors="replace")
     if next(hops, None) is None:
-        raise _refused(group, name, f"it is a link to {target!r:.200}, and links lead in a circle")
+        raise _store_error(group, name, f"it is a link to {target!r:.200}, and links lead in a circle")
     here = group.file["/"] if target.startswith("/") else group
     for part in [part for part in target.split("/") if part not in ("", ".")]:
         try:
-            here = _linked(here, part, hops)
+            here = _follow_link(here, part, hops)
         except (KeyError, AttributeError):  # an array has no links
             what = f"it is a link to {target!r:.200}, and nothing is there; `del file[...]` of h5py removes it"
-            raise _refused(group, name, what) from None
+            raise _store_error(group, name, what) from None
     return here
 
 
@@ -126,16 +128,16 @@ def _checked_h5(group: Any, node: Any, name: str) -> Any:
     h5py = _h5py()
     if isinstance(node, h5py.Group):
         if times_met(node.id) > _PATHS:
-            raise _refused(group, name, f"links make more than {_PATHS} paths to this group")
+            raise _store_error(group, name, f"links make more than {_PATHS} paths to this group")
         return node
     if not isinstance(node, h5py.Dataset):
-        raise _refused(group, name, "it is a named type; a group or an array is expected")
+        raise _store_error(group, name, "it is a named type; a group or an array is expected")
     about = node.id.get_create_plist()
     if node.shape is None:
-        raise _refused(group, name, "it is empty: HDF5 stores a type for it and no value")
+        raise _store_error(group, name, "it is empty: HDF5 stores a type for it and no value")
     if about.get_layout() == h5py.h5d.VIRTUAL or about.get_external_count():
         what = "its values are in other files, by a virtual dataset or external storage; they are not read"
-        raise _refused(group, name, what)
+        raise _store_error(group, name, what)
     return node
 
 
@@ -161,7 +163,7 @@ def check_packed(array: Any, checked: set[str]) -> None:
     about, limit, large = array.id.get_create_plist(), allowed(), list[Any]()
     filters = [about.get_filter(i)[0] for i in range(about.get_nfilters())]
     if filters.count(_h5py().h5z.FILTER_DEFLATE) > 1:
-        raise _refused(array, "", "its chunks are packed several times")
+        raise _store_error(array, "", "its chunks are packed several times")
     if array.id.get_storage_size() * _INFLATED <= limit:
         return
     array.id.chunk_iter(lambda one: large.append(one.chunk_offset) if one.size * _INFLATED > limit else None)
@@ -171,9 +173,9 @@ def check_packed(array: Any, checked: set[str]) -> None:
         try:
             found = b"" if skipped else zlib.decompressobj().decompress(raw, size + 1)
         except zlib.error as error:
-            raise _refused(array, "", f"its chunk at {offset} is damaged: {error!s:.80}") from None
+            raise _store_error(array, "", f"its chunk at {offset} is damaged: {error!s:.80}") from None
         if len(found) > size:
-            raise _refused(array, "", f"its chunk at {offset} unpacks to more than the {size} bytes of a chunk")
+            raise _store_error(array, "", f"its chunk at {offset} unpacks to more than the {size} bytes of a chunk")
 
 
 def texts_of(array: Any) -> Any:
@@ -199,7 +201,7 @@ def _check_codecs(array: Any) -> None:
     codecs = [*(about.get("codecs") or ()), *(about.get("filters") or ()), about.get("compressor") or {}]
     names = [str(codec.get("id", codec.get("name")) if isinstance(codec, dict) else codec) for codec in codecs]
     if any(["pickle" in name.lower() for name in names]):
-        raise _refused(array, "", "its chunks are pickled, and reading them may run any code")
+        raise _store_error(array, "", "its chunks are pickled, and reading them may run any code")
 
 
 def local_store(path: str) -> Any:

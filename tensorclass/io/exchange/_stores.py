@@ -64,10 +64,10 @@ def open_store(filename: Any, mode: str, backend: str, locking: Any) -> Any:
     """Open an HDF5 file or a zarr group."""
     plain = isinstance(filename, (str, os.PathLike)) and mode in ("r", "r+")
     with naming_reader(filename, f"`from_{backend}`") if plain else nullcontext():
-        return _opened(filename, mode, backend, locking)
+        return _open_zarr(filename, mode, backend, locking)
 
 
-def _opened(filename: Any, mode: str, backend: str, locking: Any) -> Any:
+def _open_zarr(filename: Any, mode: str, backend: str, locking: Any) -> Any:
     mode = "w-" if mode == "x" else mode
     which = local_path if backend == "h5" else path_or_url
     path = local_folder(which(filename)) if isinstance(filename, (str, os.PathLike)) else filename

@@ -52,7 +52,7 @@ class FieldValues:
         """
         slot = _original(slot)
         found = self._find(slot)
-        return slot if found is None else _at(slot, found)
+        return slot if found is None else _slot_of_value(slot, found)
 
     def write(self, slot: Slot, update: bool) -> Slot:
         """The slot of the value that a field makes; with `update`, of the value that the field finds, if any.
@@ -68,7 +68,7 @@ class FieldValues:
             found = OneValue(_free(owner, known), [])
             known.append(found)
         found.owners += [] if owner in found.owners else [owner]
-        return _at(slot, found)
+        return _slot_of_value(slot, found)
 
     def _find(self, slot: Slot, by_name: bool = True) -> OneValue | None:
         owner, known = slot.home or slot.owner, self._known.get(slot.ref._path[0], [])
@@ -191,7 +191,7 @@ def _finding(stage: Stage, index: int, kind: str, slot: Slot, several: str) -> D
     return stage.finding(index, "E118", message, (), hint, f"  {'in' if kind == 'reads' else 'out'}_fields={slot}")
 
 
-def _at(slot: Slot, value: OneValue) -> Slot:
+def _slot_of_value(slot: Slot, value: OneValue) -> Slot:
     return replace(slot, apart=value.apart, home=value.owners[0])
 
 

@@ -67,9 +67,9 @@ class CompositeDistribution(D.Distribution):
         entropy_key: NestedKey | None = None,
     ) -> None:
         makers = {unravel_key(name): maker for name, maker in distribution_map.items()}
-        extra = _known(extra_kwargs or {}, makers, "extra_kwargs")
-        _known(name_map or {}, makers, "name_map")
-        dists = {name: _made(params, name, maker, extra.get(name, {})) for name, maker in makers.items()}
+        extra = _known_makers(extra_kwargs or {}, makers, "extra_kwargs")
+        _known_makers(name_map or {}, makers, "name_map")
+        dists = {name: _make_distribution(params, name, maker, extra.get(name, {})) for name, maker in makers.items()}
         self._take(params, dists, name_map, log_prob_key, entropy_key)
 
     @classmethod
@@ -334,7 +334,9 @@ def suffixed(key: NestedKey, suffix: str) -> Key:
     return unravel_key((*outer, last + suffix))
 
 
-def _made(params: Any, name: Key, maker: Callable[..., D.Distribution], extra: Mapping[str, Any]) -> D.Distribution:
+def _make_distribution(
+    params: Any, name: Key, maker: Callable[..., D.Distribution], extra: Mapping[str, Any]
+) -> D.Distribution:
     arguments = {**_arguments(params, name), **extra}
     try:
         return maker(**arguments)
@@ -360,7 +362,7 @@ def _arguments(params: Any, name: Key) -> dict[str, Any]:
     return dict(entry.items())
 
 
-def _known(given: Mapping[NestedKey, Any], makers: Mapping[Key, Any], role: str) -> dict[Key, Any]:
+def _known_makers(given: Mapping[NestedKey, Any], makers: Mapping[Key, Any], role: str) -> dict[Key, Any]:
     table = {unravel_key(name): value for name, value in given.items()}
     for name in table:
         if name not in makers:

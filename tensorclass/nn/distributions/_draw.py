@@ -90,17 +90,17 @@ def draw(
     with nullcontext() if generator is None else Seeded(generator):
         if kind is InteractionType.RANDOM:
             return drawn(dist, "rsample" if dist.has_rsample else "sample", shape, scored)
-        value = _fixed(dist, kind, estimates, label)
-    value = _repeated(value, shape)
+        value = _deterministic_value(dist, kind, estimates, label)
+    value = _repeat_value(value, shape)
     return value, dist.log_prob(value) if scored else None
 
 
-def _fixed(dist: Any, kind: InteractionType, estimates: int, label: Label) -> Any:
+def _deterministic_value(dist: Any, kind: InteractionType, estimates: int, label: Label) -> Any:
     """A value without sampling; for a composite distribution, that of each component."""
     if isinstance(dist, CompositeDistribution):
         parts = dist.dists.items()
         values = {
-            key: _fixed(part, kind, estimates, partial("{}, component {!r}".format, label(), key))
+            key: _deterministic_value(part, kind, estimates, partial("{}, component {!r}".format, label(), key))
             for key, part in parts
         }
         return TensorDict(values, dist.batch_shape)
@@ -110,7 +110,7 @@ def _fixed(dist: Any, kind: InteractionType, estimates: int, label: Label) -> An
         raise UnsupportedOperationError(f"{label()}: {error}") from error
 
 
-def _repeated(value: Any, shape: torch.Size) -> Any:
+def _repeat_value(value: Any, shape: torch.Size) -> Any:
     """Repeat a value over further leading dims."""
     if not shape:
         return value

@@ -80,15 +80,19 @@ class Dist(TensorClass, Generic[D]):
         kind: type[Distribution] = cls.dist_class  # type: ignore[attr-defined]  # of the class with parameters
         if type(dist) is not kind:
             given = f"an object of type {type(dist).__name__}"
-            raise _refused(f"Dist[{kind.__name__}]", given, f"pass a `{kind.__name__}`, or declare `Dist` of its class")
+            raise _dist_error(
+                f"Dist[{kind.__name__}]", given, f"pass a `{kind.__name__}`, or declare `Dist` of its class"
+            )
         if dist.batch_shape[: len(size)] != size:
             given = f"a {kind.__name__} of batch shape {list(dist.batch_shape)}"
-            raise _refused(f"Dist[{kind.__name__}]", given, f"its batch shape begins with the batch size {list(size)}")
+            raise _dist_error(
+                f"Dist[{kind.__name__}]", given, f"its batch shape begins with the batch size {list(size)}"
+            )
         for name, default in _constants(kind).items():
             given = getattr(dist, name, getattr(dist, f"_{name}", default))
             if given != default:
                 text = "only the parameters are stored; declare a field for it, and build the distribution from them"
-                raise _refused(f"Dist[{kind.__name__}]", f"{name}={given!r:.40}", text)
+                raise _dist_error(f"Dist[{kind.__name__}]", f"{name}={given!r:.40}", text)
         return cls(**{name: getattr(dist, name) for name in parameters_of(kind)}, batch_size=size)
 
     @property
@@ -133,11 +137,13 @@ def _constants(kind: type[Distribution]) -> dict[str, Any]:
 
 def _declare(kind: Any) -> Any:
     if not (isinstance(kind, type) and issubclass(kind, Distribution)):
-        raise _refused("Dist", f"{kind!r:.80}", "write a distribution class in the brackets: `Dist[Normal]`")
+        raise _dist_error("Dist", f"{kind!r:.80}", "write a distribution class in the brackets: `Dist[Normal]`")
     more = [name for name, default in _constants(kind).items() if default is inspect.Parameter.empty]
     if more or not parameters_of(kind):
         given = f"{kind.__name__}({', '.join(inspect.signature(kind).parameters)})"
-        raise _refused("Dist", given, "its parameters don't define it; declare them as fields, and build it from them")
+        raise _dist_error(
+            "Dist", given, "its parameters don't define it; declare them as fields, and build it from them"
+        )
     space = {
         "__annotations__": dict.fromkeys(parameters_of(kind), Tensor),
         "__module__": __name__,
@@ -148,5 +154,5 @@ def _declare(kind: Any) -> Any:
     return types.new_class(f"Dist[{kind.__name__}]", (Dist,), {}, lambda ns: ns.update(space))
 
 
-def _refused(declared: str, given: str, hint: str) -> SchemaError:
+def _dist_error(declared: str, given: str, hint: str) -> SchemaError:
     return SchemaError(f"{declared} got {given}: {hint}")

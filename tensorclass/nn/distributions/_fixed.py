@@ -60,7 +60,7 @@ def _ways(dist: Any, kind: InteractionType, estimates: int | None) -> Iterator[C
     if kind is not InteractionType.DETERMINISTIC:
         yield lambda: getattr(dist, kind.value)
         if kind is InteractionType.MEAN and estimates is not None and not _has_mean(dist):
-            yield lambda: _estimated(dist, estimates)
+            yield lambda: _estimate_mean(dist, estimates)
         return
     own = getattr(dist, "deterministic_sample", None)
     if own is not None:
@@ -72,7 +72,7 @@ def _ways(dist: Any, kind: InteractionType, estimates: int | None) -> Iterator[C
     else:
         yield lambda: dist.mean
         yield lambda: dist.mode
-        yield lambda: _transformed(dist)
+        yield lambda: _transform_fixed_value(dist)
 
 
 def _is_discrete(dist: Any) -> bool:
@@ -89,7 +89,7 @@ def _has_mean(dist: Any) -> bool:
         return False
 
 
-def _estimated(dist: Any, estimates: int) -> Tensor:
+def _estimate_mean(dist: Any, estimates: int) -> Tensor:
     mean: Tensor = (dist.rsample if dist.has_rsample else dist.sample)(torch.Size((estimates,))).mean(0)
     return mean
 
@@ -103,7 +103,7 @@ def _likeliest(dist: Any) -> Tensor:
     return values.gather(0, best.expand(1, *values.shape[1:])).squeeze(0)
 
 
-def _transformed(dist: Any) -> Tensor:
+def _transform_fixed_value(dist: Any) -> Tensor:
     """The deterministic value of the base distribution, transformed."""
     value = fixed(dist.base_dist, InteractionType.DETERMINISTIC)
     for transform in dist.transforms:

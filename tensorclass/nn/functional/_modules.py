@@ -71,7 +71,7 @@ def flattened(params: Any, path: Path = ()) -> dict[str, Any]:
     return found
 
 
-def _unmapped(value: Any) -> Any:
+def _as_parameter_memory(value: Any) -> Any:
     """A tensor that can be a parameter: of a mapped tensor, a view of its memory."""
     kept = not isinstance(value, Tensor) or value.requires_grad or type(value) in (Tensor, Parameter)
     return value if kept else value.detach()
@@ -181,7 +181,9 @@ def to_module(
     if inplace:
         found = copy_values(swaps, module, params, non_blocking)
     elif use_state_dict:
-        found = load_state(swaps, module, {name: _unmapped(value) for name, value in flattened(params).items()})
+        found = load_state(
+            swaps, module, {name: _as_parameter_memory(value) for name, value in flattened(params).items()}
+        )
     else:
         found = swap(swaps, module, params, preserve)
     if swap_dest is not None:

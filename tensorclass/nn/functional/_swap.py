@@ -113,7 +113,7 @@ def swap(swaps: Swaps, module: nn.Module, params: Any, preserve: bool) -> Swap:
         holders = plan.holders(module) if plan.own else plan.rest
         olds = list(map(getitem, holders, kinds))
         if not plan.fits(olds):
-            plan, holders, olds = _renewed(swaps, module)
+            plan, holders, olds = _renew_plan(swaps, module)
             kinds, total = plan.kinds, plan.total
         fit = swaps.fits.get(id(params))
         if fit is not None and (params._lock is fit.lock if fit.lock is not None else fit.holds()):
@@ -121,7 +121,7 @@ def swap(swaps: Swaps, module: nn.Module, params: Any, preserve: bool) -> Swap:
         else:
             news = list(map(or_, olds, fit_of(swaps, olds, params, preserve)))
         if sum(map(len, news)) != total:  # as many names, but different ones
-            plan, holders, olds = _renewed(swaps, module)
+            plan, holders, olds = _renew_plan(swaps, module)
             kinds = plan.kinds
             news = list(map(or_, olds, fit_of(swaps, olds, params, preserve)))
         _run(map(setitem, holders, kinds, news))
@@ -140,13 +140,13 @@ def _drop_forgotten(stack: list[ref[Any]]) -> None:
         stack.pop()
 
 
-def _renewed(swaps: Swaps, module: nn.Module) -> tuple[Plan, list[Any], list[Tensors]]:
+def _renew_plan(swaps: Swaps, module: nn.Module) -> tuple[Plan, list[Any], list[Tensors]]:
     plan = swaps.renew(module)
     holders = plan.holders(module)
     return plan, holders, list(map(getitem, holders, plan.kinds))
 
 
-def _pushed(state: list[Any]) -> Swap:
+def _push_swap(state: list[Any]) -> Swap:
     found = object.__new__(Swap)
     found._undo = state
     stack = state[PLAN].stack
@@ -213,11 +213,11 @@ def copy_values(swaps: Swaps, module: nn.Module, params: Any, non_blocking: bool
                     holder[kind][name].copy_(value, non_blocking=non_blocking)
 
     with swaps.plan.lock:
-        plan, holders, olds = _renewed(swaps, module)
+        plan, holders, olds = _renew_plan(swaps, module)
         news = fit_of(swaps, olds, params, preserve=False)
         state = [swaps, plan, holders, _clones(olds, news), news, write, False]
         write(state, news)
-        return _pushed(state)
+        return _push_swap(state)
 
 
 def _clones(dicts: list[Tensors], news: list[Tensors]) -> list[Tensors]:
@@ -228,7 +228,7 @@ def _clones(dicts: list[Tensors], news: list[Tensors]) -> list[Tensors]:
 def load_state(swaps: Swaps, module: nn.Module, values: dict[str, Any]) -> Swap:
     """Load a state dict, whose tensors replace those of the module; its hooks run."""
     with swaps.plan.lock:
-        plan, holders, olds = _renewed(swaps, module)
+        plan, holders, olds = _renew_plan(swaps, module)
         news = [held.copy() for held in olds]
         state = [swaps, plan, holders, olds, news, _assign, False]
         for level, held in zip(plan.levels, news, strict=True):  # the values that state dicts leave out
@@ -242,4 +242,4 @@ def load_state(swaps: Swaps, module: nn.Module, values: dict[str, Any]) -> Swap:
             if isinstance(error, RuntimeError):
                 raise StructureError(f"to_module: {error}") from None
             raise
-        return _pushed(state)
+        return _push_swap(state)

@@ -45,7 +45,7 @@ def _plan(module: nn.Module, params: Any, path: Path, changes: list[Any], seen: 
             if isinstance(new, Tensor) and old is not None:
                 changes.append((held, name, new))
             elif new is not None or (old is not None and name not in module._non_persistent_buffers_set):
-                raise _refused(module, path, name)
+                raise _swap_error(module, path, name)
     for name, child in module._modules.items():
         below = given.pop(name, None)
         if child is None or any([child is other for other in seen]):
@@ -54,12 +54,12 @@ def _plan(module: nn.Module, params: Any, path: Path, changes: list[Any], seen: 
         if isinstance(below, TensorCollection) and not isinstance(child, TensorDictParams):
             _plan(child, below, (*path, name), changes, seen)
         elif below is not None or any([True for _ in child.parameters()]):
-            raise _refused(module, path, name)
+            raise _swap_error(module, path, name)
     for name in given:
-        raise _refused(module, path, name)
+        raise _swap_error(module, path, name)
 
 
-def _refused(module: nn.Module, path: Path, name: str) -> StructureError:
+def _swap_error(module: nn.Module, path: Path, name: str) -> StructureError:
     names = [*module._parameters, *module._buffers, *module._modules]
     what = "does not fit what the container has for it" if name in names else f"is unknown{did_you_mean(name, names)}"
     return StructureError(f"to_module: `{join_path((*path, name))}` of {type(module).__name__} {what}")

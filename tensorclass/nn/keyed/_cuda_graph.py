@@ -215,7 +215,7 @@ class Recording(NamedTuple):
         for held, leaf in pairs:
             if _kind(held) != _kind(leaf):
                 raise ModuleError(
-                    f"CudaGraphModule: recorded with {_described(held)}, called with {_described(leaf)}{_ADVICE}"
+                    f"CudaGraphModule: recorded with {_leaf_text(held)}, called with {_leaf_text(leaf)}{_ADVICE}"
                 )
         tensors = [pair for pair in pairs if isinstance(pair[0], Tensor)]
         if tensors:
@@ -233,7 +233,7 @@ def _kind(leaf: Any) -> Any:
     return (leaf.shape, leaf.dtype, leaf.device) if isinstance(leaf, Tensor) else leaf
 
 
-def _described(leaf: Any) -> str:
+def _leaf_text(leaf: Any) -> str:
     return f"{leaf.dtype} {list(leaf.shape)} on {leaf.device}" if isinstance(leaf, Tensor) else repr(leaf)
 
 

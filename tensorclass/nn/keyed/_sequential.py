@@ -74,7 +74,7 @@ class TensorDictSequential(TensorDictModule):
         self.partial_tolerant = partial_tolerant
         self._initial_inplace = None
         self.inplace = check_inplace(inplace)
-        self.module = _held(modules)
+        self.module = _as_module_list(modules)
         self._refresh()
         if selected_out_keys is not None:
             self.select_out_keys(*as_keys(selected_out_keys, "selected_out_keys"))
@@ -303,7 +303,7 @@ class TensorDictSequential(TensorDictModule):
         for name, module in reversed(self._pairs()):
             if isinstance(module, TensorDictSequential):
                 module = module._towards(wanted)
-            elif not any(_related(key, other) for key in module.out_keys for other in wanted):
+            elif not any(_are_related(key, other) for key in module.out_keys for other in wanted):
                 module = None
             if module is not None:
                 wanted += module.in_keys
@@ -363,7 +363,7 @@ def globally_hooked() -> bool:
     )
 
 
-def _related(key: Any, other: Any) -> bool:
+def _are_related(key: Any, other: Any) -> bool:
     return _provides([key], other) or _provides([other], key)
 
 
@@ -382,7 +382,7 @@ def called_with(kind: type, modules: Sequence[Any] | Mapping[str, Any], options:
     return kind(modules, **options) if isinstance(modules, Mapping) else kind(*modules, **options)
 
 
-def _held(modules: tuple[Any, ...]) -> nn.Module:
+def _as_module_list(modules: tuple[Any, ...]) -> nn.Module:
     """The constructor arguments as a module list or module dict."""
     if len(modules) == 1 and isinstance(modules[0], Mapping):
         return nn.ModuleDict({name: as_step(module) for name, module in modules[0].items()})

@@ -87,7 +87,7 @@ def admits_none(module: Callable[..., Any], signature: inspect.Signature | None,
     annotation = parameter.annotation
     if annotation is inspect.Parameter.empty:
         return False
-    return _is_optional(_resolved(module, parameter.name, annotation))
+    return _is_optional(_resolve_annotation(module, parameter.name, annotation))
 
 
 def _parameter(signature: inspect.Signature | None, position: int | str) -> inspect.Parameter | None:
@@ -102,7 +102,7 @@ def _parameter(signature: inspect.Signature | None, position: int | str) -> insp
     return next((p for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL), None)
 
 
-def _resolved(module: Callable[..., Any], name: str, annotation: Any) -> Any:
+def _resolve_annotation(module: Callable[..., Any], name: str, annotation: Any) -> Any:
     """The type that a string annotation names; the string itself if it can't be resolved."""
     if not isinstance(annotation, str):
         return annotation

@@ -210,7 +210,7 @@ class TensorDictModuleBase(Hooked):
         return found[0] if len(found) == 1 else tuple(found)
 
     def __repr__(self) -> str:
-        rows = [f"{name}={_indented(repr(value))}" for name, value in self._shown().items()]
+        rows = [f"{name}={_indent(repr(value))}" for name, value in self._shown().items()]
         return f"{type(self).__name__}(\n    " + ",\n    ".join(rows) + ")"
 
     def _shown(self) -> dict[str, Any]:
@@ -294,5 +294,5 @@ def reset_all(module: nn.Module) -> bool:
     return bool(found)
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return text.replace("\n", "\n    ")

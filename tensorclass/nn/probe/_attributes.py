@@ -45,7 +45,7 @@ class Stores:
                 self.attributes |= {str(step.argval)} if code.co_name != "__init__" else set()
             elif step.opname in ("STORE_GLOBAL", "STORE_DEREF"):
                 self.rebound.add(str(step.argval))
-        self.into |= set(_filled(steps))
+        self.into |= set(_attributes_with_written_items(steps))
         if {"setattr", "delattr"} & set(code.co_names) and _sees_class(code, space):
             self.shared = self.shared or "`setattr` of a class"
 
@@ -92,7 +92,7 @@ def _is_shared(code: types.CodeType, load: dis.Instruction, path: list[str], spa
     return name == "cls" or (name not in first and bool({"type", "__class__"} & set(code.co_names)))
 
 
-def _filled(steps: Sequence[dis.Instruction]) -> Iterator[str]:
+def _attributes_with_written_items(steps: Sequence[dis.Instruction]) -> Iterator[str]:
     """The names of attributes whose items are written: `x.items[0] = ...`, `x.items.append(...)`."""
     line: list[str] = []
     for place, step in enumerate(steps):

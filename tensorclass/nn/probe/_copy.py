@@ -126,7 +126,7 @@ class Isolator:
         return self.known(value, self._tensor(value))  # type: ignore[no-any-return]
 
     def _module(self, value: nn.Module) -> Any:
-        inner = _unwrapped(value)
+        inner = _inner_module(value)
         if inner is not None:
             return self.known(value, self.copy(inner))
         twin = self.known(value, object.__new__(type(value)))
@@ -170,7 +170,7 @@ class Isolator:
         original = getattr(value, "_torchdynamo_orig_callable", None)
         if original is not None:  # a result of torch.compile; the copy runs uncompiled
             return self.known(value, self.copy(original))
-        named = _touched(value)
+        named = _touched_globals(value)
         if named is None and not value.__closure__ and not value.__defaults__ and not value.__kwdefaults__:
             return value
         space = value.__globals__ if named is None else self._space(value.__globals__)
@@ -343,7 +343,7 @@ def _own_methods(cls: type) -> Iterator[tuple[str, types.FunctionType]]:
                     yield name, member
 
 
-def _unwrapped(module: nn.Module) -> nn.Module | None:
+def _inner_module(module: nn.Module) -> nn.Module | None:
     """The module inside a compiled or distributed one, which the copy runs directly."""
     name = type(module).__module__
     if name.startswith("torch._dynamo"):
@@ -373,7 +373,7 @@ def _lazy(owner: nn.Module, name: str, tensor: Any, make: Callable[..., Tensor])
     return Lazy(device=tensor.device, dtype=tensor.dtype)
 
 
-def _touched(function: types.FunctionType) -> list[str] | None:
+def _touched_globals(function: types.FunctionType) -> list[str] | None:
     """The globals that a call of a user's function could change; None if its globals can be shared."""
     space = function.__globals__
     if str(space.get("__name__", "")).partition(".")[0] in _LIBRARIES:

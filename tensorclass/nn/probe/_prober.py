@@ -102,10 +102,10 @@ def relearn(report: Report, probed: Probed | None) -> Report:
     for name, size in probed.narrowed.items():
         with suppress(Clash):
             report.state.unifier.unify((Polynomial.of(name),), (Polynomial.of(size),))
-    return replace(report, diagnostics=_sorted(report, probed), probed=probed)
+    return replace(report, diagnostics=_sort_findings(report, probed), probed=probed)
 
 
-def _sorted(report: Report, probed: Probed) -> tuple[Diagnostic, ...]:
+def _sort_findings(report: Report, probed: Probed) -> tuple[Diagnostic, ...]:
     """All findings, in the order of the modules, without those that a probe has refuted."""
     found = [d for d in report.diagnostics if d not in probed.answered]
     found += probed.diagnostics
@@ -134,7 +134,7 @@ class Prober(Searcher):
         seen = tuple(self._seen(sweeps, index) for index in range(len(self.stages)))
         blind = {index: reason for sweep in sweeps[:1] for index, reason in sweep.blind.items()}
         probed = Probed(tuple(self.found), tuple(self.answered), dict(self.narrowed), seen, blind)
-        return replace(self.report, diagnostics=_sorted(self.report, probed), probed=probed)
+        return replace(self.report, diagnostics=_sort_findings(self.report, probed), probed=probed)
 
     def _proven(self, found: Sequence[Diagnostic]) -> list[Diagnostic]:
         """The findings; a note replaces the errors of a module about whose inputs the check knows too little."""

@@ -180,7 +180,7 @@ class RealRuns:
                 made = self._run(self._changed(values, [position], element), norms).values or ()
                 found = self._compared(base, made, element)
                 if found is not None:
-                    if not _alike(base, self._run(values, norms).values or ()):
+                    if not _are_equal_runs(base, self._run(values, norms).values or ()):
                         return ""  # not deterministic: asked last, since another thread may draw meanwhile
                     use = self.searcher.report.reads[self.index][position]
                     assert use is not None
@@ -213,7 +213,7 @@ class RealRuns:
                 drawn = self._changed(values, tensors, None)
                 base = self._run(drawn, False, filled=filled).values
                 made = self._run(self._changed(drawn, [position], None), False, filled=filled).values
-                if base is None or made is None or not _alike(base, made):
+                if base is None or made is None or not _are_equal_runs(base, made):
                     return True
         return False
 
@@ -299,7 +299,7 @@ def _tensors(values: Sequence[Any]) -> list[Tensor]:
     ]
 
 
-def _alike(one: Sequence[Any], other: Sequence[Any]) -> bool:
+def _are_equal_runs(one: Sequence[Any], other: Sequence[Any]) -> bool:
     pairs = list(zip(_tensors(one), _tensors(other), strict=False))
     return len(one) == len(other) and len(pairs) == len(_tensors(one)) and all(_close(a, b) for a, b in pairs)
 

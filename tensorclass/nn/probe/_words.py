@@ -47,7 +47,7 @@ class Words:
 
     def given(self, uses: Sequence[Use | None], values: Sequence[Any]) -> str:
         """The inputs of a run, for messages."""
-        return "given " + (", ".join(_given(u, v) for u, v in zip(uses, values, strict=True) if u) or "nothing")
+        return "given " + (", ".join(_given_text(u, v) for u, v in zip(uses, values, strict=True) if u) or "nothing")
 
     def diagnostic(self, index: int, code: str, message: str, notes: Sequence[str] = (), hint: str = "") -> Diagnostic:
         """A diagnostic with the line that declares the module; names a batch-second layer as a possible cause."""
@@ -295,7 +295,7 @@ def _candidates(dims: Mapping[str, tuple[int, ...]], wanted: Sequence[int]) -> I
                 yield f"{one}+{other}"
 
 
-def _given(use: Use, value: Any) -> str:
+def _given_text(use: Use, value: Any) -> str:
     shape = f" = {list(value.shape)}" if isinstance(value, Tensor) else ""
     return f"{use.slot}{shape}" if is_unnamed(use.slot.owner) else f"{use.slot.name}: {use.slot.spec}{shape}"
 

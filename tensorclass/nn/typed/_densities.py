@@ -36,7 +36,7 @@ class LeadIn:
     """The generated code by mode of `set_skip_existing`."""
 
 
-def _drawn(sample: Any, slot: Slot, stage: Stage) -> Any:
+def _drawn_value(sample: Any, slot: Slot, stage: Stage) -> Any:
     """The value that a stage has drawn, in a sample: a batch with its field, or the value itself."""
     if not is_unnamed(slot.owner):
         return read_slot(sample, slot, stage.name)
@@ -106,7 +106,9 @@ class Densities:
             sampler: Any = self._target(stage)
             slots = [slot for slot in stage.writes[: sampler.values] if slot is not None]
             scores.append(
-                sampler.log_prob(self._dist(index, batch, sample), [_drawn(sample, slot, stage) for slot in slots])
+                sampler.log_prob(
+                    self._dist(index, batch, sample), [_drawn_value(sample, slot, stage) for slot in slots]
+                )
             )
         size: Any = getattr(batch, "batch_size", torch.Size())
         return scores[0] if len(scores) == 1 else total(scores, size)

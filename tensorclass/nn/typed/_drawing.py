@@ -32,7 +32,7 @@ class Link(NamedTuple):
         return f"{self.field}: {text}" if text else self.field
 
 
-def _seen(value: Value) -> str:
+def _seen_text(value: Value) -> str:
     """What the probes saw of a value, in the form of a declaration."""
     return f'{value.dtype.capitalize()}["{" ".join(map(str, value.shape or ()))}"]'
 
@@ -88,7 +88,9 @@ def draw(
         raise ModuleError(f"format={format!r}: a pipeline is drawn as 'mermaid', 'svg' or 'html'")
     titles = [f"{i} {_title(s.name, kind)}" for i, (s, kind) in enumerate(zip(stages, kinds, strict=True))]
     titles, links = [input.__name__, *titles, output.__name__], _links(stages, input, sources)
-    seen = {value.name: _seen(value) for step in explanation.steps for value in step.writes if value.shape is not None}
+    seen = {
+        value.name: _seen_text(value) for step in explanation.steps for value in step.writes if value.shape is not None
+    }
     if format == "mermaid":
         return mermaid(titles, links, seen)
     declared = {
@@ -186,7 +188,7 @@ def picture(titles: Sequence[str], edges: Sequence[Edge], declared: Mapping[Port
         for edge, lane in zip(edges, lanes, strict=True)
     ]
     for node, (box, title) in enumerate(zip(boxes, titles, strict=True)):
-        parts += _drawn(box, title, labels[node], node in (0, len(titles) - 1))
+        parts += _draw_chips(box, title, labels[node], node in (0, len(titles) - 1))
     width = right + LANE * max(lanes, default=0) + 2 * MARGIN
     height = boxes[-1].top + boxes[-1].height + 2 * MARGIN
     view = f"viewBox='{-MARGIN:g} {-MARGIN:g} {width:.0f} {height:.0f}'"
@@ -236,7 +238,7 @@ def _curve(x: float, y: float, to: float, end: float) -> str:
     return f"C{x:.1f} {middle:.1f} {to:.1f} {middle:.1f} {to:.1f} {end:.1f}"
 
 
-def _drawn(box: Box, title: str, labels: Mapping[str, str], end: bool) -> Iterator[str]:
+def _draw_chips(box: Box, title: str, labels: Mapping[str, str], end: bool) -> Iterator[str]:
     kind = " class='end'" if end else ""
     yield f"<rect{kind} x='0' y='{box.top:.1f}' width='{box.width:.1f}' height='{box.height:.1f}' rx='6'/>"
     yield f"<text class='title' x='{PAD}' y='{box.top + 19:.1f}'>{escape(title)}</text>"

@@ -41,7 +41,7 @@ class Step(NamedTuple):
     @property
     def nbytes(self) -> int | None:
         """The bytes of the existing values; None if a size or dtype is unknown."""
-        return _folded(sum, [value.nbytes for value in self.held])
+        return _fold_counts(sum, [value.nbytes for value in self.held])
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Explanation:
     @property
     def peak(self) -> int | None:
         """The largest number of bytes after any module, without activations that autograd keeps."""
-        return _folded(max, [step.nbytes for step in self.steps])
+        return _fold_counts(max, [step.nbytes for step in self.steps])
 
     def __str__(self) -> str:
         rows = [("", "writes", "dtype", "shape", "memory", "held after")]
@@ -94,7 +94,7 @@ def explain(
         _refuse_unknown(report.state.unifier, places, sizes)
     if not all(isinstance(size, int) and size >= 0 for size in batch_size):
         raise ModuleError(f"batch_size={list(batch_size)!r:.80}: batch dims are whole numbers from 0")
-    seen, fixed = _probed(report)
+    seen, fixed = _probed_values(report)
     values = {id(p): _value(p, report.state.unifier, batch_size, sizes, fixed, seen.get(id(p))) for p in places}
     titles = [f"input {input.__name__}", *(f"{i} {stage.name}" for i, stage in enumerate(stages))]
     last = _last_uses(stages, report)
@@ -122,7 +122,7 @@ def explain(
     return Explanation(f"{input.__name__} -> {output.__name__}, {size}", tuple(steps))
 
 
-def _probed(report: Report) -> tuple[dict[int, SeenOutput], dict[str, int]]:
+def _probed_values(report: Report) -> tuple[dict[int, SeenOutput], dict[str, int]]:
     """The findings of the build's probes for every place, and the sizes that outputs have for every input."""
     unifier, seen, fixed = report.state.unifier, dict[int, SeenOutput](), dict[str, int]()
     open_ = {n for place in report.inputs.values() for term in unifier.resolve(place.terms) for n in _names(term)}
@@ -173,7 +173,7 @@ def _value(
 ) -> Value:
     ragged = place.spec.kind.is_ragged
     if seen is not None and seen.dims is not None:
-        return _unnamed(place.name, seen, batch, sizes)
+        return _unnamed_value(place.name, seen, batch, sizes)
     if not (ragged or place.spec.kind.is_dense) or place.dtype is None:
         return Value(place.name, place.spec.type_text, None, 0 if place.spec.kind.is_value else None)
     exact = place.dtype.exact or (seen.dtype if seen is not None else None)
@@ -185,7 +185,7 @@ def _value(
     return Value(place.name, f"ragged {dtype}" if ragged else dtype, shape, nbytes)
 
 
-def _unnamed(name: str, seen: SeenOutput, batch: Sequence[int], sizes: Mapping[str, int]) -> Value:
+def _unnamed_value(name: str, seen: SeenOutput, batch: Sequence[int], sizes: Mapping[str, int]) -> Value:
     """A value without a declaration, as the probes saw it."""
     dims: list[Size] = []
     for text in seen.dims or ():
@@ -233,7 +233,7 @@ def _weights(module: nn.Module, seen: set[int]) -> int:
     return total
 
 
-def _folded(fold: Callable[[Iterable[int]], int], counts: Sequence[int | None]) -> int | None:
+def _fold_counts(fold: Callable[[Iterable[int]], int], counts: Sequence[int | None]) -> int | None:
     return None if None in counts else fold(count for count in counts if count is not None)
 
 

@@ -24,14 +24,14 @@ def over_fields(modules: Sequence[Any], ends: Sequence[type]) -> tuple[Any, ...]
     """
     if not any(isinstance(module, TensorDictModuleBase) for module in modules):
         return tuple(modules)
-    classes = list(dict.fromkeys([*ends, *_named(modules)]))
+    classes = list(dict.fromkeys([*ends, *_classes_of_fields(modules)]))
     return tuple(
         _over_fields(module, index, classes) if isinstance(module, TensorDictModuleBase) else module
         for index, module in enumerate(modules)
     )
 
 
-def _named(modules: Sequence[Any]) -> Iterator[type]:
+def _classes_of_fields(modules: Sequence[Any]) -> Iterator[type]:
     """The classes whose fields the typed modules read and write."""
     for module in modules:
         if isinstance(module, TensorClassModule):

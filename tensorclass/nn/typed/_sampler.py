@@ -163,7 +163,7 @@ class ProbabilisticTensorClassModule(TensorClassModule):
             len(scores),
             len(writes),
             n_empirical_estimate,
-            _checked(generator),
+            _check_generator(generator),
         )
         refs = [None if slot is None else slot.ref for slot in (*writes, *scores)]
         super().__init__(sampler, [slot.ref for slot in reads], refs, name=name, update=update)
@@ -180,7 +180,7 @@ class ProbabilisticTensorClassModule(TensorClassModule):
         return self.module.log_prob(self.get_dist(batch), values)
 
 
-def _checked(generator: Any) -> torch.Generator | None:
+def _check_generator(generator: Any) -> torch.Generator | None:
     found = as_generator(generator) if generator is None or isinstance(generator, (int, torch.Generator)) else generator
     if found is None or isinstance(found, torch.Generator):
         return found

@@ -33,10 +33,10 @@ def inlined(stages: Iterable[Stage], name: str, ends: Ends) -> list[Stage]:
     found = []
     for stage in stages:
         hides = [slot.within or _covers(private, slot) for slot in stage.reads]
-        reads = tuple(_inside(s, name) if hide else seen(s) for s, hide in zip(stage.reads, hides, strict=True))
+        reads = tuple(_slot_within(s, name) if hide else seen(s) for s, hide in zip(stage.reads, hides, strict=True))
         hidden = {s.path for s in stage.written if s.within or s.path[0] not in ends.sources.values()}
         private |= hidden
-        writes = tuple(s and (_inside(s, name) if s.path in hidden else seen(s)) for s in stage.writes)
+        writes = tuple(s and (_slot_within(s, name) if s.path in hidden else seen(s)) for s in stage.writes)
         found.append(replace(stage, name=f"{name}.{stage.name}", reads=reads, writes=writes))
     return found
 
@@ -49,7 +49,7 @@ class Ends(NamedTuple):
     sources: Mapping[str, str]
 
 
-def _inside(slot: Slot, name: str) -> Slot:
+def _slot_within(slot: Slot, name: str) -> Slot:
     return replace(slot, within=f"{name}/{slot.within}")
 
 
@@ -199,10 +199,10 @@ def _pick(recipe: tuple[tuple[Slot, ...], Path], by_path: dict[Path, Slot]) -> A
     if not recipe[1]:
         origins = {path[0]: slot.home or slot.owner for path, slot in by_path.items()}
         space["__tensorclass_origins__"] = origins
-    space["__tensorclass_recipe__"] = Recipe(_again, recipe, tuple({slot.owner for slot in by_path.values()}))
+    space["__tensorclass_recipe__"] = Recipe(_nested_class_at, recipe, tuple({slot.owner for slot in by_path.values()}))
     return types.new_class(title, (TensorClass,), {"shadow": True}, lambda ns: ns.update(space))
 
 
-def _again(slots: tuple[Slot, ...], path: Path) -> Any:
+def _nested_class_at(slots: tuple[Slot, ...], path: Path) -> Any:
     cls = picked(slots)
     return specs_along(cls, path)[-1].nested if path else cls

@@ -368,7 +368,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         """The objects as a list that writes back to the stack; without batch dims, the object itself."""
         table, index = self._held
         index = _readable(table, index)
-        return _linked(self, table, index, ()) if index.ndim else table[int(index)]
+        return _link_objects(self, table, index, ()) if index.ndim else table[int(index)]
 
     def maybe_to_stack(self) -> Self:
         """Return this stack; `NonTensorData` has the same method, which makes a stack."""
@@ -520,12 +520,12 @@ class _Link:
         commit(self.node, (NonTensorStack.of(opened(value), depth), parts))
 
 
-def _linked(node: NonTensorStack[Any], table: Sequence[Any], index: Tensor, at: tuple[int, ...]) -> LinkedList:
+def _link_objects(node: NonTensorStack[Any], table: Sequence[Any], index: Tensor, at: tuple[int, ...]) -> LinkedList:
     """The objects below a position as lists that write back."""
     if index.ndim == 1:
         items: list[Any] = [table[i] for i in index.tolist()]
     else:
-        items = [_linked(node, table, part, (*at, i)) for i, part in enumerate(index)]
+        items = [_link_objects(node, table, part, (*at, i)) for i, part in enumerate(index)]
     return LinkedList(items, _Link(node, at))
 
 

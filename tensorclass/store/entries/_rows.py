@@ -105,7 +105,7 @@ def leaves_of(values: Any, size: torch.Size, path: str = "") -> list[Tensor]:
     if not size:
         return [_element(values, path)]
     if not isinstance(values, (list, tuple)) or len(values) != size[0]:
-        given = f"{len(values)} entries" if isinstance(values, (list, tuple)) else _shown(values)
+        given = f"{len(values)} entries" if isinstance(values, (list, tuple)) else _value_text(values)
         raise BatchSizeError(
             f"one tensor for each element: nested lists of the shape {list(size)} are expected"
             f"{f' at {path}' if path else ''}, got {given}"
@@ -121,11 +121,11 @@ def _element(value: Any, path: str) -> Tensor:
         return tensor
     raise StructureError(
         "an element of a ragged field is a tensor with at least one dim, the one that varies; got "
-        f"{_shown(value)}{f' at {path}' if path else ''}"
+        f"{_value_text(value)}{f' at {path}' if path else ''}"
     )
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, Tensor):
         return f"a tensor of shape {list(value.shape)}"
     return f"a {type(value).__name__}: {value!r:.60}"

@@ -180,7 +180,7 @@ def combine(stack: Any, key: str, values: Sequence[Any]) -> Any:
             return _stack_tensors(values, stack.stack_dim, key)
         values, first = rows, rows[0]
     if all([isinstance(value, TensorCollection) for value in values]):
-        found, nested = stack._restack(values, stack.stack_dim), _declared(stack._joiner, key, "nested")
+        found, nested = stack._restack(values, stack.stack_dim), _declaration_of(stack._joiner, key, "nested")
         return found if nested is None or found._layered else found._joined_by(nested)
     if isinstance(first, (Tensor, TensorCollection)):
         raise _kinds(key, values)
@@ -195,11 +195,11 @@ def combine(stack: Any, key: str, values: Sequence[Any]) -> Any:
 
 def _is_one(joiner: Any, key: str) -> bool:
     """Whether a typed class declares one object for the whole batch."""
-    kind = _declared(joiner, key, "kind")
+    kind = _declaration_of(joiner, key, "kind")
     return kind is not None and kind.is_value
 
 
-def _declared(joiner: Any, key: str, what: str) -> Any:
+def _declaration_of(joiner: Any, key: str, what: str) -> Any:
     """What a typed class declares about a field; None for other classes."""
     schema = getattr(joiner, "__tensorclass_schema__", None)
     spec = None if schema is None else schema.fields.get(key)  # renamed keys are not declared

@@ -69,7 +69,7 @@ class LazyIndex(LazyWrites):
             return None
         at = _position_of(parts, self.stack_dim)
         part, rest = parts[at], (*parts[:at], *parts[at + 1 :])
-        before = _kept(parts[:at])
+        before = _count_kept_dims(parts[:at])
         tensors = [i for i, p in enumerate(parts) if isinstance(p, Tensor)]
         if isinstance(part, int):
             return Pick(parts, at, part, rest, 0, None)
@@ -81,8 +81,8 @@ class LazyIndex(LazyWrites):
         if not tensors:
             return Pick(parts, at, rows, rest, before, self._dim_name)
         wide = max(parts[i].ndim for i in tensors)
-        front = _separated(parts)
-        if front != _separated(rest):
+        front = _are_separated(parts)
+        if front != _are_separated(rest):
             return Pick(parts, at, None, rest, before, None)
         dim = before + (wide if front or tensors[0] < at else 0)
         return Pick(parts, at, rows, rest, dim, self._dim_name)
@@ -127,7 +127,7 @@ class LazyIndex(LazyWrites):
         if pick is None:
             return self._by_bool(index)
         if isinstance(pick.rows, int):
-            return _at(self._members[pick.rows], pick.rest)
+            return _index_member(self._members[pick.rows], pick.rest)
         if not self._members:
             template = TensorDict._index(self._template, pick.rest)
             return self._new([], pick.dim, pick.name, template)
@@ -137,7 +137,7 @@ class LazyIndex(LazyWrites):
         if not rows:
             return self._none_of(pick)
         self._check_rows(rows)
-        views = [_at(self._members[row], pick.rest) for row in rows]
+        views = [_index_member(self._members[row], pick.rest) for row in rows]
         whole, nested = _is_whole(pick.rest), self._members[0]._stacked  # its elements may be its members
         copies = isinstance(pick.rows, Tensor)  # as in torch; an index tensor in `rest` has already copied
         members = (
@@ -163,7 +163,7 @@ class LazyIndex(LazyWrites):
             return self._solid()._index(index)
         at = flags.index(True)
         new = self._index((*parts[:at], None, *parts[at + 1 :]))
-        before = _kept(normalise((*parts[:at], ...), self._smallest(self._batch_size))[:at])
+        before = _count_kept_dims(normalise((*parts[:at], ...), self._smallest(self._batch_size))[:at])
         return new._index((*[_ALL] * before, torch.arange(int(bool(parts[at])), device="cpu")))
 
     def _check_rows(self, rows: Sequence[int]) -> None:
@@ -177,14 +177,14 @@ class LazyIndex(LazyWrites):
         part = pick.parts[pick.at]
         none = slice(0, 0) if isinstance(part, slice) else part
         parts = (*pick.parts[: pick.at], none, *pick.parts[pick.at + 1 :])
-        return self._new([_alike(self._members[0])], self.stack_dim, self._dim_name)._solid()._index(parts)
+        return self._new([_as_uniform_stacks(self._members[0])], self.stack_dim, self._dim_name)._solid()._index(parts)
 
     def _by_element(self, parts: tuple[Any, ...]) -> Any:
         """Evaluate tensors that index the stack dim together with others: one element for each of their positions."""
         tensors = [part for part in parts if isinstance(part, Tensor)]
         shape = torch.broadcast_shapes(*[tensor.shape for tensor in tensors])
         if 0 in shape or 0 in self._batch_size:
-            return _alike(self)._solid()._index(parts)
+            return _as_uniform_stacks(self)._solid()._index(parts)
         columns = [tensor.expand(shape).reshape(-1).tolist() for tensor in tensors]
         found = []
         for row in zip(*columns, strict=True):
@@ -192,7 +192,7 @@ class LazyIndex(LazyWrites):
             view = self._index(tuple([next(positions) if isinstance(p, Tensor) else p for p in parts]))
             found.append(MappingOps.clone(view))  # as in torch
         first = next(i for i, part in enumerate(parts) if isinstance(part, Tensor))
-        return self._nest(found, shape, 0 if _separated(parts) else _kept(parts[:first]))
+        return self._nest(found, shape, 0 if _are_separated(parts) else _count_kept_dims(parts[:first]))
 
     def _nest(self, members: Sequence[Any], shape: Sequence[int], dim: int) -> Any:
         """Lazy stacks of lazy stacks along consecutive dims."""
@@ -256,17 +256,19 @@ def _smallest_of(member: Any) -> torch.Size:
     return member._smallest(size) if member._stacked else size
 
 
-def _at(member: Any, rest: tuple[Any, ...]) -> Any:
+def _index_member(member: Any, rest: tuple[Any, ...]) -> Any:
     """A member at an index; the member itself if the index selects all of it."""
     return member if _is_whole(rest) else member._index(rest)
 
 
-def _alike(member: Any) -> Any:
+def _as_uniform_stacks(member: Any) -> Any:
     """A container of the same size, with all members of every stack like the first, to find keys and shapes."""
     store = store_of(member)
     if store._stacked:
-        return store._with([_alike(inner) for inner in store._members[:1]] * len(store._members))
-    nested = {key: _alike(value) for key, value in store._live().items() if isinstance(value, TensorCollection)}
+        return store._with([_as_uniform_stacks(inner) for inner in store._members[:1]] * len(store._members))
+    nested = {
+        key: _as_uniform_stacks(value) for key, value in store._live().items() if isinstance(value, TensorCollection)
+    }
     if not nested:
         return store
     twin = store._twin()
@@ -287,7 +289,7 @@ def _is_whole(rest: tuple[Any, ...]) -> bool:
     return all([type(part) is slice and part == _ALL for part in rest])
 
 
-def _kept(parts: Sequence[Any]) -> int:
+def _count_kept_dims(parts: Sequence[Any]) -> int:
     """The number of dims of the result from these parts, without tensors."""
     return sum([part is None or isinstance(part, slice) for part in parts])
 
@@ -302,7 +304,7 @@ def _position_of(parts: Sequence[Any], dim: int) -> int:
     raise BatchSizeError(f"an index of {len(parts)} parts does not reach dim {dim}")
 
 
-def _separated(parts: Sequence[Any]) -> bool:
+def _are_separated(parts: Sequence[Any]) -> bool:
     """Whether other dims are between index tensors, so that the indexed dims come first in the result."""
     where = [i for i, part in enumerate(parts) if isinstance(part, Tensor)]
     between = parts[where[0] : where[-1]] if where else ()

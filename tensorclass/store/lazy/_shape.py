@@ -118,7 +118,7 @@ class LazyShapes(LazyIndex):
         if order == sorted(order):
             return self._twin()
         inner = [self._inner(d) for d in order if d != self.stack_dim]
-        return self._each_member(lambda m: _permuted(m, inner), order.index(self.stack_dim))
+        return self._each_member(lambda m: _permute_member(m, inner), order.index(self.stack_dim))
 
     @PERMUTED
     def permute(self, *dims: Dims) -> Any:
@@ -152,7 +152,7 @@ class LazyShapes(LazyIndex):
         if not drop:
             return self._twin()
         inner = [self._inner(d) for d in drop if d != self.stack_dim]
-        members = [_dropped(member, inner) for member in self._members]
+        members = [_drop_dims(member, inner) for member in self._members]
         if self.stack_dim in drop:
             return members[0]
         return self._new(members, self.stack_dim - sum([d < self.stack_dim for d in drop]), self._dim_name)
@@ -400,11 +400,11 @@ def _ends(op: str, argument: Any, count: int) -> list[int] | None:
     return [*range(step, count, step), count]
 
 
-def _permuted(member: Any, order: list[int]) -> Any:
+def _permute_member(member: Any, order: list[int]) -> Any:
     return ShapeOps.permute(member, order) if order else member._twin()
 
 
-def _dropped(member: Any, dims: list[int]) -> Any:
+def _drop_dims(member: Any, dims: list[int]) -> Any:
     new = member._twin()
     for dim in sorted(dims, reverse=True):
         new = ShapeOps.squeeze(new, dim)

@@ -414,10 +414,10 @@ class _Stacked:
 
 
 def _context(stack: LazyStackedTensorDict) -> tuple[Any, ...]:
-    return type(stack), stack.stack_dim, stack.ndim - 1, stack._dim_name, _mapped(stack)
+    return type(stack), stack.stack_dim, stack.ndim - 1, stack._dim_name, _is_inside_vmap(stack)
 
 
-def _mapped(stack: LazyStackedTensorDict) -> bool:
+def _is_inside_vmap(stack: LazyStackedTensorDict) -> bool:
     """Whether functorch already maps over the leaves."""
     if torch._C._functorch.peek_interpreter_stack() is None:  # pyright: ignore[reportAttributeAccessIssue]  # missing in torch's stubs
         return False
@@ -433,7 +433,7 @@ def _unflatten(children: Iterable[Any], context: Any) -> Any:
     if members and isinstance(members[0], TensorCollection):  # vmap adds and removes leading dims
         dim = max(0, dim + members[0].ndim - ndim)
     new = cls._of(members, dim, name)
-    if not was_mapped and all([isinstance(m, Pointwise) for m in new._members]) and _mapped(new):
+    if not was_mapped and all([isinstance(m, Pointwise) for m in new._members]) and _is_inside_vmap(new):
         raise UnsupportedOperationError(
             "vmap: a lazy stack would be mapped over the first dim of each member, not over its own; give vmap "
             "`stack.densify()`"

@@ -96,7 +96,7 @@ def _dense(stack: Any, layout: Any) -> TensorDict:
     members = stack._members
     data: dict[str, Any] = {}
     for key in [*entries.common_keys(members), *entries.exclusive_keys(members)]:
-        values = _completed([member._live().get(key) for member in members], key)
+        values = _complete_values([member._live().get(key) for member in members], key)
         shapes = {value.shape for value in values if isinstance(value, Tensor)}
         if len(shapes) > 1 and all([isinstance(value, Tensor) for value in values]):
             if stack.stack_dim:
@@ -111,7 +111,7 @@ def _dense(stack: Any, layout: Any) -> TensorDict:
     return TensorDict._from_entries(data, stack._batch_size, stack._device, stack._names)
 
 
-def _completed(values: list[Any], key: str) -> list[Any]:
+def _complete_values(values: list[Any], key: str) -> list[Any]:
     """Fill an entry that some members lack: without rows if the others agree on other dims, else without elements."""
     present = [value for value in values if value is not None]
     if len(present) == len(values):

@@ -205,7 +205,7 @@ class LazyWrites(LazyBase):
     def update(self, input_dict_or_td: Any = None, clone: bool = False, *args: Any, **kwargs: Any) -> Self:
         """Write several entries, all or none, each split by members; as for any container."""
         if clone and input_dict_or_td is not None:
-            input_dict_or_td = _copied(input_dict_or_td)
+            input_dict_or_td = _copy_source(input_dict_or_td)
         return super().update(input_dict_or_td, False, *args, **kwargs)
 
     def _replace_all(self, source: Any, clone: bool) -> Self:
@@ -398,11 +398,11 @@ class LazyWrites(LazyBase):
         value = value if rows is None else rows
         if isinstance(value, NonTensorStack) or has_lengths(value):
             index = value._leaves(BATCHED)[0]
-            return [value._make([i], i.shape, None, BATCHED) for i in _along(index, index.ndim, size, axis, path)]
+            return [value._make([i], i.shape, None, BATCHED) for i in _split_along(index, index.ndim, size, axis, path)]
         if not isinstance(value, Tensor) or isinstance(entry, Unbatched):  # a shared tensor has no batch dims
             return [value] * size[axis]
         event = entry.ndim - len(holder._batch_size) if isinstance(entry, Tensor) else 0
-        return _along(value, value.ndim - event, size, axis, path)
+        return _split_along(value, value.ndim - event, size, axis, path)
 
     def _first(self, path: Path) -> tuple[Any, Any]:
         """The entry under a path in the first member that is not a stack, and its container."""
@@ -445,11 +445,11 @@ class LazyWrites(LazyBase):
         """Select the members' elements where a condition over the batch dims is True, else the others; stays lazy."""
         size, dim = self._batch_size, self.stack_dim
         wide = condition.reshape(condition.shape + (1,) * (len(size) - condition.ndim))
-        conditions = _along(wide, wide.ndim, size, dim, ("condition",))
+        conditions = _split_along(wide, wide.ndim, size, dim, ("condition",))
         others = (
             self._spread_source(other, size, dim, ())
             if not isinstance(other, Tensor)
-            else _along(other, other.ndim, size, dim, ())
+            else _split_along(other, other.ndim, size, dim, ())
         )
         chosen = [InplaceOps.where(m, c, o, pad=pad) for m, c, o in zip(self._members, conditions, others, strict=True)]
         result = self._with(chosen)
@@ -483,7 +483,7 @@ def _as_rows(value: Any, entry: Any, size: torch.Size, axis: int, path: Path) ->
     return as_source(value, entry, path) if plain else torch.as_tensor(value)
 
 
-def _along(value: Tensor, dims: int, size: torch.Size, axis: int, path: Path) -> list[Any]:
+def _split_along(value: Tensor, dims: int, size: torch.Size, axis: int, path: Path) -> list[Any]:
     """A tensor with `dims` batch dims, aligned with the last dims of the target, split along one of them."""
     at = axis - (len(size) - dims)
     if at < 0:
@@ -498,9 +498,9 @@ def _along(value: Tensor, dims: int, size: torch.Size, axis: int, path: Path) ->
     )
 
 
-def _copied(source: Any) -> Any:
+def _copy_source(source: Any) -> Any:
     if isinstance(source, TensorCollection):
         return MappingOps.clone(source)  # type: ignore[type-var]  # containers have these operations
     if isinstance(source, Mapping):
-        return {key: _copied(value) for key, value in source.items()}
+        return {key: _copy_source(value) for key, value in source.items()}
     return source.clone() if isinstance(source, Tensor) else source

@@ -73,9 +73,9 @@ def called(ctx: MethodContext, name: str) -> Type:
     if name in ("apply", "apply_"):
         returned(ctx, owner)
     if name in KEYED:
-        return _keyed(ctx, owner, name)
+        return _keyed_type(ctx, owner, name)
     if name in UPDATES:
-        _updated(ctx, owner)
+        _check_update(ctx, owner)
     elif name == "replace":
         GivenCheck(ctx.api, owner.type).check(by_name(ctx), _own_batch(ctx))
     elif name == "extend":
@@ -153,10 +153,10 @@ def replaced(ctx: MethodSigContext) -> FunctionLike:
 def function(ctx: FunctionContext) -> Type:
     """`isin(batch, other, "label")`: a function of a container and names."""
     owner = facts.batch_instance(ctx.arg_types[0][0]) if ctx.arg_types and ctx.arg_types[0] else None
-    return ctx.default_return_type if owner is None else _keyed(ctx, owner, "")
+    return ctx.default_return_type if owner is None else _keyed_type(ctx, owner, "")
 
 
-def _keyed(ctx: MethodContext | FunctionContext, owner: Instance, name: str) -> Type:
+def _keyed_type(ctx: MethodContext | FunctionContext, owner: Instance, name: str) -> Type:
     found: list[facts.Found | None] = []
     lenient = name != "setdefault" and any(
         given for formal, given in zip(ctx.callee_arg_names, ctx.args, strict=True) if formal in _LENIENT
@@ -209,7 +209,7 @@ def _paths(api: Any, key: nodes.Expression, typ: Type) -> list[tuple[str, ...]]:
     return [(literal,) for literal in literals or ()]
 
 
-def _updated(ctx: MethodContext, owner: Instance) -> None:
+def _check_update(ctx: MethodContext, owner: Instance) -> None:
     """The keys of `update({...})` and `update(label=...)`."""
     pairs: list[tuple[str, nodes.Expression]] = []
     for values, names, formal in zip(ctx.args, ctx.arg_names, ctx.callee_arg_names, strict=False):
@@ -255,7 +255,7 @@ def _takes_none(typ: Type) -> bool:
     return is_subtype(NoneType(), typ)
 
 
-def _required(owner: Instance) -> Iterator[tuple[str, frozenset[str]]]:
+def _required_dtypes(owner: Instance) -> Iterator[tuple[str, frozenset[str]]]:
     """The tensor fields that every instance holds and whose dtypes are declared."""
     for name, field in facts.fields_of(owner.type).items():
         typ = facts.field_type(owner, name)
@@ -266,13 +266,13 @@ def _required(owner: Instance) -> Iterator[tuple[str, frozenset[str]]]:
 def _cast(ctx: MethodContext | FunctionContext, owner: Instance, name: str) -> None:
     if name in _TO or name == "to":
         target = _target(ctx, _TO.get(name))
-        inexact = [] if target is None else [(f, dtypes) for f, dtypes in _required(owner) if dtypes & _INEXACT]
+        inexact = [] if target is None else [(f, dtypes) for f, dtypes in _required_dtypes(owner) if dtypes & _INEXACT]
         broken = [f for f, dtypes in inexact if target not in dtypes]
         what = f"a cast to {target}"
     else:
         if not ((name in FLOATING and not _has_dtype(ctx)) or (name in SCALED and _by_float(ctx))):
             return
-        broken = [f for f, dtypes in _required(owner) if not dtypes & _INEXACT]
+        broken = [f for f, dtypes in _required_dtypes(owner) if not dtypes & _INEXACT]
         what = f"{name.strip('_')} by a float" if name in SCALED else name.strip("_")
     if broken:
         text = f"{what} breaks the declared dtype of {', '.join(broken)} in {owner.type.name}"

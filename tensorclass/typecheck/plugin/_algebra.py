@@ -80,9 +80,9 @@ def made(ctx: FunctionContext, kind: str) -> Type:
         return ctx.default_return_type
     sources = [class_of(source_of(ctx.api).follow(expr)) for expr in _classes(kind, call.args)]
     request = _request(kind, sources, call.args[len(sources) :], call)
-    if request is None or not _known(ctx.api, request, call) or _is_taken(ctx.api, call):
+    if request is None or not _are_known(ctx.api, request, call) or _is_taken(ctx.api, call):
         return ctx.default_return_type
-    info = _unnamed(ctx.api, request)
+    info = _make_unnamed_class(ctx.api, request)
     typ = _constructor(ctx.api, info)
     return with_fields(typ, Instance(info, [])) if isinstance(typ, CallableType) else ctx.default_return_type
 
@@ -106,9 +106,9 @@ def part(ctx: MethodContext, kind: str) -> Type:
         request = _request(kind, [own, *map(batch_instance, others)], [], call)
     else:
         request = _request(kind, [own], call.args, call)
-    if request is None or not _known(ctx.api, request, call) or _is_taken(ctx.api, call):
+    if request is None or not _are_known(ctx.api, request, call) or _is_taken(ctx.api, call):
         return ctx.default_return_type
-    return Instance(_unnamed(ctx.api, request), [])
+    return Instance(_make_unnamed_class(ctx.api, request), [])
 
 
 def _binds(statement: nodes.AssignmentStmt, name: str) -> bool:
@@ -157,7 +157,7 @@ def _conflicts(one: Instance, other: Instance) -> Iterator[str]:
             yield text or f'"{name}" is {types[0]} in {one.type.name} and {types[1]} in {other.type.name}'
 
 
-def _known(api: Any, request: Request, where: nodes.Context) -> bool:
+def _are_known(api: Any, request: Request, where: nodes.Context) -> bool:
     """Whether all names are fields; other names are reported."""
     places = {name: at_path(request.sources[0], (name,)) for name in request.given}
     for name, place in places.items():
@@ -184,7 +184,7 @@ def _empty(api: Any, module: str, key: str, name: str, request: Request) -> node
     return info
 
 
-def _unnamed(api: Any, request: Request) -> nodes.TypeInfo:
+def _make_unnamed_class(api: Any, request: Request) -> nodes.TypeInfo:
     module: nodes.MypyFile = api.tree
     key = f"<{request.title} {request.kind} {' '.join(s.type.fullname for s in request.sources)}>".replace(".", "/")
     symbol = module.names.get(key)

@@ -99,7 +99,7 @@ def _statement(cls: nodes.ClassDef, name: str) -> nodes.AssignmentStmt:
 
 
 def _fields(ctx: ClassDefContext) -> Iterator[tuple[str, ClassDeclaration]]:
-    reader, converted = AnnotationReader(ctx.api), set(_converted(ctx.cls))
+    reader, converted = AnnotationReader(ctx.api), set(_converted_fields(ctx.cls))
     for name, statement in _statements(ctx.cls):
         annotation = statement.unanalyzed_type
         if annotation is None or name.startswith("_") or not reader.is_field(annotation):  # private attributes
@@ -144,7 +144,7 @@ def _argument(value: nodes.Expression, name: str) -> nodes.Expression | None:
     return dict(zip(value.arg_names, value.args, strict=True)).get(name)
 
 
-def _converted(cls: nodes.ClassDef) -> Iterator[str]:
+def _converted_fields(cls: nodes.ClassDef) -> Iterator[str]:
     """The fields that a `@field_validator(..., mode="before")` may convert."""
     for member in cls.defs.body:
         for call in member.original_decorators if isinstance(member, nodes.Decorator) else ():

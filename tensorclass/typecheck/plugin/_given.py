@@ -71,7 +71,7 @@ class GivenCheck:
                 lead = KnownSizes(shape.dims[: max(count, 0)], shape.base, shape.extra - dims.rank)
                 said.append((True, Batch(lead, f' (inferred from "{name}")')))
             elif count >= 0:
-                fits = not Bindings().bind(name, *_known(dims, shape.dims[count:]))
+                fits = not Bindings().bind(name, *_fitting_sizes(dims, shape.dims[count:]))
                 said.append((fits, Batch(KnownSizes(shape.dims[:count]), f' (inferred from "{name}")')))
         return next((batch for fits, batch in said if fits), said[0][1] if said else None)
 
@@ -163,7 +163,7 @@ class GivenCheck:
         """Bind the dims with known sizes; none in a shape of unknown rank."""
         if dims.rank is None and None in event:
             return
-        for problem in [*self.bindings.bind(name, *_known(dims, event)), *self.bindings.finish()]:
+        for problem in [*self.bindings.bind(name, *_fitting_sizes(dims, event)), *self.bindings.finish()]:
             hint = problem.hint.replace("`", '"').replace("\n", "; ")
             self._fail(f'"{problem.path}" is declared {field}: {hint}', where, SHAPE)
 
@@ -184,7 +184,7 @@ class GivenCheck:
         self.api.fail(f"{self.info.name}: {text}", where, code=code)
 
 
-def _known(dims: Dims, event: Shape) -> tuple[Dims, tuple[int, ...]]:
+def _fitting_sizes(dims: Dims, event: Shape) -> tuple[Dims, tuple[int, ...]]:
     """Dims and sizes in which an unknown size fits anything."""
     if dims.rank is not None:
         pairs = zip(dims.tokens, event, strict=True)

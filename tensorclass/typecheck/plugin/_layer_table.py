@@ -43,7 +43,7 @@ def after(source: Source, layer: nodes.Expression, given: TensorFacts) -> Known:
     if not isinstance(layer, nodes.CallExpr) or not module.startswith(MODULES):
         return None
     if name == "Sequential":
-        return _through(source, layer, given)
+        return _facts_after(source, layer, given)
     if name in SAME:
         floating = given.dtypes is not None and given.dtypes <= FLOATS
         return given if floating else replace(given, dtypes=None)
@@ -51,7 +51,7 @@ def after(source: Source, layer: nodes.Expression, given: TensorFacts) -> Known:
     return None if maker is None else maker(source, layer, name, given)
 
 
-def _through(source: Source, layer: nodes.CallExpr, given: TensorFacts) -> Known:
+def _facts_after(source: Source, layer: nodes.CallExpr, given: TensorFacts) -> Known:
     found: Known = given
     for arg, kind in zip(layer.args, layer.arg_kinds, strict=True):
         items = source.items(arg) if kind == nodes.ARG_STAR else [arg]

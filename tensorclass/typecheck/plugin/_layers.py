@@ -50,7 +50,7 @@ def follow_layers(api: Any, stages: list[KnownStage | None]) -> None:
         if stage is None or call is None:
             before = [] if stage is None else [_of_field(ref) for ref in stage.writes or () if ref is not None]
             continue
-        given = before if stage.follows else [_given(api, value, known) for value in inputs_of(call) or ()]
+        given = before if stage.follows else [_facts_of_input(api, value, known) for value in inputs_of(call) or ()]
         is_layer = callee_name(call) == STAGE
         made = _result(api, source, call.args[0], given) if is_layer and len(given) == 1 else UNKNOWN
         outs = _outs(api, call)
@@ -61,7 +61,7 @@ def follow_layers(api: Any, stages: list[KnownStage | None]) -> None:
         known[call] = before[0] if len(before) == 1 else UNKNOWN
 
 
-def _given(api: Any, expr: nodes.Expression, known: dict[nodes.CallExpr, ValueFacts]) -> ValueFacts:
+def _facts_of_input(api: Any, expr: nodes.Expression, known: dict[nodes.CallExpr, ValueFacts]) -> ValueFacts:
     call = value_of(api, expr)
     if call is not None:
         whole = not isinstance(source_of(api).follow(expr), nodes.IndexExpr)
@@ -99,7 +99,7 @@ def _result(api: Any, source: Source, module: nodes.Expression, given: list[Valu
     """What a callable makes of a value; widths that don't fit are reported."""
     facts = given[0]
     for layer in _layers(source, source.follow(module)):
-        facts = _after(api, source, layer, facts)
+        facts = _facts_after_layer(api, source, layer, facts)
     return facts
 
 
@@ -116,7 +116,7 @@ def _layers(source: Source, module: nodes.Expression) -> Iterator[nodes.Expressi
             yield from _layers(source, source.follow(item))
 
 
-def _after(api: Any, source: Source, layer: nodes.Expression, facts: ValueFacts) -> ValueFacts:
+def _facts_after_layer(api: Any, source: Source, layer: nodes.Expression, facts: ValueFacts) -> ValueFacts:
     if isinstance(layer, nodes.LambdaExpr):
         return _of_lambda(layer)
     module, _, name = callee_name(layer).rpartition(".")

@@ -27,7 +27,7 @@ def different(one: Instance, other: Instance) -> bool:
     return not made and one.type not in other.type.mro and other.type not in one.type.mro
 
 
-def _related(ctx: MethodContext, owner: Instance, name: str) -> None:
+def _report_unrelated(ctx: MethodContext, owner: Instance, name: str) -> None:
     """Report a class and its child where the operation needs a field that one of the two never has."""
     receiver = _receiver(ctx.context)
     if receiver is None or not is_exact(ctx.api, receiver):
@@ -77,7 +77,7 @@ def always_there(owner: Instance) -> set[str]:
 
 def compared(ctx: MethodContext, owner: Instance, name: str) -> None:
     """Check another typed instance among the arguments of an operation."""
-    _related(ctx, owner, name)
+    _report_unrelated(ctx, owner, name)
     others = (batch_instance(typ) for types in ctx.arg_types for typ in types)
     for other in (one for one in others if one is not None and different(owner, one)):
         names = f"a {owner.type.name} and a {other.type.name}"

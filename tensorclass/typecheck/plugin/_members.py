@@ -60,7 +60,7 @@ def members(api: Any, expr: nodes.Expression, depth: int = 0) -> list[KnownStage
     pipeline = pipeline_of(api, expr, depth)
     if pipeline is not None:
         return list(pipeline.inlined())
-    known = _recorded(source_of(api).follow(expr))
+    known = _recorded_pipeline(source_of(api).follow(expr))
     if known is not None:
         return known.stages
     ends = _ends(api, expr, depth)
@@ -77,7 +77,7 @@ def members(api: Any, expr: nodes.Expression, depth: int = 0) -> list[KnownStage
 def pipeline_of(api: Any, expr: nodes.Expression, depth: int = 0) -> Pipeline | None:
     """The pipeline that an expression certainly is."""
     value = source_of(api).follow(expr)
-    known = _recorded(value)
+    known = _recorded_pipeline(value)
     if known is not None and known.ends is not None:
         return known
     if not isinstance(value, nodes.CallExpr) or depth > _DEPTH:
@@ -209,10 +209,10 @@ def _ends(api: Any, expr: nodes.Expression, depth: int) -> Ends | None:
         first, last = (_ends(api, side, depth + 1) for side in (value.left, value.right))
         return None if first is None or last is None else (first[0], last[1])
     pipeline = pipeline_of(api, expr, depth)
-    return _declared(api, expr) if pipeline is None else pipeline.ends
+    return _declared_ends(api, expr) if pipeline is None else pipeline.ends
 
 
-def _declared(api: Any, expr: nodes.Expression) -> Ends | None:
+def _declared_ends(api: Any, expr: nodes.Expression) -> Ends | None:
     """The classes in `class Encoder(TensorClassModuleBase[Digits, Hidden])`, which subclasses can't change."""
     typ = get_proper_type(type_of(api, expr))
     if not isinstance(typ, Instance) or typ.type.type_vars or typ.type.fullname.startswith("tensorclass."):
@@ -268,7 +268,7 @@ def _stage(row: list[Any] | None, classes: list[Instance]) -> KnownStage | None:
     return None if gone else KnownStage(reads, writes, *row[2:])
 
 
-def _recorded(expr: nodes.Expression) -> Pipeline | None:
+def _recorded_pipeline(expr: nodes.Expression) -> Pipeline | None:
     """The module or the pipeline of another file; without ends, when it is a module."""
     found = carried(expr)
     if found is None or "stages" not in found[0]:

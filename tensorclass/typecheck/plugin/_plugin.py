@@ -191,12 +191,12 @@ def _field(ctx: plugin.AttributeContext, name: str) -> Type:
     return values.assigned(ctx)
 
 
-def _wrapped(ctx: plugin.FunctionContext) -> Type:
+def _type_of_module(ctx: plugin.FunctionContext) -> Type:
     return members.known_elsewhere(ctx, stages.wrapped(ctx))
 
 
 _FUNCTIONS: dict[str, Callable[[plugin.FunctionContext], Type]] = {
-    stages.MODULE: _wrapped,
+    stages.MODULE: _type_of_module,
     stages.TWO_STEP: stages.two_step,
     stages.STAGE: stages.called,
     stages.SAMPLE: stages.called,

@@ -99,7 +99,7 @@ def created(values: _Tensors, source: Source, name: str, call: nodes.CallExpr) -
     if "out" in named:
         return None
     if name in _SIZED:
-        return _shaped(dtype_of(source, named, FLOATS), _varargs(source, plain, named.get("size")))
+        return _facts_of_shape(dtype_of(source, named, FLOATS), _varargs(source, plain, named.get("size")))
     if name in _LIKE and plain:
         like = values.tensor(plain[0]) or TensorFacts(None, None)
         return TensorFacts(dtype_of(source, named, like.dtypes), like.shape)
@@ -108,13 +108,13 @@ def created(values: _Tensors, source: Source, name: str, call: nodes.CallExpr) -
     if name == "from_numpy" and plain:
         return _of_array(source, plain[0])
     if name in _SPACED:
-        return _shaped(
+        return _facts_of_shape(
             dtype_of(source, named, FLOATS), (int_of(source, named.get("steps", [*plain, None, None, None][2])),)
         )
-    return _filled(source, name, call, named)
+    return _facts_of_factory(source, name, call, named)
 
 
-def _shaped(dtypes: Dtypes, shape: Shape | None) -> TensorFacts:
+def _facts_of_shape(dtypes: Dtypes, shape: Shape | None) -> TensorFacts:
     return TensorFacts(dtypes, None if shape is None else KnownSizes(shape))
 
 
@@ -131,7 +131,7 @@ def _of_data(
         kind = _OF_KIND.get(number or items)
         listed = (None,) if items else None
         shape = () if number else listed
-    return _shaped(dtype_of(source, named, kind), shape)
+    return _facts_of_shape(dtype_of(source, named, kind), shape)
 
 
 _OF_KIND: dict[str, Dtypes] = {"bool": BOOL, "int": INT64 | BOOL, "float": FLOATS, "real": FLOATS | INT64 | BOOL}
@@ -153,10 +153,12 @@ def _of_array(source: Source, expr: nodes.Expression) -> TensorFacts | None:
     name = dtype.name if isinstance(dtype, nodes.MemberExpr) else ""
     told = frozenset({name}) if name in _DTYPES else None
     kinds = frozenset({"float64"}) if dtype is None else told
-    return _shaped(kinds, sizes_of(source, given["shape"]) if "shape" in given else None)
+    return _facts_of_shape(kinds, sizes_of(source, given["shape"]) if "shape" in given else None)
 
 
-def _filled(source: Source, name: str, call: nodes.CallExpr, named: dict[str, nodes.Expression]) -> TensorFacts | None:
+def _facts_of_factory(
+    source: Source, name: str, call: nodes.CallExpr, named: dict[str, nodes.Expression]
+) -> TensorFacts | None:
     """`full`, `eye`, `arange`, `randint` and `randperm`, whose arguments are not only sizes."""
     positional = [value for value, kind in zip(call.args, call.arg_kinds, strict=True) if kind == nodes.ARG_POS]
     integer = INT64
@@ -164,15 +166,15 @@ def _filled(source: Source, name: str, call: nodes.CallExpr, named: dict[str, no
         found = call_arguments(call, ("size", "fill_value")) or {}
         if "size" in found and "fill_value" in found:
             kind, _ = literal(source, found["fill_value"])
-            return _shaped(dtype_of(source, named, kind), sizes_of(source, found["size"]))
+            return _facts_of_shape(dtype_of(source, named, kind), sizes_of(source, found["size"]))
     if name == "eye" and positional:
         rows = [int_of(source, value) for value in positional]
-        return _shaped(dtype_of(source, named, FLOATS), (rows[0], rows[-1]))
+        return _facts_of_shape(dtype_of(source, named, FLOATS), (rows[0], rows[-1]))
     if name == "randperm" and positional:
-        return _shaped(dtype_of(source, named, integer), (int_of(source, positional[0]),))
+        return _facts_of_shape(dtype_of(source, named, integer), (int_of(source, positional[0]),))
     if name == "randint":
         size = named.get("size", positional[-1] if len(positional) > 1 else None)
-        return _shaped(dtype_of(source, named, integer), None if size is None else sizes_of(source, size))
+        return _facts_of_shape(dtype_of(source, named, integer), None if size is None else sizes_of(source, size))
     if name == "arange" and positional and set(named) <= set(_OPTIONS):
         return _arange(source, positional, named)
     return None
@@ -185,7 +187,7 @@ def _arange(source: Source, given: list[nodes.Expression], named: dict[str, node
     numbers = [int_of(source, value) for value in given]
     bounds = [number for number in numbers if number is not None]
     known = len(bounds) == len(numbers) and 0 not in bounds[2:]
-    return _shaped(dtype_of(source, named, kind), (len(range(*bounds)) if known else None,))
+    return _facts_of_shape(dtype_of(source, named, kind), (len(range(*bounds)) if known else None,))
 
 
 def _varargs(source: Source, given: list[nodes.Expression], size: nodes.Expression | None = None) -> Shape | None:

@@ -53,7 +53,7 @@ def place_of(sizes: KnownSizes, dim: int) -> int | None:
     return known + dim if dim < 0 else None
 
 
-def _behind(sizes: KnownSizes, dim: int, more: int) -> KnownSizes:
+def _keep_sizes_behind(sizes: KnownSizes, dim: int, more: int) -> KnownSizes:
     """After a change at a dim that is counted from the front: only the dims behind it are known."""
     return replace(sizes, dims=sizes.dims[max(dim, 0) :], extra=sizes.extra + more)
 
@@ -71,7 +71,7 @@ def without(sizes: KnownSizes | None, dim: int | None, keep: bool = False) -> Kn
     if at is None:
         if sizes.base is None:
             return None
-        return touched(sizes, dim) if keep else _behind(sizes, dim + 1, -1)
+        return touched(sizes, dim) if keep else _keep_sizes_behind(sizes, dim + 1, -1)
     if at < 0:
         return sizes if keep else replace(sizes, extra=sizes.extra - 1)
     left, right = sizes.dims[:at], sizes.dims[at + 1 :]
@@ -90,7 +90,7 @@ def unsqueezed(sizes: KnownSizes | None, dim: int | None) -> KnownSizes | None:
     elif dim is None:
         return replace(sizes, dims=(), extra=sizes.extra + 1)
     elif dim >= 0:
-        return _behind(sizes, dim, 1)
+        return _keep_sizes_behind(sizes, dim, 1)
     else:
         at = known + 1 + dim
     left, right = sizes.dims[: max(at, 0)], sizes.dims[max(at, 0) :]

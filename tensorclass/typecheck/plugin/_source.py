@@ -252,7 +252,7 @@ class Source:
             mapping = _content(self.follow(value.callee.expr))
             pairs = mapping.items if isinstance(mapping, nodes.DictExpr) and value.callee.name == "values" else []
             return [item for key, item in pairs if key is not None] or None
-        found, times = _repeated(value) or (value, 1)
+        found, times = _repeated_list(value) or (value, 1)
         if not isinstance(found, nodes.ListExpr | nodes.TupleExpr) or any(
             isinstance(item, nodes.StarExpr) for item in found.items
         ):
@@ -271,7 +271,7 @@ class Source:
 
     def _stays(self, variable: nodes.Node, value: nodes.Expression) -> bool:
         """Whether no use of a variable changes its list, or the shape of its tensor."""
-        is_list = isinstance(_content(value), nodes.ListExpr | nodes.DictExpr) or _repeated(value) is not None
+        is_list = isinstance(_content(value), nodes.ListExpr | nodes.DictExpr) or _repeated_list(value) is not None
         return all(self._is_kept(use, variable, is_list) for use in self.uses.get(variable, ()))
 
     def _is_kept(self, use: nodes.Node, variable: nodes.Node, is_list: bool) -> bool:
@@ -300,7 +300,7 @@ def _content(value: nodes.Expression) -> nodes.Expression:
     return value.args[0] if isinstance(value, nodes.CallExpr) and known else value
 
 
-def _repeated(value: nodes.Node) -> tuple[nodes.Expression, int] | None:
+def _repeated_list(value: nodes.Node) -> tuple[nodes.Expression, int] | None:
     """The list and the number of `[...] * n`; a number that is not written out is too large."""
     if not isinstance(value, nodes.OpExpr) or value.op != "*" or not isinstance(value.left, nodes.ListExpr):
         return None

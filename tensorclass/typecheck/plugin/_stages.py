@@ -62,7 +62,7 @@ def stage_of(api: Any, expr: nodes.Expression, env: Env | None = None, depth: in
     if callee_name(value) == MODULE:
         return _stage(api, call_arguments(value, _PARAMETERS), names)
     if callee_name(value) in (STAGE, SAMPLE):
-        return _called(api, value, names)
+        return _read_stage_call(api, value, names)
     inner = entered(source, value)
     if inner is None:
         return None
@@ -88,7 +88,7 @@ def _stage(api: Any, given: dict[str, nodes.Expression] | None, env: Env) -> Kno
     return KnownStage(reads, writes, isinstance(update, nodes.NameExpr) and update.name == "True", known and not others)
 
 
-def _called(api: Any, call: nodes.CallExpr, env: Env) -> KnownStage:
+def _read_stage_call(api: Any, call: nodes.CallExpr, env: Env) -> KnownStage:
     """`stage(f, Digits.image, out=Prediction.logits)` and `sample(Normal, ...)`."""
     inputs, options = inputs_of(call), options_of(call)
     sources = [value_of(api, value, env) for value in inputs or ()]

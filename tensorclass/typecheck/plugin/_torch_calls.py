@@ -198,7 +198,7 @@ def _unary(change: Callable[[Dtypes], Dtypes]) -> Callable[[Call], Known]:
     return made
 
 
-def _reduced(call: Call, shape: KnownSizes | None) -> KnownSizes | None:
+def _reduce_shape(call: Call, shape: KnownSizes | None) -> KnownSizes | None:
     """The shape after a reduction over one dim, several, or all."""
     given, keep = call.get("dim"), call.flag("keepdim")
     if given is None or (isinstance(given, nodes.NameExpr) and given.name == "None"):
@@ -217,7 +217,7 @@ def _reduced(call: Call, shape: KnownSizes | None) -> KnownSizes | None:
 def _reduction(change: Callable[[Dtypes], Dtypes]) -> Callable[[Call], Known]:
     def made(call: Call) -> Known:
         first = call.first()
-        return TensorFacts(change(first.dtypes), _reduced(call, first.shape))
+        return TensorFacts(change(first.dtypes), _reduce_shape(call, first.shape))
 
     return made
 
@@ -231,7 +231,7 @@ def _pair(call: Call) -> Known:
         return _binary("arithmetic")(call)
     if call.reader.number(given) is None:
         return None
-    shape = _reduced(call, first.shape)
+    shape = _reduce_shape(call, first.shape)
     return TensorFacts(first.dtypes, shape), TensorFacts(INT64, shape)
 
 
@@ -268,7 +268,7 @@ def _join(call: Call) -> Known:
     return TensorFacts(_dtype_of_all(members), shapes.joined([one.shape for one in members], dim))
 
 
-def _stacked(call: Call) -> Known:
+def _stack_facts(call: Call) -> Known:
     members = _members(call)
     if members is None:
         return None
@@ -297,7 +297,7 @@ def _rows(call: Call) -> Known:
     return replace(first, shape=None if dim is None else shapes.resized(first.shape, dim, size))
 
 
-def _gathered(call: Call) -> Known:
+def _gather_facts(call: Call) -> Known:
     given = call.get("index")
     index = None if given is None else call.reader.tensor(given)
     return replace(call.first(), shape=None if index is None else index.shape)
@@ -334,30 +334,30 @@ def _loss(call: Call) -> Known:
     )
 
 
-def _flattened(call: Call) -> Known:
+def _flatten_facts(call: Call) -> Known:
     first = call.first()
     start, end = call.number("start_dim", 0), call.number("end_dim", -1)
     return replace(first, shape=shapes.flattened(first.shape, start, end))
 
 
-def _moved(call: Call) -> Known:
+def _move_facts(call: Call) -> Known:
     first = call.first()
     shape = first.shape
     return replace(first, shape=shape and replace(shape, dims=() if shape.base else (None,) * len(shape.dims)))
 
 
-def _narrowed(call: Call) -> Known:
+def _narrow_facts(call: Call) -> Known:
     first, dim = call.first(), call.number("dim", None)
     return replace(first, shape=None if dim is None else shapes.resized(first.shape, dim, call.number("length", None)))
 
 
-def _squeezed(call: Call) -> Known:
+def _squeeze_facts(call: Call) -> Known:
     first = call.first()
     dim = call.number("dim", None)
     return replace(first, shape=shapes.squeezed(first.shape, dim))
 
 
-def _shaped(change: Callable[[Call, KnownSizes | None], KnownSizes | None]) -> Callable[[Call], Known]:
+def _shaped_by(change: Callable[[Call, KnownSizes | None], KnownSizes | None]) -> Callable[[Call], Known]:
     def made(call: Call) -> Known:
         first = call.first()
         return replace(first, shape=change(call, first.shape))
@@ -372,7 +372,7 @@ def _like_other(call: Call) -> Known:
     return replace(call.first(), shape=None if other is None else other.shape)
 
 
-def _turned(call: Call) -> Known:
+def _transpose_facts(call: Call) -> Known:
     first = call.first()
     return replace(
         first, shape=None if first.shape is None or first.shape.rank != 2 else shapes.swapped(first.shape, 0, 1)
@@ -386,7 +386,7 @@ def _spread(call: Call) -> Known:
     return TensorFacts(magnitudes(first.dtypes), KnownSizes(()) if alone else None)
 
 
-def _clamped(call: Call) -> Known:
+def _clamp_facts(call: Call) -> Known:
     """Bounds that are floats make floats of integers."""
     first = call.first()
     kinds = {call.reader.kind_of_number(value) for value in [*call.rest(), *call.named.values()]}
@@ -396,7 +396,7 @@ def _clamped(call: Call) -> Known:
     return None if "" in kinds else replace(first, dtypes=dtypes)
 
 
-def _reshaped(call: Call) -> Known:
+def _reshape_facts(call: Call) -> Known:
     """`view` may also be given a dtype."""
     wanted = call.varargs("shape")
     if wanted is None and call.name == "view":
@@ -420,7 +420,7 @@ _MAKERS: dict[str, Callable[[Call], Known]] = {
     "reduce_same": _reduction(lambda dtypes: dtypes),
     "reduce_bool": _reduction(lambda dtypes: BOOL if dtypes is not None and "uint8" not in dtypes else _BOOL_OR_BYTE),
     "spread": _spread,
-    "clamped": _clamped,
+    "clamped": _clamp_facts,
     "squared": _unary(lambda dtypes: with_number(dtypes, "int")),
     "reduce_index": _reduction(lambda _: INT64),
     "pair": _pair,
@@ -430,10 +430,10 @@ _MAKERS: dict[str, Callable[[Call], Known]] = {
     "kthvalue": _kth,
     "index_same": _unary(lambda _: INT64),
     "join": _join,
-    "stack": _stacked,
+    "stack": _stack_facts,
     "product": _product,
     "select_rows": _rows,
-    "gathered": _gathered,
+    "gathered": _gather_facts,
     "one_dim": lambda call: replace(call.first(), shape=KnownSizes((None,))),
     "unknown_dims": lambda call: replace(call.first(), shape=None),
     "where": _where,
@@ -444,16 +444,16 @@ _MAKERS: dict[str, Callable[[Call], Known]] = {
         INT64, shapes.resized(call.first().shape, -1, call.number("num_samples", None))
     ),
     "indices": lambda call: TensorFacts(INT64, KnownSizes((None, None))) if not call.named else None,
-    "reshape": _reshaped,
+    "reshape": _reshape_facts,
     "like_other": _like_other,
-    "flatten": _flattened,
-    "unsqueeze": _shaped(lambda call, shape: shapes.unsqueezed(shape, call.number("dim", None))),
-    "squeeze": _squeezed,
-    "permute": _shaped(lambda call, shape: shapes.permuted(shape, call.varargs("dims"))),
-    "swap": _shaped(lambda call, shape: shapes.swapped(shape, call.number("dim0", None), call.number("dim1", None))),
-    "turn": _turned,
-    "move": _moved,
-    "expand": _shaped(lambda call, shape: shapes.expanded(shape, call.varargs("size"))),
-    "narrow": _narrowed,
-    "select": _shaped(lambda call, shape: shapes.without(shape, call.number("dim", None))),
+    "flatten": _flatten_facts,
+    "unsqueeze": _shaped_by(lambda call, shape: shapes.unsqueezed(shape, call.number("dim", None))),
+    "squeeze": _squeeze_facts,
+    "permute": _shaped_by(lambda call, shape: shapes.permuted(shape, call.varargs("dims"))),
+    "swap": _shaped_by(lambda call, shape: shapes.swapped(shape, call.number("dim0", None), call.number("dim1", None))),
+    "turn": _transpose_facts,
+    "move": _move_facts,
+    "expand": _shaped_by(lambda call, shape: shapes.expanded(shape, call.varargs("size"))),
+    "narrow": _narrow_facts,
+    "select": _shaped_by(lambda call, shape: shapes.without(shape, call.number("dim", None))),
 }

@@ -139,7 +139,7 @@ class Values:
         dims = declared.shape
         if dims is None or dims.variadic is not None:
             return TensorFacts(declared.dtypes, None if dims is None else _sizes_of(dims))
-        shape = KnownSizes(_known(dims), self.lead(of), len(dims.tokens))
+        shape = KnownSizes(_known_shape(dims), self.lead(of), len(dims.tokens))
         return TensorFacts(declared.dtypes, shape)
 
     def lead(self, expr: nodes.Expression) -> object:
@@ -358,7 +358,7 @@ def _is_new(item: nodes.Expression) -> bool:
     return isinstance(item, nodes.NameExpr) and item.name == "None"
 
 
-def _known(dims: Dims) -> Shape:
+def _known_shape(dims: Dims) -> Shape:
     return tuple(token.size.constant if isinstance(token, Dim) else None for token in dims.tokens)
 
 
@@ -370,8 +370,8 @@ def _whole(declared: ClassDeclaration) -> TensorFacts:
 def _sizes_of(dims: Dims) -> KnownSizes:
     """The dims of a declaration; those before `...` are unknown."""
     if dims.variadic is None:
-        return KnownSizes(_known(dims))
-    return shapes.behind_unknown(*_known(Dims(dims.tokens[dims.variadic + 1 :])))
+        return KnownSizes(_known_shape(dims))
+    return shapes.behind_unknown(*_known_shape(Dims(dims.tokens[dims.variadic + 1 :])))
 
 
 def function_name(callee: nodes.Expression) -> str | None:

@@ -83,7 +83,7 @@ def class_head(module: Module, node: ast.ClassDef) -> tuple[str, str]:
     calls = [d for d in node.decorator_list if isinstance(d, ast.Call) and file.full_name(d) == DECORATOR]
     options = [k for call in calls for k in call.keywords] + node.keywords
     given = [f"{k.arg}={file.text_of(k.value)}" if k.arg else f"**{file.text_of(k.value)}" for k in options]
-    brackets = [f"{option}=True" for base in node.bases for option in _bracketed(module, base)]
+    brackets = [f"{option}=True" for base in node.bases for option in _bracket_options(module, base)]
     parameters = ", ".join(file.text_of(p) for p in getattr(node, "type_params", []))
     name = f"{node.name}[{parameters}]" if parameters else node.name
     comment = file.head(node)[1]
@@ -98,10 +98,12 @@ def class_head(module: Module, node: ast.ClassDef) -> tuple[str, str]:
 
 
 def _base(module: Module, base: ast.expr) -> str:
-    return module.file.text_of(base.value if isinstance(base, ast.Subscript) and _bracketed(module, base) else base)
+    return module.file.text_of(
+        base.value if isinstance(base, ast.Subscript) and _bracket_options(module, base) else base
+    )
 
 
-def _bracketed(module: Module, base: ast.expr) -> list[str]:
+def _bracket_options(module: Module, base: ast.expr) -> list[str]:
     """The options of `TensorClass["shadow"]`."""
     if not isinstance(base, ast.Subscript) or module.file.full_name(base) not in ROOTS:
         return []
@@ -178,7 +180,7 @@ def generated(module: Module, node: ast.ClassDef) -> Iterator[str]:
     keys = list(_keys(module, found.rows.values()))
     for name in KEYED:
         if name not in own and (writes or name not in WRITES):
-            yield from _keyed(name, keys, module.stubs.strict_keys)
+            yield from _keyed_overloads(name, keys, module.stubs.strict_keys)
     if module.stubs.strict_keys and keys:
         yield from _by_field(keys, own)
 
@@ -238,7 +240,7 @@ def replacing(name: str, fields: Iterable[FieldLine]) -> Iterator[str]:
     yield f"def replace({PYRIGHT}\n" + "".join(f"    {row},\n" for row in rows) + f") -> {name}: ..."
 
 
-def _keyed(name: str, keys: Iterable[tuple[str, FieldLine]], strict: bool) -> Iterator[str]:
+def _keyed_overloads(name: str, keys: Iterable[tuple[str, FieldLine]], strict: bool) -> Iterator[str]:
     groups: dict[tuple[str, str], list[str]] = {}
     for key, field in keys:
         groups.setdefault((field.reads, field.takes if name in WRITES else ""), []).append(key)

@@ -25,7 +25,7 @@ class StubError(TensorClassError):
     """Raised for a file for which no stub can be made."""
 
 
-def _decoded(content: bytes) -> str:
+def _decode(content: bytes) -> str:
     """The text of a module, in the encoding that it declares."""
     encoding, _ = detect_encoding(BytesIO(content).readline)  # raises a SyntaxError if it is unknown
     return StringIO(content.decode(encoding), newline=None).read()
@@ -45,7 +45,7 @@ class SourceFile:
     def __init__(self, path: Path, name: str | None = None) -> None:
         self.path = path
         try:
-            self.text = _decoded(read_content(path, MAX_SOURCE))
+            self.text = _decode(read_content(path, MAX_SOURCE))
             self.tree = ast.parse(self.text)
         except OSError as error:
             raise StubError(f"{path}: can't be read: {error.strerror}") from None
