@@ -1,7 +1,7 @@
-"""pydantic, which is imported at its first use: loading it takes as long as all else that a first class needs.
+"""pydantic and torch's DTensor, which are imported at their first use: each takes as long as a first class.
 
-A file imports `pydantic` or `pydantic_core` from here, at its top, and names what it uses as `pydantic.TypeAdapter`.
-Nothing may read an attribute of them while modules are imported and plain classes are declared.
+A file imports `pydantic`, `pydantic_core` or `dtensor` from here, at its top, and names what it uses as
+`pydantic.TypeAdapter`. Nothing may read an attribute of them while modules are imported and plain classes are declared.
 """
 
 from __future__ import annotations
@@ -11,9 +11,12 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+DTENSOR = "torch.distributed.tensor"
+
 if TYPE_CHECKING:
     import pydantic as pydantic
     import pydantic_core as pydantic_core
+    import torch.distributed.tensor as dtensor
 else:
 
     class _Deferred(ModuleType):
@@ -24,9 +27,18 @@ else:
             return value
 
     pydantic, pydantic_core = _Deferred("pydantic"), _Deferred("pydantic_core")
+    dtensor = _Deferred(DTENSOR)
+
+__all__ = ["DTENSOR", "dtensor", "is_dtensor", "is_pydantic_field", "pydantic", "pydantic_core"]
 
 
 def is_pydantic_field(value: object) -> bool:
     """Whether a value is a `Field(...)` of pydantic; where pydantic is not loaded, nothing is."""
     fields: Any = sys.modules.get("pydantic.fields")
     return fields is not None and isinstance(value, fields.FieldInfo)
+
+
+def is_dtensor(value: object) -> bool:
+    """Whether a value is a DTensor; where torch's DTensor is not loaded, nothing is."""
+    module: Any = sys.modules.get(DTENSOR)
+    return module is not None and isinstance(value, getattr(module, "DTensor", ()))

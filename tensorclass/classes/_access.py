@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from sys import modules
 from typing import Any
 
 from torch import Tensor
 
+from .._deferred import DTENSOR, is_dtensor
 from .._kinds import per_kind
 from .._schema import EXACT, FieldSpec, Options
 from ..core import TensorCollection, field_value
@@ -117,7 +119,7 @@ def make_setter(spec: FieldSpec, table: DimTable) -> Setter:
             if store._lock is None and (store._device is None or store._device == value.device):
                 try:
                     alike = type(old) is Tensor and value.dtype is old.dtype and value.shape == old.shape
-                    alike = alike or (fits is not None and fits(store._batch_size, data, value))
+                    alike = alike or (not mixes(data) and fits is not None and fits(store._batch_size, data, value))
                 except RuntimeError:  # the shape of a strided nested tensor can't be read
                     alike = False
                 if alike:
@@ -126,6 +128,11 @@ def make_setter(spec: FieldSpec, table: DimTable) -> Setter:
         self._assign(name, value)
 
     return set
+
+
+def mixes(entries: Mapping[str, Any]) -> bool:
+    """Whether a plain tensor would be beside DTensors."""
+    return DTENSOR in modules and any(map(is_dtensor, entries.values()))
 
 
 def _value_setter(name: str, kind: type) -> Setter:

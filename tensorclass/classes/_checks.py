@@ -8,13 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._deferred import is_dtensor
 from .._kinds import per_kind
 from .._schema import Dim, Dims, FieldSpec, Schema, cast_problem, check_field, check_fields
 from ..core import VALUES, TensorCollection, store_of
 from ..core._base import Names
 from ..core._batch import as_jagged, jagged
 from ..core._publish import Step
-from ..errors import CastError, Problem, SchemaError
+from ..errors import CastError, Problem, SchemaError, StructureError
 from ..store import Node, NonTensorDataBase, NonTensorStack, RaggedTensor, TensorDict, Unbatched, plain_object
 from ..store.entries._agreement import require_agreement
 from ._access import like
@@ -66,6 +67,7 @@ def check_one(self: Any, key: str, value: Any) -> Any:
     value = _bare(value)
     if type(value) is Tensor and value.is_nested:
         value = jagged(key, value)
+    refuse_plain(self._entries(), {key: value})
     others = {name: entry for name, entry in self._entries().items() if name != key}
     options = type(self).__tensorclass_options__
     checked = check_field(schema, key, value, batch_size=self._batch_size, others=readable(others), options=options)
@@ -85,9 +87,28 @@ def check_many(self: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     values = as_jagged(values.items()) or values
     if len(values) == 1:
         return {key: check_one(self, key, value) for key, value in values.items()}
+    refuse_plain(self._entries(), values)
     state = {**_state(schema, readable(self._entries())), **readable(values)}
     checked, _ = check_all(type(self), state, self._batch_size)
     return _in_state(self, {key: _store_check(self, key, checked.get(key)) for key in values})
+
+
+def refuse_plain(entries: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    """Refuse a plain tensor in a batch that is distributed over a device mesh.
+
+    Raises:
+        StructureError: names the field, and one that is a DTensor.
+    """
+    if not any(map(is_dtensor, entries.values())):
+        return
+    beside = next((name for name, entry in entries.items() if is_dtensor(entry) and name not in values), None)
+    for key, value in values.items():
+        if isinstance(value, Tensor) and not is_dtensor(value) and (beside or is_dtensor(entries.get(key))):
+            other: Any = entries[beside or key]
+            raise StructureError(
+                f"`{key}` would be a plain tensor beside the DTensor `{beside or key}` {other.placements}; assign a "
+                f"DTensor (`torch.distributed.tensor.distribute_tensor`), or set it before `distribute`"
+            )
 
 
 def without_absent(self: Any, source: Any) -> Any:

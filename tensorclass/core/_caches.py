@@ -79,6 +79,7 @@ KEPT = MappingProxyType({
     "core._pytree: pytree.register_pytree_node": "goes at the first registration after the class is gone",
     "core._pytree: pytree.register_constant": "one class",
     "core._pytree._GONE": "the classes that went since the last registration",
+    "parallel._layout._MESHES": "a mesh goes with its process group",
     "nn.functional._plan._GATES": "a lock goes with its module",
     # one for the process
     "nn.probe._fake: addFilter": "a filter of torch's logger, which is silent about the fake tensors of a check only",

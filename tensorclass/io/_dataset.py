@@ -35,7 +35,7 @@ from ._parts import BLOCK, parts_of
 from ._paths import StrPath
 from ._progress import progress
 from ._remote import Access, checked_access, reaching
-from ._sampling import Batches, Order
+from ._sampling import Batches, Order, ranks_of
 from ._scaled import Scaled
 from ._shards import ReadHow, Shard, check_shard, size_of
 from ._shelf import Shelf
@@ -342,11 +342,13 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         drop_last: bool = False,
         pad_last: bool = False,
         *,
+        layout: Any = None,
         prefetch: int | None = None,
     ) -> Batches[T]:
         """The rows in batches. Each `iter()` begins the next epoch. See `Batches`.
 
         Args:
+            layout: a `tensorclass.parallel.Layout`, instead of rank and world size; see `loader`.
             prefetch: batches that threads read ahead, up to 256 MB; by default 2 of a dataset behind a URL, else none.
 
         >>> [batch.label.tolist() for batch in data.batches(4)]
@@ -354,6 +356,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         """
         if prefetch is None:
             prefetch = 2 if any(map(is_url, self.paths)) else 0
+        rank, world_size = ranks_of(layout, rank, world_size)
         return Batches(
             self._read_in(shuffle), size, shuffle, seed, rank, world_size, drop_last, pad_last, prefetch=prefetch
         )
@@ -367,6 +370,8 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         world_size: int | None = None,
         drop_last: bool = False,
         pad_last: bool = False,
+        *,
+        layout: Any = None,
         **options: Any,
     ) -> BatchLoader[T]:
         """The same batches as `batches`, from a `DataLoader` whose workers read ahead.
@@ -379,12 +384,16 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
             world_size: the number of processes; give it together with `rank`.
             drop_last: leave out rows, so that every rank has the same number of full batches.
             pad_last: repeat rows, so that every rank has the same number of full batches and no row is left out.
+            layout: a `tensorclass.parallel.Layout`, instead of rank and world size: ranks that differ only in mesh
+                dims over which rows are not split get the same rows. `batch.distribute(layout, source="rows")` makes
+                the batch of all ranks.
             options: options of `DataLoader`: `num_workers`, `pin_memory`, `prefetch_factor`, ...
 
         >>> [batch.label.tolist() for batch in data.loader(4, drop_last=True)]
         [[0, 1, 2, 3], [4, 5, 6, 7]]
         """
         shards = [shard.rows for shard in self.shards]
+        rank, world_size = ranks_of(layout, rank, world_size)
         order = Order(len(self), batch_size, shuffle, seed, rank, world_size, drop_last, pad_last, shards)
         return BatchLoader(self._read_in(shuffle), order, **options)
 

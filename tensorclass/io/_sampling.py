@@ -31,6 +31,22 @@ class RowSource(Protocol[T_co]):
     def __getitem__(self, index: Any, /) -> T_co: ...
 
 
+def ranks_of(layout: Any, rank: Any, world_size: Any) -> tuple[Any, Any]:
+    """Rank and world size: those of the rows in a layout over a device mesh, if there is one.
+
+    Raises:
+        ArgumentError: for a layout beside rank and world size.
+    """
+    if layout is None:
+        return rank, world_size
+    if rank is not None or world_size is not None:
+        raise ArgumentError("a layout says which rows a rank gets: leave out rank= and world_size=")
+    if not hasattr(layout, "data_rank"):
+        raise ArgumentError(f"layout= takes a tensorclass.parallel.Layout, got a {type(layout).__name__}")
+    found: tuple[int, int] = layout.data_rank()
+    return found
+
+
 def _place(rank: Any, world_size: Any) -> tuple[Any, Any]:
     """Rank and world size: as given, else from `torch.distributed` or torchrun, else those of a single process."""
     if (rank is None) != (world_size is None):

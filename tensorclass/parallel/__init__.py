@@ -8,6 +8,8 @@
   parts become a dataset.
 - `_transfer`, `_collectives`: containers between ranks; `_structure`, what ranks compare first; `_blocks`, `_links`,
   how bytes move.
+- `_layout`: the layout of a batch over a device mesh; `_layout_rules`, how placements follow from dims;
+  `_layout_table`, what `explain` prints; `_placed`, distributed batches; `_agreed`, what ranks compare first.
 - `_frames`: datasets of Ray Data, bags of Dask.
 - `_share`: shared memory. `_methods`: the functions behind methods of containers and datasets.
 """
@@ -17,5 +19,7 @@ from ._clusters import RayEngine as RayEngine
 from ._engines import Engine as Engine
 from ._engines import ThreadEngine as ThreadEngine
 from ._frames import RayBatches as RayBatches
+from ._layout import Layout as Layout
+from ._layout_rules import LayoutWarning as LayoutWarning
 from ._processes import ProcessEngine as ProcessEngine
 from ._rows import FailedRow as FailedRow

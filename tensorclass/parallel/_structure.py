@@ -127,7 +127,7 @@ def check_local(name: str, value: Any) -> None:
     """
     if isinstance(value, Tensor) and callable(getattr(value, "full_tensor", None)):
         raise UnsupportedOperationError(
-            f"`{name}` is a DTensor, of which each rank holds a part; exchange `.to_local()` or `.full_tensor()`"
+            f"`{name}` is a DTensor, of which each rank holds a part; exchange `.local()` or `.whole()` of the batch"
         )
 
 

@@ -68,6 +68,15 @@ def scaling() -> Any:
     return _ROOMS["scaling"]
 
 
+def placing() -> Any:
+    """The room that distributes batches over a device mesh."""
+    if "placing" not in _ROOMS:
+        from ..parallel import _placed as room
+
+        _ROOMS["placing"] = room
+    return _ROOMS["placing"]
+
+
 @flags
 def from_module(
     module: nn.Module,

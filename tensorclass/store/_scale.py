@@ -10,7 +10,7 @@ from typing_extensions import Self
 
 from .._flags import answers
 from ..core._device import Device
-from ._bridges import scaling
+from ._bridges import placing, scaling
 from ._tables import TableOps
 
 
@@ -422,3 +422,67 @@ class ScaleOps(TableOps):
     def from_remote_init(cls, src: int, group: Any = None, device: Device = None, use_broadcast: bool = False) -> Any:
         """Receive a new container that another rank sends with `init_remote`."""
         return scaling().from_remote_init(src, group, device, use_broadcast)
+
+    # ---- a device mesh -----------------------------------------------------------------------------------------------
+
+    def distribute(self, layout: Any, source: Any = None, *, check: bool = True) -> Self:
+        """Distribute this batch over a device mesh: the fields of the result are DTensors with the placements of a
+        layout.
+
+        Ragged and per-element fields, strings and other objects stay whole on every rank; `local` cuts them. A batch
+        that is distributed already gets the other layout.
+
+        Args:
+            layout: a `tensorclass.parallel.Layout`.
+            source: where the values are. "everywhere": every rank holds the whole batch and keeps its piece. "rows":
+                every rank holds its own rows, as from `loader(layout=layout)`. A number: the batch of that rank is
+                sent to all others.
+            check: compare layouts and structures of all ranks first, in one small exchange.
+
+        Raises:
+            ArgumentError: for a field that can't be laid out so, and without a source.
+            StructureError: on every rank, if one has another layout, structure or source.
+
+        >>> import torch
+        >>> import torch.distributed as dist
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass
+        >>> from tensorclass.parallel import Layout
+        >>> from tensorclass.typing import Int64
+        >>> class Tokens(TensorClass):
+        ...     ids: Int64[Tensor, "t"]
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)  # torchrun has more ranks
+        >>> layout = Layout({"dp": 1, "cp": 1}, batch="dp", t="cp")
+        >>> part = Tokens(ids=torch.zeros(4, 6, dtype=torch.int64)).distribute(layout, source="everywhere")
+        >>> part.ids.placements, part.local().ids.shape, part.whole().ids.shape
+        ((Shard(dim=0), Shard(dim=1)), torch.Size([4, 6]), torch.Size([4, 6]))
+        >>> dist.destroy_process_group()
+        """
+        found: Self = placing().distribute(self, layout, source, check)
+        return found
+
+    def local(self) -> Self:
+        """The piece of this rank of a distributed batch, as plain tensors; a view of the same memory.
+
+        Raises:
+            BatchSizeError: if the batch dims of two fields are split differently.
+            UnsupportedOperationError: for an unfinished sum.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(2)).local()["a"]  # not distributed: the batch itself
+        tensor([0., 0.])
+        """
+        found: Self = placing().local(self)
+        return found
+
+    def whole(self) -> Self:
+        """The whole of a distributed batch, as plain tensors, on every rank; every rank must call it.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(2)).whole()["a"]
+        tensor([0., 0.])
+        """
+        found: Self = placing().whole(self)
+        return found

@@ -17,7 +17,9 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 from tensorclass import TensorClassDataset, TensorDict
 from tensorclass.errors import ArgumentError, UnsupportedOperationError
+from tensorclass.parallel import Layout
 from tests.parallel._functions import Item, containers, items
+from tests.parallel._meshes import fake_mesh
 from tests.parallel._ranks import run
 
 
@@ -190,3 +192,39 @@ def test_workers_of_a_loader_share(data: Any) -> None:
 def test_no_group_is_left() -> None:
     """These tests start groups in other processes only."""
     assert not dist.is_initialized()
+
+
+def _with_layout(data: Any, sizes: dict[str, int], rank: int, state: Any = None, stop: int | None = None) -> Any:
+    """The rows of one rank of a mesh, and its state after `stop` batches."""
+    with fake_mesh(rank, **sizes) as mesh:
+        loader = data.loader(4, shuffle=True, seed=3, layout=Layout(mesh, batch="dp"))
+        if state is not None:
+            loader.load_state_dict(state, reshard=True)
+        rows = []
+        for number, batch in enumerate(loader, 1):
+            rows += batch.label.tolist()
+            if number == stop:
+                break
+        return rows, loader.state_dict()
+
+
+def test_ranks_of_a_layout(data: Any) -> None:
+    """Ranks of one place along the rows get the same rows, others different ones; the epoch ends on another mesh."""
+    found = [_with_layout(data, {"dp": 2, "tp": 2}, rank, stop=3) for rank in range(4)]
+    rows = [one for one, _ in found]
+    assert rows[0] == rows[1]
+    assert rows[2] == rows[3]
+    assert not {*rows[0]} & {*rows[2]}
+    rest = [_with_layout(data, {"tp": 1, "dp": 3}, rank, found[0][1])[0] for rank in range(3)]
+    assert sorted([*rows[0], *rows[2], *rest[0], *rest[1], *rest[2]]) == list(range(53))
+
+
+def test_a_layout_beside_a_rank(data: Any) -> None:
+    """A layout is given instead of rank and world size, and is a Layout."""
+    with fake_mesh(1, dp=2) as mesh:
+        layout = Layout(mesh, batch="dp")
+        assert labels(data.batches(4, layout=layout)) == labels(data.batches(4, rank=1, world_size=2))
+        with pytest.raises(ArgumentError, match="leave out rank= and world_size="):
+            data.loader(4, rank=0, world_size=2, layout=layout)
+        with pytest.raises(ArgumentError, match=r"takes a tensorclass\.parallel\.Layout, got a dict"):
+            data.batches(4, layout={})

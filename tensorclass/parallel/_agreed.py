@@ -1,0 +1,121 @@
+"""What the ranks of a mesh compare before they distribute a batch, so that each of them raises the same error."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ..errors import StructureError
+from ._layout import Layout
+from ._layout_rules import Shards
+from ._links import device_of, talking
+from ._structure import Structure, difference
+
+
+def chunk_span(size: int, dim: int, found: Shards, sizes: Sequence[int], where: Sequence[int]) -> tuple[int, int]:
+    """Start and length of the piece of one rank along a dim, by the rule of `torch.chunk`, as DTensor has it.
+
+    >>> [chunk_span(5, 0, (0,), (4,), (rank,)) for rank in range(4)]
+    [(0, 2), (2, 2), (4, 1), (5, 0)]
+    """
+    start, length = 0, size
+    for split, count, at in zip(found, sizes, where, strict=True):
+        if split == dim:
+            step = -(-length // count)
+            begin = min(step * at, length)
+            start, length = start + begin, min(begin + step, length) - begin
+    return start, length
+
+
+def is_fake(group: Any) -> bool:
+    """Whether a group has no other ranks: torch's fake process group."""
+    return str(dist.get_backend(group)) == "fake"
+
+
+def agree(batch: Any, layout: Layout, mesh: Any, source: str, problem: Exception | None, rows: bool = False) -> None:
+    """Compare layout and structure on all ranks of a mesh.
+
+    Raises:
+        StructureError: on every rank, if one has another layout, structure or source, or can't lay out its batch.
+    """
+    if is_fake(mesh.get_group(0)):
+        return
+    found = [] if batch is None or problem is not None else _without_rows(Structure(batch).rows, rows)
+    told = (repr(layout), source, found, "" if problem is None else str(problem))
+    data = repr((layout._key, source, found, problem is None)).encode()
+    digest = int.from_bytes(hashlib.sha256(data).digest()[:7], "little")
+    groups = [mesh.get_group(dim) for dim in range(mesh.ndim)]
+    most = torch.tensor([digest, -digest, problem is not None], device=device_of(groups[0]))
+    with talking(groups[0], "distribute"):
+        for group in groups:
+            dist.all_reduce(most, dist.ReduceOp.MAX, group=group)
+        high, low, wrong = most.tolist()
+        if high == -low and not wrong:
+            return
+        said: list[Any] = [(dist.get_rank(), *told)]
+        for group in groups:
+            each: list[Any] = [None] * dist.get_world_size(group)
+            dist.all_gather_object(each, said, group=group)
+            said = [one for part in each for one in part]
+    _raise(said)
+
+
+def _without_rows(found: Any, rows: bool) -> list[Any]:
+    """The structure, without the number of rows where every rank has its own."""
+    return [(path, _rest(entry) if rows else repr(entry)) for path, entry in found]
+
+
+def _rest(entry: Any) -> str:
+    if isinstance(entry, tuple):
+        return repr((entry[0], tuple(entry[1])[1:]))
+    return str(entry).partition(" [")[0]
+
+
+def _raise(said: Sequence[Any]) -> None:
+    ordered = sorted(said)
+    for rank, _, _, _, problem in ordered:
+        if problem:
+            raise StructureError(f"distribute: rank {rank}: {problem}")
+    first, *others = ordered
+    for rank, layout, source, found, _ in others:
+        if (layout, source) != first[1:3]:
+            raise StructureError(
+                f"distribute: rank {first[0]} has {first[1]} and source={first[2]}, rank {rank} has {layout} and "
+                f"source={source}; all ranks of a mesh make the same call"
+            )
+        where = difference(tuple(first[3]), tuple(found), f"rank {first[0]}", f"rank {rank}")
+        if where:
+            raise StructureError(f"distribute: the batches differ: {where}")
+    raise StructureError(f"distribute: the ranks {[one[0] for one in ordered]} have layouts that differ in a field")
+
+
+def rows_of_all(count: int, layout: Layout, mesh: Any, names: Sequence[str]) -> int:
+    """The number of rows of all ranks.
+
+    Raises:
+        StructureError: on every rank, if they hold numbers that no DTensor has.
+    """
+    total = 1
+    for name in names:
+        total *= layout.sizes[name]
+    if is_fake(mesh.get_group(0)):
+        return count * total
+    counts = [count]
+    for name in reversed(names):
+        group = mesh.get_group(name)
+        each: list[Any] = [None] * dist.get_world_size(group)
+        dist.all_gather_object(each, counts, group=group)
+        counts = [one for part in each for one in part]
+    rows = sum(counts)
+    step = -(-rows // total)
+    wanted = [max(0, min(step, rows - step * rank)) for rank in range(total)]
+    if counts != wanted or (len(names) > 1 and len({*counts}) > 1):
+        raise StructureError(
+            f"distribute: the ranks of `{'*'.join(names)}` hold {counts} rows, and of {rows} rows DTensor puts "
+            f"{wanted} on them; pass `drop_last=True` or `pad_last=True` to the loader"
+        )
+    return rows

@@ -1,0 +1,242 @@
+"""Batches over a mesh: every rank has its piece, and the whole comes back, for all kinds of fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+
+from tensorclass import PerElement, Ragged, Shared, TensorClass, TensorDict, lazy_stack
+from tensorclass.errors import (
+    ArgumentError,
+    BatchSizeError,
+    SchemaError,
+    StructureError,
+    TensorClassError,
+    UnsupportedOperationError,
+)
+from tensorclass.parallel import Layout
+from tensorclass.typing import Float32, Int64
+from tests.parallel._meshes import fake_mesh
+from tests.parallel._ranks import run
+
+
+class Inner(TensorClass):
+    v: Float32[Tensor, "t 3"]
+    name: PerElement[str]
+
+
+class Batch(TensorClass):
+    ids: Int64[Tensor, "t"]
+    weight: Float32[Tensor, ""]
+    name: PerElement[str]
+    words: Ragged[Tensor, "n"]
+    table: Shared[Float32[Tensor, "t"]]
+    tag: str
+    inner: Inner
+    extra: Float32[Tensor, "t"] | None = None
+
+
+class Flat(TensorClass):
+    flat: Float32[Tensor, "h*w"]
+    row: Float32[Tensor, "h"]
+    column: Float32[Tensor, "w"]
+
+
+def made(rows: int = 5, t: int = 6, start: int = 0) -> Batch:
+    """A batch with a field of each kind."""
+    torch.manual_seed(start)
+    names = [f"n{start + i}" for i in range(rows)]
+    return Batch(
+        ids=torch.arange(rows * t).view(rows, t),
+        weight=torch.arange(rows).float(),
+        name=names,
+        words=[torch.arange(float(i % 3 + 1)) for i in range(rows)],
+        table=torch.arange(float(t)),
+        tag="x",
+        inner=Inner(v=torch.randn(rows, t, 3), name=names),
+    )
+
+
+def same(one: Any, two: Any) -> bool:
+    """Whether class, values and names are equal."""
+    return type(one) is type(two) and bool((one == two).all()) and one.names == two.names
+
+
+# ---- one process --------------------------------------------------------------------------------------------------
+
+
+def test_a_piece_of_each_kind_of_field() -> None:
+    """Tensors are split by dims, shared ones by their own; what is not split stays whole, and `local` cuts it."""
+    with fake_mesh(1, dp=2, cp=2) as mesh:
+        part = made().distribute(Layout(mesh, batch="dp", t="cp"), source="everywhere")
+        assert type(part) is Batch
+        assert part.batch_size == (5,)
+        assert part.ids.shape == (5, 6)
+        assert part.ids.placements == (Shard(0), Shard(1))
+        assert part.weight.placements == (Shard(0), Replicate())
+        assert part.table.placements == (Replicate(), Shard(0))
+        assert len(part.name) == len(part.words) == 5
+        local, whole = part.local(), made()
+        assert type(local) is Batch
+        assert type(local.inner) is Inner
+        assert local.batch_size == (3,)
+        assert torch.equal(local.ids, whole.ids[:3, 3:])
+        assert local.name.tolist() == local.inner.name.tolist() == ["n0", "n1", "n2"]
+        assert [len(words) for words in local.words] == [1, 2, 3]
+        assert torch.equal(local.table, whole.table[3:])
+        assert torch.equal(local.inner.v, whole.inner.v[:3, 3:])
+        assert local.tag == "x"
+        assert local.extra is None
+
+
+def test_shape_operations_keep_the_placement() -> None:
+    """Indexing, stacking, joining and arithmetic of a distributed batch act on the whole batch."""
+    with fake_mesh(0, dp=2) as mesh:
+        layout = Layout(mesh, batch="dp")
+        data = TensorDict({"x": torch.randn(4, 3)}, batch_size=[4], names=["rows"])
+        part = data.distribute(layout, source="everywhere")
+        assert part.names == ["rows"]
+        assert part.clone()["x"].placements == (Shard(0),)
+        assert (part * 2)["x"].placements == (Shard(0),)
+        assert part.unsqueeze(0)["x"].placements == (Shard(1),)
+        assert torch.stack([part, part])["x"].placements == (Shard(1),)
+        assert torch.cat([part, part], 0)["x"].shape == (8, 3)
+        stacked = lazy_stack([data[0], data[1]]).distribute(layout, source="everywhere")
+        assert stacked["x"].placements == (Shard(0),)
+
+
+def test_another_layout() -> None:
+    """A distributed batch gets the placements of another layout, and takes no source again."""
+    with fake_mesh(0, dp=2, cp=2) as mesh:
+        part = made().distribute(Layout(mesh, batch="dp"), source="everywhere")
+        other = part.distribute(Layout(mesh, t="cp"))
+        assert other.ids.placements == (Replicate(), Shard(1))
+        assert other.local().ids.shape == (5, 3)
+        with pytest.raises(ArgumentError, match="distributed already"):
+            part.distribute(Layout(mesh), source="everywhere")
+
+
+@pytest.mark.parametrize("source", [None, "here", -1, 1.0, True])
+def test_the_source_is_never_guessed(source: Any) -> None:
+    """Without a source the error lists all three."""
+    with (
+        fake_mesh(0, dp=2) as mesh,
+        pytest.raises(ArgumentError, match=r'source="everywhere".*source="rows".*source=0'),
+    ):
+        made().distribute(Layout(mesh, batch="dp"), source=source)
+
+
+def test_a_plain_tensor_beside_dtensors() -> None:
+    """No write puts a plain tensor into a typed batch that is distributed; a DTensor is taken."""
+    with fake_mesh(0, dp=2) as mesh:
+        whole = made()
+        part = whole.distribute(Layout(mesh, batch="dp"), source="everywhere")
+        writes: list[Any] = [
+            lambda: setattr(part, "ids", whole.ids),
+            lambda: setattr(part, "extra", torch.zeros(5, 6)),
+            lambda: part.set("weight", whole.weight),
+            lambda: part.update({"weight": whole.weight, "ids": whole.ids}),
+            lambda: part.inner.set("v", whole.inner.v),
+        ]
+        for write in writes[:4]:
+            with pytest.raises(StructureError, match=r"would be a plain tensor beside the DTensor"):
+                write()
+        part.extra = distribute_tensor(torch.zeros(5, 6), mesh, [Shard(0)], src_data_rank=None)
+        part.ids = part.ids + 1
+        assert [part.extra.placements, part.ids.placements] == [(Shard(0),)] * 2
+
+
+def test_pieces_that_fit_no_batch() -> None:
+    """`local` names fields whose pieces differ, unfinished sums, and a declaration that the pieces break."""
+    with fake_mesh(0, dp=2) as mesh:
+        layout = Layout(mesh, {Batch.weight: Replicate()}, batch="dp")
+        with pytest.raises(BatchSizeError, match=r"`ids` has the batch size \[3\] and `weight` \[5\]"):
+            made().distribute(layout, source="everywhere").local()
+        sums = TensorDict({"x": DTensor.from_local(torch.ones(2), mesh, [Partial()])}, batch_size=[2])
+        with pytest.raises(UnsupportedOperationError, match=r"`x` is .*an unfinished sum"):
+            sums.local()
+        flat = Flat(flat=torch.zeros(2, 16), row=torch.zeros(2, 4), column=torch.zeros(2, 4))
+        part = flat.distribute(Layout(mesh, **{"h*w": "dp"}), source="everywhere")
+        with pytest.raises(SchemaError, match="flat"):
+            part.local()
+
+
+def test_wrong_calls_of_distribute() -> None:
+    """A mesh of another size, a batch without rows, and fields that are not split by rows are named."""
+    with fake_mesh(0, dp=4) as mesh:
+        data = TensorDict({"x": torch.zeros(4)}, batch_size=[4])
+        with pytest.raises(ArgumentError, match="dp=3 needs 3 ranks, and the process group has 4"):
+            data.distribute(Layout({"dp": 3}, batch="dp"), source="everywhere")
+        with pytest.raises(ArgumentError, match="takes a Layout, got a dict"):
+            data.distribute({}, source="everywhere")
+        with pytest.raises(ArgumentError, match="needs a layout that splits the first batch dim"):
+            data.distribute(Layout(mesh), source="rows")
+        with pytest.raises(ArgumentError, match="`weight` is not split by rows"):
+            made().distribute(Layout(mesh, {Batch.weight: Replicate()}, batch="dp"), source="rows")
+        mixed = data.distribute(Layout(mesh, batch="dp"), source="everywhere")
+        mixed["y"] = torch.zeros(4)
+        with pytest.raises(ArgumentError, match=r"beside DTensors; distribute it first"):
+            mixed.distribute(Layout(mesh))
+
+
+# ---- ranks ---------------------------------------------------------------------------------------------------------
+
+
+def _there_and_back(rank: int, world: int) -> list[Any]:
+    sizes = {"dp": 2} if world == 2 else {"dp": 2, "cp": 2}
+    layout = Layout(sizes, batch="dp", **({} if world == 2 else {"t": "cp"}))
+    whole, other = made(), made(4, 6, start=7)
+    assert same(whole.distribute(layout, source="everywhere").whole(), whole)
+    assert same((whole if rank == 1 else other).distribute(layout, source=1).whole(), whole)
+    part = whole.distribute(Layout(layout.mesh_on("cpu"), batch="dp"), source="everywhere")
+    assert same(part.local().distribute(Layout(layout.mesh_on("cpu"), batch="dp"), source="rows").whole(), whole)
+    assert same(part.distribute(Layout(layout.mesh_on("cpu"))).local(), whole)
+    swapped = init_device_mesh("cpu", tuple(reversed(sizes.values())), mesh_dim_names=tuple(reversed(sizes)))
+    assert same(part.distribute(Layout(swapped, batch="dp")).whole(), whole)
+    return [_problem(lambda: whole.distribute(Layout(sizes, batch="dp" if rank else None), source="everywhere")),
+            _problem(lambda: whole[: 4 + rank].distribute(layout, source="everywhere")),
+            _problem(lambda: whole.distribute(layout, source="everywhere" if rank else "rows")),
+            _problem(lambda: whole[: 4 - 3 * (rank // (world // 2))].distribute(layout, source="rows")),
+            _problem(lambda: (whole if rank else Inner(v=torch.zeros(2, 6, 3), name=["a", "b"])).distribute(
+                layout, source="everywhere")),
+            _problem(lambda: whole.distribute(Layout(sizes, batch="dp", t="dp"), source="everywhere")
+                     if rank else whole.distribute(layout, source="everywhere"))]  # fmt: skip
+
+
+def _problem(call: Any) -> str:
+    try:
+        call()
+    except TensorClassError as error:
+        return f"{type(error).__name__}: {error}"
+    return "nothing"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", [2, 4])
+def test_ranks(world: int) -> None:
+    """What every rank holds, what one rank has and what are rows come back whole; all ranks raise the same error."""
+    found = run(_there_and_back, world, timeout=60)
+    assert all(one == found[0] for one in found[1:])
+    layouts, batches, sources, rows, classes, wrong = found[0]
+    assert "rank 0 has Layout" in layouts
+    assert "all ranks of a mesh make the same call" in layouts
+    assert "the batches differ" in batches
+    assert "source='rows'" in sources
+    assert "hold [4, 1] rows" in rows
+    assert "drop_last=True" in rows
+    assert "the batches differ" in classes
+    assert "Inner" in classes
+    assert "rank 1" in wrong
+
+
+def test_ranks_need_a_group() -> None:
+    """Without a process group the layout says how many ranks it needs."""
+    assert not dist.is_initialized()
+    with pytest.raises(ArgumentError, match="needs 2 ranks, and there is no process group"):
+        made().distribute(Layout({"dp": 2}, batch="dp"), source="everywhere")
