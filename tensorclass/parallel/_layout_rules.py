@@ -12,8 +12,6 @@ from ..errors import ArgumentError, did_you_mean, listed
 
 Shards = tuple[int | None, ...]
 """For each mesh dim the dim of a tensor that it splits, or None where the tensor is replicated."""
-SPLIT = ("tensor", "shared")
-"""Kinds of fields that are split. All ranks hold the whole of other values; `local()` cuts them."""
 
 
 class LayoutWarning(UserWarning):
@@ -201,7 +199,7 @@ def fields_below(cls: type, owners: tuple[Owner, ...] = (), path: str = "") -> I
     """Path, owners and declaration of each field of a class and of the classes nested in it."""
     for name, spec in specs_of(cls).items():
         here, label = below(owners, cls, name), f"{path}{name}"
-        if spec.kind == "nested" and spec.nested is not None and not any(o.cls is spec.nested for o in here):
+        if spec.kind.is_nested and spec.nested is not None and not any(o.cls is spec.nested for o in here):
             yield from fields_below(spec.nested, here, f"{label}.")
         else:
             yield label, here, spec

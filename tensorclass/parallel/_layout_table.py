@@ -12,7 +12,6 @@ from .._schema import Dim, FieldSpec, is_tensorclass
 from ..core import TensorCollection, is_shared
 from ..errors import ArgumentError
 from ._layout_rules import (
-    SPLIT,
     FieldPlace,
     Owner,
     Rules,
@@ -97,10 +96,10 @@ def _of_class(
     rules: Rules, cls: type, batch: tuple[Any, ...], names: Any, sizes: Mapping[str, int]
 ) -> Iterator[LayoutRow]:
     for label, owners, spec in fields_below(cls):
-        shared = spec.kind == "shared"
+        shared = spec.kind.is_shared
         tokens = () if spec.dims is None else spec.dims.tokens
         dims = (*(() if shared else batch), *map(str, tokens))
-        if spec.kind not in SPLIT:
+        if not spec.kind.is_dense:
             yield LayoutRow(label, tuple(map(str, dims)), None, tuple(map(str, dims)))
             continue
         known = [*(() if shared else batch), *(_size(token, sizes) for token in tokens)]
