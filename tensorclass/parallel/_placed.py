@@ -11,7 +11,9 @@ from torch import Tensor
 from .._deferred import dtensor, is_dtensor
 from ..core import TensorCollection, is_shared, is_typed
 from ..errors import ArgumentError, BatchSizeError, UnsupportedOperationError
+from ..ops import cat
 from ._agreed import agree, chunk_span, is_fake, rows_of_all
+from ._collectives import all_gather
 from ._layout import Layout
 from ._layout_rules import FieldPlace, Owner, Shards, below, classes_in, shards, specs_of, warn_unknown
 from ._layout_table import place_of
@@ -134,7 +136,7 @@ def _rest_of_all(batch: Any, mesh: Any, dims: Sequence[int]) -> Any:
     if found is None:
         return None
     for dim in reversed(dims):
-        found = torch.cat(found.all_gather(group=mesh.get_group(dim)))
+        found = cat(all_gather(found, mesh.get_group(dim)), 0)
     return found
 
 
