@@ -17,7 +17,7 @@ from ._structure import Structure, difference
 
 
 def chunk_span(size: int, dim: int, found: Shards, sizes: Sequence[int], where: Sequence[int]) -> tuple[int, int]:
-    """Start and length of the piece of one rank along a dim, by the rule of `torch.chunk`, as DTensor has it.
+    """Start and length of the piece of one rank along a dim, by the rule of `torch.chunk` and DTensor.
 
     >>> [chunk_span(5, 0, (0,), (4,), (rank,)) for rank in range(4)]
     [(0, 2), (2, 2), (4, 1), (5, 0)]

@@ -11,7 +11,7 @@ from ..core import TensorCollection
 from ..errors import ArgumentError, did_you_mean, listed
 
 Shards = tuple[int | None, ...]
-"""For each mesh dim the dim of a tensor that it splits, or None where the tensor is replicated."""
+"""For each mesh dim the dim of a tensor that it splits, or None for a replicated tensor."""
 
 
 class LayoutWarning(UserWarning):

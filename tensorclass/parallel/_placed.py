@@ -321,7 +321,7 @@ def _is_cut(value: Any, batch_dims: int) -> bool:
 def _to_local(name: str, leaf: Any) -> Tensor:
     if any(one.is_partial() for one in leaf.placements):
         raise UnsupportedOperationError(
-            f"local: `{name}` is {leaf.placements}, an unfinished sum, of which each rank has a summand; read it with "
+            f"local: `{name}` is {leaf.placements}, an unfinished sum: each rank has one summand; read it with "
             f"`.whole()`, or redistribute it first"
         )
     found: Tensor = leaf.to_local()
