@@ -283,6 +283,9 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
     def _validated(self, entries: dict[str, Any], size: torch.Size, path: tuple[str, ...]) -> Any:
         return _checks.mapped(self, entries, size, path)
 
+    def _validated_stack(self, found: Any, path: tuple[str, ...]) -> Any:
+        return _checks.mapped_stack(self, found, path)
+
     @classmethod
     def _join(cls, items: Sequence[Any], dim: int, size: torch.Size, names: Names, how: Join) -> Any:
         return _joins.join(cls, items, dim, size, names, how)

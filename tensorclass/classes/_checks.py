@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -234,11 +234,7 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
     for name, spec in cls.__tensorclass_schema__.fields.items():
         value = seen.get(name)
         if spec.nested is not None and isinstance(value, TensorCollection) and not isinstance(value, spec.nested):
-            try:
-                seen[name] = adopt(spec.nested, value, {})
-            except SchemaError as error:
-                found = [problem._replace(path=f"{name}.{problem.path}") for problem in error.problems]
-                raise SchemaError.of(cls.__name__, found) from None
+            seen[name] = _below((name,), cls, adopt, spec.nested, value, {})
             # an instance of another class, and a container with entries of None, must not change in its own container
             if hasattr(value, "_store") or not (value._stacked or store_of(seen[name]) is value):
                 store = store._twin() if store is given else store
@@ -393,13 +389,26 @@ def mapped(self: Any, entries: dict[str, Any], size: torch.Size, path: tuple[str
     alike = size == self._batch_size and list(entries) == list(old)
     if not (alike and all(map(_have_same_form, list(old.values()), entries.values()))):
         state = _state(cls.__tensorclass_schema__, readable(entries))
-        try:
-            checked, _ = check_all(cls, state, size)
-        except SchemaError as error:
-            found = [problem._replace(path=".".join((*path, problem.path))) for problem in error.problems]
-            raise SchemaError.of(cls.__name__, found) from None
+        checked, _ = _below(path, cls, check_all, cls, state, size)
         return cls._wrap(new_store(cls, checked, size))
     return cls._wrap(TensorDict._of(entries, size, self._device, None, self._tensors_by_key() is not None))
+
+
+def mapped_stack(self: Any, found: Any, path: tuple[str, ...]) -> Any:
+    """The same for a lazy stack, whose members the function has mapped one by one."""
+    old, new = self._leaves(VALUES), found._leaves(VALUES)
+    if len(old) == len(new) and all(map(_have_same_form, old, new)) and self._store._layout() == store_of(found)._layout():
+        return found
+    return _below(path, type(self), adopt, type(self), store_of(found), {})
+
+
+def _below(path: tuple[str, ...], cls: Any, check: Callable[..., Any], *args: Any) -> Any:
+    """The result of a check; the paths of its problems begin with the path of what is checked."""
+    try:
+        return check(*args)
+    except SchemaError as error:
+        found = [problem._replace(path=".".join((*path, problem.path))) for problem in error.problems]
+        raise SchemaError.of(cls.__name__, found) from None
 
 
 def _have_same_form(old: Any, new: Any) -> bool:

@@ -318,7 +318,9 @@ class ApplyOps(KeyOps):
     ) -> Any:
         """A twin around mapped entries; None if nothing is left and empty containers are dropped."""
         if self._stacked:
-            return self._through("_map_members", mapper, others, path, size, filter_empty)
+            found = self._through("_map_members", mapper, others, path, size, filter_empty)
+            typed = self._layered and found is not None
+            return self._validated_stack(found, path) if typed else found  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a typed class
         entries: dict[str, Any] = {}
         changed_size = size != self._batch_size
         called = dropped = False

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from ..core import STORAGE, VALUES, Path, TensorCollection, TensorEntry, join_path, store_of
+from ..core import STORAGE, VALUES, Path, TensorCollection, TensorEntry, is_shared, join_path, store_of
 from ..core import has_lengths as has_lengths
 from ..core._publish import Step
 from ..errors import UnsupportedOperationError
@@ -104,16 +104,18 @@ def in_memory(own: Any, leaves: list[Tensor]) -> list[Tensor]:
     return [entry._parts[0] if entry is not None and entry._lent(leaf) else leaf for entry, leaf in pairs]
 
 
-def in_stacks(collection: Any) -> list[bool]:
-    """For each `VALUES` leaf, whether a lazy stack holds it."""
-    if collection._stacked or collection._tensors_by_key() is not None:
-        return [collection._stacked] * len(collection._leaves(VALUES))
+def in_stacks(collection: Any, stacked: bool = False) -> list[bool]:
+    """For each `VALUES` leaf, whether a lazy stack joins it with those of its other members."""
+    if collection._stacked:
+        return [found for part in collection._parts() for found in in_stacks(part, True)]
     found: list[bool] = []
     for value in collection._entries().values():
         if isinstance(value, TensorCollection):
-            found += in_stacks(value)
-        elif isinstance(value, (Tensor, TensorEntry)):
-            found += [False] * (1 if isinstance(value, Tensor) else len(value._leaves(VALUES)))
+            found += in_stacks(value, stacked)
+        elif isinstance(value, Tensor):
+            found.append(stacked)
+        elif isinstance(value, TensorEntry):
+            found += [stacked and not is_shared(value)] * len(value._leaves(VALUES))
     return found
 
 

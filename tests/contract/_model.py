@@ -215,18 +215,45 @@ def trimmed(model: Model) -> Model:
     return new
 
 
+OTHERS: list[Any] = []
+"""Objects that aren't named `o3`: a value of each member of a lazy stack becomes an object per element."""
+
+
+def number_of(value: Any) -> int:
+    """The number of an object `o3`, or one of its own for another."""
+    if isinstance(value, str) and value[1:].isdigit():
+        return int(value[1:])
+    if (type(value), value) not in OTHERS:
+        OTHERS.append((type(value), value))
+    return 1_000_000 + OTHERS.index((type(value), value))
+
+
 def numbered(stack: NonTensorStack[Any]) -> Tensor:
-    """A stack of objects `o3` as a tensor of their numbers."""
+    """A stack of objects as a tensor of their numbers."""
 
-    def number(values: Any) -> Any:
-        return [number(value) for value in values] if isinstance(values, list) else int(values[1:])
+    def numbers(values: Any) -> Any:
+        return [numbers(value) for value in values] if isinstance(values, list) else number_of(values)
 
-    return torch.tensor(number(stack.tolist()), dtype=torch.int64).reshape(stack.shape)
+    return torch.tensor(numbers(stack.tolist()), dtype=torch.int64).reshape(stack.shape)
+
+
+def settled(wanted: Model, collection: TensorCollection) -> Model:
+    """The model of a lazy stack whose members' values have become an object per element, all of them equal."""
+    if not (wanted.lazy and wanted.statics):
+        return wanted
+    given = Model.of(collection)
+    joined = {path for path in wanted.statics if given.roles.get(path) == "objects"}
+    new = replace(wanted, leaves=dict(wanted.leaves), roles=dict(wanted.roles))
+    new.statics = {path: value for path, value in wanted.statics.items() if path not in joined}
+    for path in joined:
+        new.leaves[path] = torch.full(given.leaves[path].shape, number_of(wanted.statics[path]))
+        new.roles[path] = "objects"
+    return new
 
 
 def assert_same(collection: TensorCollection, wanted: Model, *, nests: bool = True, exact: bool = True) -> None:
     """A container holds what the model holds, dtype by dtype and bit by bit, or but for rounding."""
-    given = Model.of(collection)
+    given, wanted = Model.of(collection), settled(wanted, collection)
     assert given.size == tuple(wanted.size), f"batch size {given.size}, expected {tuple(wanted.size)}"
     if 0 in given.size and wanted.uneven:
         return  # without elements nothing says what each of them would hold

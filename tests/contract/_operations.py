@@ -503,9 +503,12 @@ leafwise("apply(two)", lambda c: c.apply(lambda a, b: a == b, c), lambda t, s: t
 
 
 def _one_more_dim(m: Model) -> Model:
-    if {"objects", "shared"} & {*m.roles.values()}:
+    kept = [m.leaves[path] for path, role in m.roles.items() if role in ("objects", "shared")]
+    if any(
+        leaf.shape[: len(m.size) + 1] != (1, *m.size) for leaf in kept
+    ):  # further batch dims of a nested one may fit
         raise RuntimeError("a function on tensors gives objects no other batch size")
-    return m.map(lambda t, s: t.unsqueeze(0))  # type: ignore[no-any-return]  # one result
+    return m.map(lambda t, s: t.unsqueeze(0), TENSORS)  # type: ignore[no-any-return]  # one result
 
 
 OPS.append(

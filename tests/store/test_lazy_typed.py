@@ -21,6 +21,7 @@ from tensorclass import (
     lazy_stack,
 )
 from tensorclass.errors import FrozenError, SchemaError, StructureError
+from tensorclass.store import Unbatched
 from tensorclass.typing import Float, Float32, Int64
 
 
@@ -39,6 +40,12 @@ class Scan(TensorClass):
     weight: Float32[Tensor, ""] | None = None
     source: str = "scan"
     who: PerElement[str] = "x"
+
+
+class Holder(TensorClass):
+    """A field that a stack of instances can be."""
+
+    inner: Pose
 
 
 class Text(TensorClass):
@@ -295,3 +302,27 @@ def test_print_shows_what_differs():
     """The class's name, and -1 where members differ."""
     assert "image: f32[-1,3]" in repr(uneven())
     assert repr(uneven()).startswith("Scan(batch_size=[3,2]")
+
+
+@pytest.mark.parametrize("holder", [lambda stack: stack, lambda stack: Holder(inner=stack, batch_size=[2])])
+def test_functions_keep_the_declared_types(holder: Any):
+    """`apply` over a stack of instances is checked against the class, also where the stack is a field."""
+    batch = holder(lazy_stack([Pose(angle=torch.zeros(3)), Pose(angle=torch.ones(3))]))
+    grown = batch.apply(lambda leaf: torch.cat([leaf, leaf], -1))
+    assert type(grown) is type(batch)
+    for fn in (lambda leaf: leaf == leaf, lambda leaf: leaf[..., 0]):
+        with pytest.raises(SchemaError, match="angle"):
+            batch.apply(fn)
+        with pytest.raises(SchemaError, match="angle"):
+            batch.named_apply(lambda key, leaf, fn=fn: fn(leaf))
+
+
+def test_a_shared_number_is_promoted_as_in_a_dense_container():
+    """Members share a tensor without dims; a 0-d operand is promoted with it, not with its stack."""
+    member = TensorDict(
+        {"x": torch.zeros(2, dtype=torch.uint8), "s": Unbatched(torch.tensor(3, dtype=torch.uint8))}, []
+    )
+    stack = lazy_stack([member.clone(), member.clone()])
+    dense = TensorDict({"s": Unbatched(torch.tensor(3, dtype=torch.uint8))}, [2])
+    assert (stack - torch.tensor(1))["s"].dtype is (dense - torch.tensor(1))["s"].dtype is torch.int64
+    assert (stack - torch.tensor(1))["x"].dtype is torch.uint8

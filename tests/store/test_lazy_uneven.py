@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import tensorclass.testing
-from tensorclass import TensorClass, TensorDict, assert_close, cat, lazy_stack, stack
+from tensorclass import NonTensorStack, TensorClass, TensorDict, assert_close, cat, lazy_stack, stack
 from tensorclass.typing import Float
 
 
@@ -175,3 +175,34 @@ def test_stacks_are_written_to_stacks():
     assert all(not tensor.any() for tensor in held)
     empty = lazy_stack([TensorDict(batch_size=[2]) for _ in range(3)])
     assert _same(lazy_stack(parts, out=empty), out)
+
+
+KEYED: dict[str, Callable[[Any], Any]] = {
+    "exclude": lambda d: d.exclude("b", inplace=True),
+    "select": lambda d: d.select("d", "who", inplace=True),
+    "flatten_keys": lambda d: d.flatten_keys(inplace=True),
+    "unflatten_keys": lambda d: d.unflatten_keys("/", inplace=True),
+    "rename_key_": lambda d: d.rename_key_("b", "z"),
+    "split_keys": lambda d: d.split_keys(["b"], inplace=True),
+    "separates": lambda d: d.separates("b"),
+    "clear": lambda d: d.clear(),
+}
+
+
+def _odd(i: int) -> TensorDict:
+    """A member without batch dims that has an object of its own, and an entry that others lack."""
+    made = TensorDict({"b": torch.tensor(1.0), "d": torch.ones(2 + i), "n": {"x": torch.ones(1)}, f"only{i}": 1})
+    return made.set("who", NonTensorStack.of(f"o{i}", [])).set("p/q", torch.ones(i))
+
+
+@pytest.mark.parametrize("name", KEYED)
+def test_keys_of_stacks_of_stacks_change_member_by_member(name: str):
+    """The innermost members stay the same containers, and each becomes what the operation makes of it alone."""
+    parts = [_odd(i) for i in range(4)]
+    whole = lazy_stack([lazy_stack(parts[:2]), lazy_stack(parts[2:])])
+    alone = [_odd(i) for i in range(4)]
+    KEYED[name](whole)
+    for part, single, held in zip(parts, alone, _members(whole), strict=True):
+        KEYED[name](single)
+        assert held is part
+        assert repr(part) == repr(single)

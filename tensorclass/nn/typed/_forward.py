@@ -160,6 +160,7 @@ class Writer:
             known = f"v{len(self.last)}"
             self.lines.append(f"{known} = {attribute(base, slot.path[start:], owner)}")
             self.state[slot.path] = known
+            self.owners[known] = (slot.spec.nested, len(slot.path))
             self._use(base, index)
             if self.checked and base == "batch" and position is not None:
                 self.lines.append(f"seen.read({index}, {position}, {known})")

@@ -281,12 +281,22 @@ class LazyStackedTensorDict(LazyShapes):
         self._adopt_members(twins)
         return self._with(taken)
 
+    def clear(self) -> Self:
+        """Remove all entries, also those that not every member has."""
+        return self.select(inplace=True)  # type: ignore[no-any-return]  # the stack itself
+
     def _adopt_members(self, members: Sequence[Any]) -> None:
+        publish(self._adopting_steps(members))
+
+    def _adopting_steps(self, members: Sequence[Any]) -> list[Step]:
         self._require_unlocked("change the keys")
-        for member in self._members:
+        steps: list[Step] = []
+        for member, new in zip(self._members, members, strict=True):
             member._require_unlocked("change the keys")
-        pairs = zip(self._members, members, strict=True)
-        publish([step for member, new in pairs for step in member._swap_steps(new._entries())])
+            own, other = store_of(member), store_of(new)
+            both = own._stacked and other._stacked
+            steps += own._adopting_steps(other._members) if both else member._swap_steps(new._entries())
+        return steps
 
     def rename_keys(self, mapping: Mapping[Key, Key], *, strict: bool = True) -> Any:
         """Rename keys of every member; stays lazy."""
