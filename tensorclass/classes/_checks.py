@@ -397,7 +397,8 @@ def mapped(self: Any, entries: dict[str, Any], size: torch.Size, path: tuple[str
 def mapped_stack(self: Any, found: Any, path: tuple[str, ...]) -> Any:
     """The same for a lazy stack, whose members the function has mapped one by one."""
     old, new = self._leaves(VALUES), found._leaves(VALUES)
-    if len(old) == len(new) and all(map(_have_same_form, old, new)) and self._store._layout() == store_of(found)._layout():
+    alike = len(old) == len(new) and all(map(_have_same_form, old, new))
+    if alike and self._store._layout() == store_of(found)._layout():
         return found
     return _below(path, type(self), adopt, type(self), store_of(found), {})
 
