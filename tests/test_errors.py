@@ -151,7 +151,7 @@ PLAIN = {
     ("classes/_meta.py", "AttributeError"): "looking an attribute of a class up, where Python's own words are expected",
     ("classes/_reference.py", "AttributeError"): "Python's protocol: a private name that a reference does not have",
     ("classes/_base.py", "AttributeError"): "Python's protocol: a private name that an instance does not have",
-    ("store/entries/_slots.py", "AttributeError"): "Python's protocol: an attribute that an entry does not have",
+    ("store/entries/_object_table.py", "AttributeError"): "Python's protocol: an attribute that an entry does not have",
     ("classes/_pydantic.py", "AttributeError"): "pydantic asks whether there is a serializer",
     ("compat/_finder.py", "AttributeError"): "Python's protocol of modules",
     ("compat/_finder.py", "ImportError"): "a module that an import asks for",

@@ -18,6 +18,10 @@ COMPARISONS = 0
 """How many comparisons of kinds the rooms may have; it only falls."""
 
 
+WORD = "getattr(self, f'_{spec.kind}')"
+"""A method whose name is made of the word of a kind."""
+
+
 def _imported(source: Source) -> set[str]:
     """The names that a file imports from the room of the kinds."""
     nodes = [node for node in ast.walk(source.tree) if isinstance(node, ast.ImportFrom) and node.module == "_kinds"]
@@ -28,6 +32,8 @@ def kind_comparisons(source: Source) -> list[str]:
     """Comparisons of a kind with words, or with one of the kinds themselves."""
     found, kinds = [], _imported(source) & {word.upper() for word in FIELDS}
     for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "getattr" and "kind}" in ast.unparse(node):
+            found.append(f"{source.name}:{node.lineno}: {ast.unparse(node)}")
         if not isinstance(node, ast.Compare):
             continue
         sides = [node.left, *node.comparators]
@@ -46,9 +52,9 @@ def test_rooms_compare_no_kinds() -> None:
     assert len(found) <= COMPARISONS, "\n".join(found)
 
 
-@pytest.mark.parametrize("text", ["spec.kind == 'ragged'", "kind in ('value', 'shared')", "spec.kind is RAGGED"])
+@pytest.mark.parametrize("text", ["spec.kind == 'ragged'", "kind in ('value', 'shared')", "spec.kind is RAGGED", WORD])
 def test_comparisons_are_found(text: str) -> None:
-    """The check sees words, several words, and the kinds themselves."""
+    """The check sees words, several words, the kinds themselves, and names made of a word."""
     assert kind_comparisons(Source("x.py", f"from .._kinds import RAGGED\n{text}")) == [f"x.py:2: {text}"]
 
 

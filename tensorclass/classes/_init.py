@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._kinds import INIT_VAR
+from .._kinds import INIT_VAR, per_kind
 from .._schema import EXACT, MISSING, FieldSpec, Options, Schema
 from ..core import as_batch_size
 from ..core._batch import as_jagged
@@ -194,8 +194,8 @@ class InitBuilder:
 
     def _emit_field(self, spec: FieldSpec) -> bool:
         start = len(self.lines)
-        emit = getattr(self, f"_emit_{spec.kind}", None)
-        if emit is None or not emit(spec):
+        emit = _EMIT[spec.kind]
+        if emit is None or not emit(self, spec):
             return False
         if spec.optional:
             shared = [line for line in self.lines[start:] if line.startswith("_s_")]
@@ -324,3 +324,16 @@ class InitBuilder:
         if not started:
             return f"_data = {{{', '.join(chunk)}}}"
         return f"_data.update({{{', '.join(chunk)}}})" if chunk else "pass"
+
+
+_EMIT = per_kind(
+    tensor=InitBuilder._emit_tensor,
+    shared=None,
+    ragged=None,
+    nested=InitBuilder._emit_nested,
+    collection=None,
+    value=InitBuilder._emit_value,
+    per_element=None,
+    any=None,
+)
+"""Writes the quick test of a field of each kind; None if only the complete path checks it."""

@@ -36,7 +36,6 @@ from ..errors import (
     UnsupportedOperationError,
     did_you_mean,
 )
-from ._choose import choose_entries, chosen, condition_over, stacked_below
 from ._compare import same_object
 from ._index import Index, IndexOps, indexed_size, normalise
 from ._lengths import Ragged, has_lengths, lent, take_back
@@ -45,6 +44,7 @@ from ._mapping import MappingOps
 from ._pairs import pairs_of, require_same_keys, size_error, wanted_paths
 from ._steps import WHOLE, apart, carry_out, copied, copied_alike, copy_steps, foreach_is_safe, rows_at
 from ._steps import Copy as Copy
+from ._where import choose_entries, chosen, condition_over, stacked_below
 from ._writable import NUMBERS, as_mask, as_source, filled, is_readable, require_writable, scalar_like, spread, takes
 
 

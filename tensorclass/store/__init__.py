@@ -43,8 +43,8 @@ from .entries._non_tensor import MetaData as MetaData
 from .entries._non_tensor import NonTensorData as NonTensorData
 from .entries._non_tensor import NonTensorDataBase as NonTensorDataBase
 from .entries._non_tensor import is_non_tensor as is_non_tensor
+from .entries._object_table import plain_object as plain_object
 from .entries._ragged import RaggedTensor as RaggedTensor
-from .entries._slots import plain_object as plain_object
 from .entries._unbatched import Unbatched as Unbatched
 from .entries._unbatched import UnbatchedTensor as UnbatchedTensor
 from .lazy._functions import dense_stack_tds as dense_stack_tds

@@ -15,7 +15,7 @@ from ..core._locks import children
 from ..errors import BatchSizeError, MissingKeyError, StructureError, did_you_mean, listed
 from ..ops._steps import Writes, commit
 from .entries._nodes import NonTensorStack
-from .entries._slots import not_in_file
+from .entries._object_table import not_in_file
 
 
 def fits(value: TensorCollection, size: torch.Size) -> bool:

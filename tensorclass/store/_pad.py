@@ -18,8 +18,8 @@ from ..ops._writable import scalar_like, takes
 from ._consolidate import PackOps
 from .entries._nodes import NonTensorStack
 from .entries._non_tensor import MetaData
+from .entries._object_table import compact
 from .entries._rows import pack
-from .entries._slots import compact
 from .entries._unbatched import Unbatched
 
 C = TypeVar("C", bound=TensorCollection)

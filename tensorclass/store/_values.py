@@ -14,7 +14,7 @@ from ..errors import BatchSizeError, StructureError, too_deep
 from ..ops import stack
 from ..ops._steps import clone_all, foreach_is_safe
 from ..ops._writable import overflows
-from .entries._slots import plain_object as plain_object
+from .entries._object_table import plain_object as plain_object
 
 MOST_DIMS = 64
 """The most dims of a tensor."""

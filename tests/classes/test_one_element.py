@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from tensorclass import LazyStackedTensorDict, NonTensorData, NonTensorStack, PerElement, TensorClass, TensorDict, equal
-from tensorclass.store.entries._slots import ItemText
+from tensorclass.store.entries._object_table import ItemText
 from tensorclass.typing import Float32
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from tensorclass import NonTensorStack, RaggedTensor, TensorCollection
 from tensorclass.core import BATCHED, STORAGE, VALUES
 from tensorclass.store import Node, TensorDict
-from tensorclass.store.entries._slots import ItemText
+from tensorclass.store.entries._object_table import ItemText
 
 
 def check(collection: TensorCollection, path: str = "") -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tensorclass import TensorClass
 from tensorclass.errors import BuildError
-from tensorclass.nn.check._order import Listed, topological
+from tensorclass.nn.check._module_order import Listed, topological
 from tensorclass.nn.parts._diagnostics import Location
 from tensorclass.nn.parts._slots import Slot
 

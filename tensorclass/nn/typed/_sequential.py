@@ -18,7 +18,7 @@ from ...errors import ArgumentError, BatchIndexError, BuildError, defined_again
 from ..check._declared import Report, check
 from ..check._first import FirstCall
 from ..check._identity import Identified, identify
-from ..check._order import Listed, topological
+from ..check._module_order import Listed, topological
 from ..parts._diagnostics import Diagnostic, PipelineWarning, build_error
 from ..parts._hooks import Hooked
 from ..parts._keyed_base import TensorDictModuleBase

@@ -30,7 +30,7 @@ from ...ops._index import is_plain, near, normalise
 from ...ops._steps import Writes, commit
 from ...ops._writable import expanded
 from ._follow import Follower
-from ._slots import (
+from ._object_table import (
     Slots,
     UsedAsObject,
     Wrapped,

@@ -28,7 +28,7 @@ from ...ops._mapping import MappingOps
 from ...ops._steps import Writes
 from ._follow import Follower
 from ._nodes import Node, NonTensorStack
-from ._slots import plain_object
+from ._object_table import plain_object
 from ._unbatched import Unbatched as Unbatched
 
 T = TypeVar("T")

@@ -33,10 +33,10 @@ from ...ops._operands import SCALARS
 from ...ops._steps import Writes
 from ...ops._writable import as_source, require_fit, same_storage, unwritable
 from ._nodes import Node
+from ._object_table import is_view
 from ._pickled import picklable
 from ._ragged_ops import RaggedOps, mask_of
 from ._rows import Held, Rows, counted, holds, leaves_of, nesting, pack, padded_rows, spans_of, table_of, write_step
-from ._slots import is_view
 
 Elements: TypeAlias = "Sequence[Tensor] | Sequence[Sequence[Tensor]] | Sequence[Sequence[Sequence[Tensor]]]"
 

@@ -16,8 +16,8 @@ from ...errors import ArgumentError, BatchSizeError, StructureError
 from ...ops._by_row import as_mask
 from ...ops._operands import SCALARS
 from ._follow import Follower
+from ._object_table import Pointing
 from ._rows import spans_of
-from ._slots import Pointing
 
 Operand: TypeAlias = "RaggedOps | Tensor | complex | np.number[Any] | np.bool_"
 

@@ -16,7 +16,7 @@ from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from ..._flags import flags
-from ...core import BATCHED, VALUES, Path, TensorCollection, batch_shape, join_path, store_of, unravel_key_to_tuple
+from ...core import BATCHED, Path, TensorCollection, batch_shape, join_path, store_of, unravel_key_to_tuple
 from ...core._publish import Step, call_each, each_row, publish, sharing
 from ...errors import BatchSizeError, KeyThroughLeafError
 from ...ops._inplace import InplaceOps
@@ -454,10 +454,6 @@ class LazyWrites(LazyBase):
         chosen = [InplaceOps.where(m, c, o, pad=pad) for m, c, o in zip(self._members, conditions, others, strict=True)]
         result = self._with(chosen)
         return result if out is None else MappingOps.update(out, result, update_batch_size=update_batch_size)
-
-
-def _leaves_of(entry: Any) -> list[Tensor]:
-    return entry._leaves(VALUES) if isinstance(entry, (TensorCollection, Node)) else [entry]
 
 
 _ABSENT: Any = object()
