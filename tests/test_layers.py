@@ -379,7 +379,7 @@ def test_wrong_folders_are_found(name, code, count):
         ("store/_a.py", "from ..core._keys import Key", 1),
         ("store/_a.py", "from ..core import _entry", 1),
         ("io/_a.py", "from ..classes import _json\nfrom ..store.entries._rows import spans_of", 0),
-        ("io/_a.py", "def f():\n    from ..store.entries._slots import Slots", 1),
+        ("io/_a.py", "def f():\n    from ..store.entries._object_table import Slots", 1),
     ],
 )
 def test_imports_past_a_face_are_found(name, code, count):
