@@ -87,6 +87,7 @@ from .store import lazy_stack as lazy_stack
 from .store import make_tensordict as make_tensordict
 from .store import maybe_dense_stack as maybe_dense_stack
 from .store import merge_tensordicts as merge_tensordicts
+from .store import migration_warnings as migration_warnings
 from .store import pad as pad
 from .store import pad_sequence as pad_sequence
 from .store import parse_tensor_dict_string as parse_tensor_dict_string

@@ -355,6 +355,10 @@ class MemoryBudgetError(FileFormatError, OSError):
         return self.path
 
 
+class MigrationWarning(UserWarning):
+    """A program does something that reaches its data in tensordict and not here; see `migration_warnings`."""
+
+
 class MissingExtraError(TensorClassError, ImportError):
     """An optional package that is not installed."""
 

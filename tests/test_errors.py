@@ -50,7 +50,11 @@ BUILTINS = {
     "BuildError": (TypeError, ValueError),
     "MissingExtraError": (ImportError,),
 }
-TREE = {name: value for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)}
+TREE = {
+    name: value
+    for name, value in vars(errors).items()
+    if isinstance(value, type) and issubclass(value, Exception) and not issubclass(value, Warning)
+}
 
 
 def test_every_error_is_listed_here():

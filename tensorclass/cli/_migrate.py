@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from .._content import MAX_SOURCE, read_content
 from ..errors import ArgumentError, did_you_mean, printable
+from ..store import find_lost_writes
 from ._main import CommandError, on_disk, write_file
 
 OLD, NEW = "tensordict", "tensorclass"
@@ -148,6 +149,7 @@ def migrated(text: str) -> tuple[str, list[ImportFinding]]:
         *_names(imports, near),
         *_uses(nodes, _bound(imports), near),
         *_differences(nodes),
+        *(ImportFinding(found.line, found.text) for found in find_lost_writes(tree) if found.sure),
         *_texts(nodes),
     ]
     return _replace_at(text, places), findings

@@ -86,10 +86,13 @@ KEPT = MappingProxyType({
     "nn.probe._fake: Distribution.set_default_validate_args": "put back to what it was before the compiler",
     "cli._pipelines: warnings.simplefilter": "for the time of a command",
     # what users put there, by name
+    "_kinds._kind.KINDS": "the kinds of fields, which are the package's own",
     "core._forks._LOCKS": "the locks of the package; weak",
     "core._timing.timeit._seconds": "one number for each name, until `timeit.erase()`",
     "nn.distributions._extractors._MAPPINGS": "one function for each name that `add_custom_mapping` is given",
     "cli._target: sys.modules": "the file that a command was given; the process ends with the command",
+    "store._lost_writes._HOOKED": "the methods that `migration_warnings` watches, until it is turned off",
+    "store._lost_writes._SEEN": "the statements of the programs that ran since it was turned on",
     "compat._install: sys.meta_path": "the layer, which a program turns on",
     "compat.__main__: sys.path": "the folder of the program that is run",
     "cli._target: sys.path": "taken out when the file has been imported",

@@ -30,6 +30,8 @@ from ._helpers import isin as isin
 from ._helpers import merge_tensordicts as merge_tensordicts
 from ._helpers import remove_duplicates as remove_duplicates
 from ._helpers import uneven_pairs as uneven_pairs
+from ._lost_writes import find_lost_writes as find_lost_writes
+from ._lost_writes import migration_warnings as migration_warnings
 from ._pad import pad as pad
 from ._params import Buffer as Buffer
 from ._params import TensorDictParams as TensorDictParams
