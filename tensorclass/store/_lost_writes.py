@@ -41,7 +41,7 @@ class LostWrite(NamedTuple):
         end: its last line.
         method: the method that writes.
         temporary: the expression of the temporary.
-        sure: whether the program alone says that the expression is no entry and no list of other objects.
+        sure: whether the text of the program shows it; else the expression may be an entry or an item of a list.
     """
 
     line: int
