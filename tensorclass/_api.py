@@ -12,6 +12,7 @@ from ._schema import schema as schema
 from .classes import FieldRef as FieldRef
 from .classes import FrozenTensorClass as FrozenTensorClass
 from .classes import TensorClass as TensorClass
+from .classes import checked as checked
 from .classes import class_validator as class_validator
 from .classes import field_validator as field_validator
 from .classes import from_dataclass as from_dataclass

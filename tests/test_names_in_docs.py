@@ -39,6 +39,7 @@ FORMATS = {"file-format.md": "names of a file's header", "typing.md": "programs,
 WORDS = {
     "cli.md": "doctor lint stubs migrate", "internals.md": "VALUES", "concepts.md": "h",
     "scaling.md": "_exit t batch Layout Replicate Shard init_device_mesh layout source ids",
+    "contracts.md": "Step",
     "conversions.md": "Data", "examples.md": "py", "files.md": "Digits",
     "ide.md": "Digits label", "index.md": "imgae", "performance.md": "construct dump pickle", "which-tool.md": "build",
     "probabilistic.md": "deterministic",

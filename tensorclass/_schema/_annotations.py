@@ -19,7 +19,19 @@ from typing_extensions import get_protocol_members, is_protocol
 
 from .._dims import AnyDim, Dim, Dims, parse_dims
 from .._kinds import ANY, COLLECTION, NESTED, PER_ELEMENT, RAGGED, SHARED, TENSOR, VALUE, Kind
-from ._dtypes import FAMILIES, Bool, DTypeFamily, Num, Shape, Shaped, TensorSpec, dtype_name, family_of, is_ragged
+from ._dtypes import (
+    FAMILIES,
+    Bool,
+    DTypeFamily,
+    Num,
+    Shape,
+    Shaped,
+    TensorSpec,
+    dtype_name,
+    family_of,
+    is_ragged,
+    without_spec,
+)
 from ._markers import PerElement, RaggedMark, SharedMark
 from ._spec import type_name
 
@@ -72,7 +84,7 @@ def parse_annotation(annotation: Any, owner: type | None = None) -> Parsed:
     Raises:
         WrongDeclaration: if the annotation contradicts itself.
     """
-    core, optional, metadata = _peel(annotation)
+    core, optional, metadata = peel(annotation)
     tensor_marks = [mark for mark in metadata if isinstance(mark, TENSOR_MARKS)]
     other = tuple(mark for mark in metadata if not isinstance(mark, (*TENSOR_MARKS, SharedMark, RaggedMark)))
     shared = any(isinstance(mark, SharedMark) for mark in metadata)
@@ -87,7 +99,7 @@ def parse_annotation(annotation: Any, owner: type | None = None) -> Parsed:
     return _parse_core(core, optional, other, owner)
 
 
-def _peel(annotation: Any) -> tuple[Any, bool, list[Any]]:
+def peel(annotation: Any) -> tuple[Any, bool, list[Any]]:
     """Strip `None`, `Annotated`, aliases and type variables, however they are nested."""
     optional, metadata = False, []
     while True:
@@ -110,7 +122,7 @@ def _peel(annotation: Any) -> tuple[Any, bool, list[Any]]:
         elif isinstance(annotation, typing.NewType):
             annotation = annotation.__supertype__
         else:
-            return annotation, optional, metadata
+            return without_spec(annotation), optional, metadata
 
 
 def _bound(variable: TypeVar) -> Any:
@@ -200,7 +212,7 @@ def _nested_class(core: Any, owner: type | None) -> type | None:
 def _refuse_unions(core: Any, owner: type | None) -> None:
     if get_origin(core) not in (Union, types.UnionType):
         return
-    members = [_peel(member)[0] for member in get_args(core)]
+    members = [peel(member)[0] for member in get_args(core)]
     if any(_is_batch_data(member, owner) for member in members):
         raise WrongDeclaration(
             f"a union of {' and '.join(type_name(member) for member in members)}",

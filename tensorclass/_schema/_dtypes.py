@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import copyreg
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from functools import lru_cache
+from typing import Annotated, Any, ForwardRef, TypeVar
 
 import torch
 from torch import Tensor
+from typing_extensions import Self
 
-from .._dims import FAMILY_DTYPES, Dims, parse_dims
+from .._dims import FAMILY_DTYPES, Bindings, Dims, parse_dims
 from ..errors import DimSyntaxError, SchemaError
 
 
 def is_ragged(array: type) -> bool:
     """Whether a type holds a tensor of a different length for each element."""
     return getattr(array, "__ragged_tensor__", False) is True
+
+
+def _names_batches(array: Any) -> bool:
+    """Whether the first argument of an annotation is a class of batches, or a name that may become one."""
+    if isinstance(array, type):
+        return getattr(array, "__tensor_collection__", False) is True
+    return isinstance(array, str | ForwardRef | TypeVar) or array is Self
+
+
+def _name(array: Any) -> str:
+    return getattr(array, "__name__", None) or repr(array)
 
 
 @dataclass(frozen=True)
@@ -47,23 +61,31 @@ class DTypeFamily:
         return self.accepts(dtype) or True not in [d.is_floating_point or d.is_complex for d in self.dtypes or ()]
 
     def __getitem__(self, item: Any) -> Any:
-        """The annotation of a tensor: `Float32[Tensor, "3 h w"]`.
+        """The annotation of a tensor, `Float32[Tensor, "3 h w"]`, or of the batch dims of a batch, `Shaped[Step, "t"]`.
 
         Raises:
-            SchemaError: if the item is not a tensor type and a shape.
+            SchemaError: if the item is not a tensor type or a class of batches, and a shape.
         """
         if not isinstance(item, tuple) or len(item) != 2:
             raise SchemaError(
                 f'{self.name}[...] takes a tensor type and a shape; write {self.name}[Tensor, "..."] for any shape'
             )
         array, shape = item
-        if not isinstance(array, type) or not (issubclass(array, Tensor) or is_ragged(array)):
-            name = getattr(array, "__name__", None) or repr(array)
+        batches = _names_batches(array)
+        if batches and self.dtypes is not None:
             raise SchemaError(
-                f"{self.name}[{name}, {shape!r}]: the first argument is `Tensor`; an optional field is "
+                f"{self.name}[{_name(array)}, {shape!r}]: the fields of a batch declare their dtypes; write "
+                f"Shaped[{_name(array)}, {shape!r}] for its batch dims"
+            )
+        if not batches and not (isinstance(array, type) and (issubclass(array, Tensor) or is_ragged(array))):
+            raise SchemaError(
+                f"{self.name}[{_name(array)}, {shape!r}]: the first argument is `Tensor`; an optional field is "
                 f"{self.name}[Tensor, {shape!r}] | None"
             )
-        return Annotated[array, TensorSpec(self, _parse(self.name, shape))]
+        spec = TensorSpec(self, _parse(self.name, shape))
+        if array is Tensor:
+            return Annotated[_fitting_tensors(spec), spec]
+        return Annotated[array, spec]
 
     def __str__(self) -> str:
         return self.name
@@ -84,6 +106,35 @@ class TensorSpec:
         if self.dims is None and self.dtype.dtypes is None:
             return "Tensor"
         return f'{self.dtype}["{"..." if self.dims is None else self.dims}"]'
+
+
+class _Fitting(type(Tensor)):  # type: ignore[misc]  # the metaclass of tensors
+    """The metaclass of the types in annotations: `isinstance`, and so beartype, looks at the dtype and the sizes."""
+
+    __tensor_spec__: TensorSpec
+
+    def __instancecheck__(cls, value: object) -> bool:
+        spec = cls.__tensor_spec__
+        if not isinstance(value, Tensor) or not spec.dtype.accepts(value.dtype):
+            return False
+        return spec.dims is None or not Bindings().bind("", spec.dims, value.shape)
+
+    def __reduce__(cls) -> Any:
+        return _fitting_tensors, (cls.__tensor_spec__,)
+
+
+copyreg.pickle(_Fitting, _Fitting.__reduce__)
+
+
+@lru_cache(maxsize=4096)
+def _fitting_tensors(spec: TensorSpec) -> type:
+    """The type of the tensors that fit a declaration, for those who ask `isinstance`."""
+    return _Fitting("Tensor", (Tensor,), {"__slots__": (), "__module__": "torch", "__tensor_spec__": spec})
+
+
+def without_spec(core: Any) -> Any:
+    """`Tensor` for the type of the tensors that fit a declaration; other types are returned."""
+    return Tensor if type(core) is _Fitting else core
 
 
 class Shape:

@@ -37,16 +37,19 @@ def _is_marker(annotation: Any) -> bool:
 
 
 class Scope:
-    """The scope in which names in the annotations of a class are looked up.
+    """The scope in which names in the annotations of a class or a function are looked up.
 
     Args:
-        cls: The class; its name is defined here before it is defined in the module.
+        cls: The class, or the function; its name is defined here before it is defined in the module.
         globalns: The globals; by default those of the module of the class.
         localns: The locals where the class is defined.
     """
 
     def __init__(
-        self, cls: type, globalns: Mapping[str, Any] | None = None, localns: Mapping[str, Any] | None = None
+        self,
+        cls: type | types.FunctionType,
+        globalns: Mapping[str, Any] | None = None,
+        localns: Mapping[str, Any] | None = None,
     ) -> None:
         self.cls = cls
         self.globals: dict[str, Any] = dict(globalns) if globalns is not None else {}

@@ -6,6 +6,7 @@ from ._algebra import partial as partial
 from ._algebra import pick as pick
 from ._base import FrozenTensorClass as FrozenTensorClass
 from ._base import TensorClass as TensorClass
+from ._contracts import checked as checked
 from ._dataclass import from_dataclass as from_dataclass
 from ._decorator import is_tensorclass as is_tensorclass
 from ._decorator import tensorclass as tensorclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import linecache
 from collections.abc import Callable, Mapping
+from types import FunctionType
 from typing import Any
 from weakref import finalize
 
@@ -12,14 +13,14 @@ _counter = itertools.count()
 
 
 def compile_function(
-    source: str, name: str, owner: type, names: Mapping[str, Any], space: dict[str, Any]
+    source: str, name: str, owner: type | FunctionType, names: Mapping[str, Any], space: dict[str, Any]
 ) -> Callable[..., Any]:
     """Compile a function of a class from its source, which is indented by one level from the second line on.
 
     Args:
         source: The text of the function.
         name: The name of the function in the text.
-        owner: The class, for messages.
+        owner: The class, or the function that is wrapped, for messages.
         names: The values that only this function uses. They are in its closure, so that they are freed with it: dynamo
             imports the module of a function by name and keeps it, and a module keeps its globals.
         space: The globals of the function: those of the module that writes the source.

@@ -98,6 +98,7 @@ KEPT = MappingProxyType({
     "cli._target: sys.path": "taken out when the file has been imported",
     # made of texts and numbers: bounded
     "_dims._grammar.parse_dims": "the dims of 4096 texts",
+    "_schema._dtypes._fitting_tensors": "one type for each of 4096 declarations",
     "_schema._json._lists_of": "one class for each kind of number and rank",
     "classes._facts._attributes": "one set of names for each base of typed classes",
     "classes._build.member_names": "one set of names",
@@ -109,6 +110,7 @@ KEPT = MappingProxyType({
     "io.exchange._store_nodes._h5py": "one module",
     # for good: classes and functions of the package itself
     "classes._meta: copyreg.pickle": "the metaclass",
+    "_schema._dtypes: copyreg.pickle": "the metaclass of types in annotations",
     "core._exported: pytree.register_pytree_node": "one class",
     "store.entries._unbatched: pytree.register_pytree_node": "one class",
     "core._mapped: pytree.register_pytree_node": "the classes of the package that stand in for tensors",

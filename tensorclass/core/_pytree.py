@@ -222,7 +222,7 @@ def _sweep() -> None:
         name = serial.pop(key).serialized_type_name
         if names[name] is key:
             del names[name]
-            names.update((name, other) for other, node in serial.items() if node.serialized_type_name == name)
+            names.update((name, other) for other, node in [*serial.items()] if node.serialized_type_name == name)
 
 
 def register(cls: type) -> None:

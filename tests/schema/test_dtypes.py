@@ -98,10 +98,22 @@ def test_family_names():
     assert str(family_of(torch.int32, torch.int64)) == "Int32|Int64"
 
 
+@pytest.mark.parametrize("wrong", [torch.zeros(4, 2, 3), torch.zeros(3, 2), torch.zeros(3, 2, 4).half(), 3])
+def test_isinstance_of_an_annotation(wrong: object):
+    """The type in an annotation looks at dtype, rank and sizes, for tools that ask `isinstance`."""
+    fitting = get_args(T.Float32[Tensor, "3 h w"])[0]
+    assert isinstance(torch.zeros(3, 2, 4), fitting)
+    assert not isinstance(wrong, fitting)
+
+
 def test_annotation_is_annotated():
-    """The standard library sees an ordinary `Annotated` type, so unions and hints work."""
+    """The standard library sees an `Annotated` type, so unions and hints work."""
     annotation = T.Float32[Tensor, "3 h w"]
-    assert get_args(annotation) == (Tensor, TensorSpec(T.Float32, parse_dims("3 h w")))
+    fitting, spec = get_args(annotation)
+    assert spec == TensorSpec(T.Float32, parse_dims("3 h w"))
+    assert issubclass(fitting, Tensor)
+    assert pickle.loads(pickle.dumps(fitting)) is fitting
+    assert annotation == T.Float32[Tensor, "3 h w"] != T.Float32[Tensor, "3 w h"]
     assert Optional[annotation] == (annotation | None)  # noqa: UP045  # both spellings are meant
 
     class Some:
