@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from tensorclass import TensorClass, TensorDict, checked, tensorclass
+from tensorclass import Ragged, TensorClass, TensorDict, checked, tensorclass
 from tensorclass.errors import ArgumentError, SchemaError
 from tensorclass.typing import Float, Float32, Int64, Shaped
 
@@ -250,6 +250,11 @@ def test_refused_declarations():
         checked(lambda x: x)
     with pytest.raises(ArgumentError, match="checked takes a function"):
         checked(Step)
+    with pytest.raises(SchemaError, match="a ragged parameter"):
+
+        @checked
+        def ragged(x: Ragged[Tensor, "t d"]) -> None: ...
+
     with pytest.raises(SchemaError, match=r"Shaped\[Step, 'b'\] for its batch dims"):
         Float32[Step, "b"]
     with pytest.raises(SchemaError, match="a shape is a string"):
