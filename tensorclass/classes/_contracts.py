@@ -35,7 +35,7 @@ def checked(function: F) -> F:
         function: a function or a method; also async ones and generators, whose items are compared.
 
     Raises:
-        ArgumentError: if it is no function, or if no annotation says anything about tensors or batches.
+        ArgumentError: for anything but a function, or if no annotation says anything about tensors or batches.
         SchemaError: for an annotation that contradicts itself; and by the call, which lists all arguments that don't
             fit, or the result.
 
