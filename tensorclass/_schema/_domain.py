@@ -157,10 +157,10 @@ class Sizes:
         hard = [name for name in open_ if name in involved]
         for name in open_:
             if name not in involved:
-                self.sizes[name] = self._bounded(*bounds.get(name, (0, None)))
+                self.sizes[name] = self._draw_between(*bounds.get(name, (0, None)))
         self._solve(schema, hard, tests)
 
-    def _bounded(self, least: int, most: int | None) -> int:
+    def _draw_between(self, least: int, most: int | None) -> int:
         low = max(self.low, least) if most is None else min(max(self.low, least), most)
         return self.draw.integer(low, max(low, self.high if most is None else min(self.high, most)))
 
@@ -199,7 +199,7 @@ class Sizes:
             if isinstance(token, Dim):
                 shape.append(token.size.evaluate(self.sizes))
             elif isinstance(token, AnyDim):
-                shape.append(self._bounded(*(length_bounds(spec) if first else (0, None))))
+                shape.append(self._draw_between(*(length_bounds(spec) if first else (0, None))))
             else:
                 shape += self._variadic(token, spec if first or dims is None else None)
         return tuple(shape)
@@ -210,7 +210,7 @@ class Sizes:
         least, most = (0, None) if spec is None else length_bounds(spec)
         limited = spec is not None and (least, most) != (0, None)
         rank = self.draw.integer(int(limited), 2)
-        found = tuple(self._bounded(*((least, most) if i == 0 else (0, None))) for i in range(rank))
+        found = tuple(self._draw_between(*((least, most) if i == 0 else (0, None))) for i in range(rank))
         if token.name is not None:
             self.variadics[token.name] = found
         return found

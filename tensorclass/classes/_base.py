@@ -241,9 +241,9 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
             self._store._put_all(values)
 
     def _put_steps(self, values: dict[str, Any]) -> list[Step]:
-        return [*self._uncached(), *_checks.put_steps(self, values)]
+        return [*self._uncache_steps(), *_checks.put_steps(self, values)]
 
-    def _uncached(self) -> list[Step]:
+    def _uncache_steps(self) -> list[Step]:
         return [partial(drop_cached, self)] if type(self).__tensorclass__.cached else []
 
     def _swap_in(self, entries: dict[str, Any], seen: dict[str, Any]) -> None:
@@ -253,7 +253,7 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
 
     def _swap_steps(self, entries: dict[str, Any]) -> list[Step]:
         _checks.require_droppable(type(self), self._store._live().keys() - entries.keys())
-        return [*self._uncached(), *super()._swap_steps(entries)]
+        return [*self._uncache_steps(), *super()._swap_steps(entries)]
 
     def _drop(self, key: str) -> None:
         publish(self._drop_steps(key))

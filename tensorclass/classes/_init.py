@@ -222,7 +222,7 @@ class InitBuilder:
             return True
         if dims.rank is None:
             return False
-        expected = self._expected(spec, dims, spec.optional)
+        expected = self._expected_shape(spec, dims, spec.optional)
         if expected is None:
             return False
         first, shape = expected
@@ -267,7 +267,7 @@ class InitBuilder:
             self.lines.append(f"{self.targets[key]} = (*_size, {key})")
         return self.targets[key]
 
-    def _expected(self, spec: FieldSpec, dims: Any, optional: bool) -> tuple[list[str], list[str]] | None:
+    def _expected_shape(self, spec: FieldSpec, dims: Any, optional: bool) -> tuple[list[str], list[str]] | None:
         """Lines that bind new dim names, and the expected event shape as source; None if it can't be inlined."""
         first: list[str] = []
         shape: list[str] = []

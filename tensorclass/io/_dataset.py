@@ -236,9 +236,9 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
             TypeError: for anything else.
         """
         if type(index) is Tensor and index.dtype is torch.int64 and index.ndim == 1 and index.is_cpu:
-            return self._rows(self._wrapped(index.numpy()))  # type: ignore[no-any-return]  # of the class
+            return self._rows(self._wrap_numbers(index.numpy()))  # type: ignore[no-any-return]  # of the class
         if type(index) is int or (isinstance(index, (np.integer, Tensor)) and index.ndim == 0 and _is_whole(index)):
-            row = self._wrapped(np.array([int(index)]))
+            row = self._wrap_numbers(np.array([int(index)]))
             return self._rows(row)[0]  # type: ignore[no-any-return]  # of the class
         return self._rows(self._numbers(index))  # type: ignore[no-any-return]  # of the class
 
@@ -268,9 +268,9 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
             if len(found) != len(self):
                 raise BatchIndexError(f"a mask has one value for each of the {len(self)} rows, got {len(found)}")
             return np.flatnonzero(found.numpy())
-        return self._wrapped(found.to(torch.int64).numpy())
+        return self._wrap_numbers(found.to(torch.int64).numpy())
 
-    def _wrapped(self, rows: IntArray) -> IntArray:
+    def _wrap_numbers(self, rows: IntArray) -> IntArray:
         """Row numbers, with negative ones counted from the end."""
         count = len(self)
         low, high = (rows.min(), rows.max()) if len(rows) else (0, -1)

@@ -56,7 +56,7 @@ class BatchLoader(Resumable[T], DataLoader[T]):
         super().__init__(dataset, batch_size=None, sampler=_Remaining(order), collate_fn=_as_it_is, **options)
 
     def __iter__(self) -> Iterator[T]:  # type: ignore[override]  # a generator, to count batches
-        return self._delivered(self._loaded())
+        return self._deliver_batches(self._loaded())
 
     def _loaded(self) -> Iterator[T]:
         if self._far and not self.num_workers:

@@ -274,21 +274,21 @@ class MemoryMappedTensor(Tensor):
 
     def __getitem__(self, index: Any) -> Tensor:
         """A mapped tensor if the index returns a view, else a plain tensor."""
-        return self._over(super().__getitem__(index))
+        return self._wrap_part(super().__getitem__(index))
 
     def unbind(self, dim: Any = 0) -> Any:
         """Mapped tensors along a dim."""
-        return tuple([self._over(part) for part in super().unbind(dim)])
+        return tuple([self._wrap_part(part) for part in super().unbind(dim)])
 
     def split(self, split_size: Any, dim: int = 0) -> Any:
         """Mapped tensors along a dim."""
-        return tuple([self._over(part) for part in super().split(split_size, dim)])  # type: ignore[no-untyped-call]  # torch's
+        return tuple([self._wrap_part(part) for part in super().split(split_size, dim)])  # type: ignore[no-untyped-call]  # torch's
 
     def chunk(self, chunks: int, dim: Any = 0) -> Any:
         """Mapped tensors along a dim."""
-        return tuple([self._over(part) for part in super().chunk(chunks, dim)])
+        return tuple([self._wrap_part(part) for part in super().chunk(chunks, dim)])
 
-    def _over(self, part: Tensor) -> Tensor:
+    def _wrap_part(self, part: Tensor) -> Tensor:
         if type(part) is not Tensor or part.untyped_storage().data_ptr() != self.untyped_storage().data_ptr():
             return part
         return wrap(part, self._source)

@@ -45,15 +45,15 @@ class Encrypted:
 
     def rows(self, places: IntArray) -> IntArray:
         """The row numbers at some positions."""
-        found = self._encrypted(places.astype(np.uint64))
+        found = self._encrypt(places.astype(np.uint64))
         over = found >= self.count
         while over.any():
-            found[over] = self._encrypted(found[over])
+            found[over] = self._encrypt(found[over])
             over = found >= self.count
         numbers: IntArray = found.astype(np.int64)
         return numbers
 
-    def _encrypted(self, numbers: Any) -> Any:
+    def _encrypt(self, numbers: Any) -> Any:
         half = np.uint64(self._half)
         mask = np.uint64((1 << self._half) - 1)
         left, right = numbers >> half, numbers & mask
@@ -112,12 +112,14 @@ class InBlocks:
         for group in np.unique(groups).tolist():
             start = int(self._groups[group - 1]) if group else 0
             mine = groups == group
-            inner[mine] = start + self._shuffled(group, int(self._groups[group]) - start).rows(places[mine] - start)
+            inner[mine] = start + self._shuffle_group(group, int(self._groups[group]) - start).rows(
+                places[mine] - start
+            )
         blocks = np.searchsorted(self._ends, inner, side="right")
         numbers: IntArray = self._begins[blocks] + inner - self._firsts[blocks]
         return numbers
 
-    def _shuffled(self, group: int, count: int) -> DrawnOrder:
+    def _shuffle_group(self, group: int, count: int) -> DrawnOrder:
         if self._last is None or self._last[0] != group:
             self._last = group, DrawnOrder(count, f"{self._seed}:{group}")
         return self._last[1]

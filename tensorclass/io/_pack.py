@@ -244,7 +244,7 @@ class _Packer:
         found: dict[str, Any] = {"kind": "value"}
         if wrap != "plain":
             found["wrap"] = wrap
-        coding, form = self._coded(held, path, spec)
+        coding, form = self._code_object(held, path, spec)
         if coding != "json":
             found["coding"] = coding
         if coding == "pickle":
@@ -254,7 +254,7 @@ class _Packer:
             return {**found, "data": self._bytes(text.encode(), path)}
         return {**found, "value": form}
 
-    def _coded(self, value: Any, path: Path, spec: FieldSpec | None) -> tuple[str, Any]:
+    def _code_object(self, value: Any, path: Path, spec: FieldSpec | None) -> tuple[str, Any]:
         """The coding of an object, and its JSON types or its bytes."""
         try:
             return "json", encode(value)
@@ -288,7 +288,7 @@ class _Packer:
     def _coded_table(self, table: list[Any], path: Path, spec: FieldSpec | None) -> tuple[str, list[bytes]]:
         if all([type(value) is str for value in table]):
             return "text", [value.encode("utf-8", "surrogatepass") for value in table]
-        rows = [self._coded(value, path, spec) for value in table]
+        rows = [self._code_object(value, path, spec) for value in table]
         kinds = {coding for coding, _ in rows}
         if kinds in ({"json"}, {"declared"}):
             return kinds.pop(), [to_text(form).encode() for _, form in rows]

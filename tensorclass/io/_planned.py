@@ -69,9 +69,9 @@ class Planner:
         heads = [(files[number], [(0, self._shards[number].entry.header or BLOCK)]) for number in new.values()]
         fetch_ranges(heads)
         for key, number in new.items():
-            self._layouts[key] = self._looked(self._shards[number], files[number])
+            self._layouts[key] = self._layout_of(self._shards[number], files[number])
 
-    def _looked(self, shard: Shard, file: Remote) -> FileLayout:
+    def _layout_of(self, shard: Shard, file: Remote) -> FileLayout:
         """The layout that a header describes."""
         head = read_head(file.fd, file.size, shard.path)
         root = narrowed(head.meta.root, self._how)

@@ -278,7 +278,7 @@ class Remote:
         if not spans:
             return []
         wanted = np.unique(np.concatenate(spans))
-        left = np.array([i for i in wanted[~self._here[wanted]].tolist() if not self._kept(i)], np.int64)
+        left = np.array([i for i in wanted[~self._here[wanted]].tolist() if not self._is_cached(i)], np.int64)
         parts = np.split(left, np.flatnonzero(np.diff(left) > 1 + _GAP) + 1) if len(left) else []
         whole = [np.arange(part[0], part[-1] + 1) for part in parts]
         return [part[k : k + _RUN] for part in whole for k in range(0, len(part), _RUN)]
@@ -288,7 +288,7 @@ class Remote:
         """Held while blocks are read, so that threads request each once."""
         return self._lock
 
-    def _kept(self, block: int) -> bool:
+    def _is_cached(self, block: int) -> bool:
         """Whether a block is in the cache and its checksum is right."""
         known = int.from_bytes(os.pread(self._table, 8, 8 * block), "little")
         if known >> 32 == 1:

@@ -210,7 +210,7 @@ class Resumable(Generic[T]):
     def _turn(self) -> Turn:
         return self._order.turn
 
-    def _delivered(self, batches: Iterable[T]) -> Iterator[T]:
+    def _deliver_batches(self, batches: Iterable[T]) -> Iterator[T]:
         """Batches of the next epoch, counted when they are requested. Threads may share the iterator."""
         return InTurn(self._counted(batches), self._turn)
 
@@ -305,4 +305,4 @@ class Batches(Resumable[T]):
         return self._order.count()
 
     def __iter__(self) -> Iterator[T]:
-        return self._delivered(ahead(self.data.__getitem__, self._order.remaining(), self._prefetch))
+        return self._deliver_batches(ahead(self.data.__getitem__, self._order.remaining(), self._prefetch))

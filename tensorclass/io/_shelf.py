@@ -107,11 +107,11 @@ class Shelf:
             wanted = np.unique(numbers).tolist()
             table = self._having(wanted) if len(wanted) <= self._limit else table
             if table.form is None or not table.ready[numbers].all():
-                return self._joined(numbers, rows - table.firsts[numbers])
+                return self._join_shards(numbers, rows - table.firsts[numbers])
         self._used[numbers] = self._now
         return table.form.take(FileRows(table, numbers, rows))  # type: ignore[union-attr]  # ready shards have one
 
-    def _joined(self, numbers: IntArray, rows: IntArray) -> Any:
+    def _join_shards(self, numbers: IntArray, rows: IntArray) -> Any:
         """Rows of shards of different forms, or of more shards than may be open at once: one shard after the other."""
         order = np.argsort(numbers, kind="stable")
         cuts = np.flatnonzero(np.diff(numbers[order])) + 1

@@ -279,7 +279,7 @@ class Unpacker:
         values: Tensor = self._tensor(part.values, key, None)
         try:
             if part.sizes is not None:
-                found = self._strided(values, self._integers(part.sizes, key, 2), key)
+                found = self._nest_strided(values, self._integers(part.sizes, key, 2), key)
             else:
                 if part.offsets is None:
                     raise self.wrong(key, "a nested tensor has offsets or sizes")
@@ -301,7 +301,7 @@ class Unpacker:
             raise self.wrong(key, f"it makes no nested tensor: {error!s:.200}") from None
         return found.requires_grad_() if part.grad else found
 
-    def _strided(self, values: Tensor, sizes: Tensor, key: Path) -> Tensor:
+    def _nest_strided(self, values: Tensor, sizes: Tensor, key: Path) -> Tensor:
         shapes = sizes.tolist()
         counts = [torch.Size(shape).numel() if min(shape, default=0) >= 0 else -1 for shape in shapes]
         if min(counts, default=0) < 0 or sum(counts) != values.numel() or values.ndim != 1:

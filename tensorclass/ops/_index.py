@@ -285,7 +285,7 @@ class IndexOps(NameOps):
                 found = self._gathered(index, mask)
                 if found is not None:
                     return found
-        parts: Any = (index,) if mask else self._normalised(index)
+        parts: Any = (index,) if mask else self._normalise_index(index)
         twin = self._open(leaves)
         new = apply_index(leaves, parts)
         new_size = indexed_size(parts, size, leaves[0] if leaves else None, new[0] if new else None)
@@ -309,7 +309,7 @@ class IndexOps(NameOps):
     def _masked_by(self, index: Tensor) -> bool:
         return 0 < index.ndim < len(self._batch_size) and index.shape == self._batch_size[: index.ndim]
 
-    def _normalised(self, index: Index) -> tuple[Any, ...]:
+    def _normalise_index(self, index: Index) -> tuple[Any, ...]:
         try:
             return normalise(index, self._batch_size)
         except UnsupportedOperationError:

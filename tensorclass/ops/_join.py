@@ -127,7 +127,7 @@ class JoinOps(ShapeOps):
             return [value for value in MappingOps.values(self, True, True) if isinstance(value, Tensor)]
         return [self._read(unravel_key_to_tuple(key)) for key in keys]
 
-    def _ordered(self, sorted: bool | Sequence[Key] | None) -> list[Tensor]:
+    def _ordered_leaves(self, sorted: bool | Sequence[Key] | None) -> list[Tensor]:
         """All leaves in lexical order of their keys (the default), in insertion order, or in the given order."""
         if sorted is None or isinstance(sorted, bool):
             keys = MappingOps.keys(self, True, True, sort=sorted is not False)
@@ -150,7 +150,7 @@ class JoinOps(ShapeOps):
         tensor([[0., 1.],
                 [0., 1.]])
         """
-        return torch.stack(self._ordered(sorted), dim, out=out)
+        return torch.stack(self._ordered_leaves(sorted), dim, out=out)
 
     def cat_from_tensordict(
         self, dim: int = 0, *, sorted: bool | Sequence[Key] | None = None, out: Tensor | None = None
@@ -162,7 +162,7 @@ class JoinOps(ShapeOps):
         >>> TensorDict(a=torch.zeros(3), b=torch.ones(3), batch_size=[3]).cat_from_tensordict()
         tensor([0., 0., 0., 1., 1., 1.])
         """
-        return torch.cat(self._ordered(sorted), dim, out=out)
+        return torch.cat(self._ordered_leaves(sorted), dim, out=out)
 
     def _join_entries(self, keys: tuple[Key, ...], out_key: Key, value: Tensor, keep: bool) -> Self:
         path = unravel_key_to_tuple(out_key)

@@ -54,7 +54,7 @@ class KeyOps(LazyOps):
         for name, rows in deeper.items():
             mine = self._live().get(name)
             found[name] = (mine if isinstance(mine, KeyOps) else self)._relaid(rows)
-        return self._laid(found)
+        return self._lay_out(found)
 
     def select(self, *keys: Key, inplace: bool = False, strict: bool = True, as_tensordict: bool = False) -> Any:
         """Select entries: a container with some of the entries, around the same tensors.
@@ -77,7 +77,7 @@ class KeyOps(LazyOps):
         if self._stacked and not inplace:
             return self._untyped("select", *keys, strict=strict)
         seen = self._entries()
-        result = self._laid(self._picked(seen, keys, strict))
+        result = self._lay_out(self._picked(seen, keys, strict))
         return self._adopt(result, seen) if inplace else result
 
     def _picked(self, entries: dict[str, Any], keys: Sequence[Key], strict: bool) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class KeyOps(LazyOps):
             if type(value) is not Tensor and isinstance(value, KeyOps):
                 below = [path[1:] for path in deeper if path[0] == name] if deeper else ()
                 kept[name] = value._without(below) if below else value._twin()
-        return self._laid(kept)
+        return self._lay_out(kept)
 
     def rename_key_(self, old_key: Key, new_key: Key, safe: bool = False) -> Self:
         """Move an entry to another key, in place.
@@ -196,7 +196,7 @@ class KeyOps(LazyOps):
         flat: dict[str, Any] = {}
         seen = self._entries() if inplace else None
         _flatten(self, "", separator, is_leaf or default_is_leaf, flat)
-        result = self._laid(flat)
+        result = self._lay_out(flat)
         return self._adopt(result, seen) if inplace else result
 
     @UNFLATTENED_KEYS
@@ -230,7 +230,7 @@ class KeyOps(LazyOps):
 
     def _grown(self, tree: _Level) -> Any:
         """An untyped container of the entries of a level and the levels below."""
-        return self._laid({key: self._grown(v) if type(v) is _Level else v for key, v in tree.items()})
+        return self._lay_out({key: self._grown(v) if type(v) is _Level else v for key, v in tree.items()})
 
     def split_keys(
         self,
@@ -259,7 +259,7 @@ class KeyOps(LazyOps):
             raise KeySetError("split_keys: a key is in more than one set")
         parts = []
         for paths in sets:
-            part: Any = self._laid(self._picked(self._entries(), paths, strict and default is UNSET))
+            part: Any = self._lay_out(self._picked(self._entries(), paths, strict and default is UNSET))
             if reproduce_struct:
                 part = MappingOps.update(MappingOps.empty(self, recurse=True), part)
             for path in paths if default is not UNSET else ():
@@ -319,7 +319,7 @@ class KeyOps(LazyOps):
         """
         if self._stacked:
             return self._untyped("filter_non_tensor_data")
-        result: Any = self._laid({})
+        result: Any = self._lay_out({})
         for key, value in self._entries().items():
             if isinstance(value, KeyOps):
                 result._put(key, KeyOps.filter_non_tensor_data(value))

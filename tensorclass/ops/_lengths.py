@@ -80,7 +80,7 @@ def lent(own: Any, leaves: Sequence[Tensor], op: str, back: bool = True) -> list
     for i, (holder, leaf) in enumerate(zip(holders(own), leaves, strict=True)):
         if holder is None:
             continue
-        apart = holder._lent(leaf)
+        apart = holder._is_lent(leaf)
         problem = holder._fixed(apart) if back else "has elements apart in memory: call it on a `clone()`" * apart
         if problem:
             path = own._layout()[i]
@@ -101,7 +101,7 @@ def in_memory(own: Any, leaves: list[Tensor]) -> list[Tensor]:
     if store_of(own)._plain or not any_lengths(own):
         return leaves
     pairs = zip(holders(own), leaves, strict=True)
-    return [entry._parts[0] if entry is not None and entry._lent(leaf) else leaf for entry, leaf in pairs]
+    return [entry._parts[0] if entry is not None and entry._is_lent(leaf) else leaf for entry, leaf in pairs]
 
 
 def in_stacks(collection: Any, stacked: bool = False) -> list[bool]:

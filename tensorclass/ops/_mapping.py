@@ -58,7 +58,7 @@ class MappingOps(ReadingOps):
     def _set_index(self, index: Any, value: Any) -> None:
         raise NotImplementedError
 
-    def _laid(self, entries: dict[str, Any]) -> Any:
+    def _lay_out(self, entries: dict[str, Any]) -> Any:
         """An untyped container around valid entries, which it owns from now on."""
         return self._dense._from_entries(entries, self._batch_size, self._device, self._names)
 
@@ -544,7 +544,7 @@ class MappingOps(ReadingOps):
         keep = self._names if names is UNSET and size == self._batch_size else None
         plain = batch_size is None and names is UNSET
         result: Any = (
-            self._laid({}) if plain else self._bare(size, keep if names is UNSET else check_names(names, len(size)))
+            self._lay_out({}) if plain else self._bare(size, keep if names is UNSET else check_names(names, len(size)))
         )
         if device is not UNSET:
             result._device = as_device(device)

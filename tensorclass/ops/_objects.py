@@ -60,12 +60,14 @@ class Objects:
                 self.meet(value, other, (*path, key))
             elif is_object(value) and is_object(other) and other is not _ABSENT:
                 if self.op not in ORDERS:
-                    entries[key] = self._met(where_same(value, other, mine, theirs), value, other, (*path, key))
+                    entries[key] = self._raise_if_met(
+                        where_same(value, other, mine, theirs), value, other, (*path, key)
+                    )
             elif is_object(value):
                 self.left.append((*path, key))
         mine._put_all(entries)  # a twin without other references
 
-    def _met(self, same: Tensor, mine: Any, theirs: Any, path: Path) -> Any:
+    def _raise_if_met(self, same: Tensor, mine: Any, theirs: Any, path: Path) -> Any:
         if self.op in ("eq", "ne"):
             return same if self.op == "eq" else ~same
         if self.op not in EXCLUSIVE and bool(same.all()):

@@ -88,14 +88,14 @@ class WriteBack:
         target = self.origin.cls._wrap(self.source) if self.origin.cls._layered else self.source
         if changed:
             present = flat(self.source)
-            back = flat(self._back(result, [(path, after[path]) for path in changed]))
+            back = flat(self._undo_result(result, [(path, after[path]) for path in changed]))
             values = {path: value for path, value in back.items() if not _is_written(present.get(path), value)}
             MappingOps.update(target, values) if values else None
         if removed:
-            for path in flat(self._back(result, [(path, self.before[path][0]) for path in removed])):
+            for path in flat(self._undo_result(result, [(path, self.before[path][0]) for path in removed])):
                 MappingOps.del_(target, path)
 
-    def _back(self, result: Any, entries: list[tuple[Path, Any]]) -> Any:
+    def _undo_result(self, result: Any, entries: list[tuple[Path, Any]]) -> Any:
         return self.origin.inverse(self.origin, self.source, result._relaid(entries))
 
 

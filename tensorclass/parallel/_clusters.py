@@ -325,14 +325,14 @@ class DaskEngine:
 
     def ready(self, handles: list[Any]) -> list[int]:
         """Wait until at least one task is done."""
-        self._awaited([future for _, future in handles])
+        self._await_future([future for _, future in handles])
         return [place for place, (_, future) in enumerate(handles) if future.done()] or [0]
 
     def result(self, handle: Any) -> Any:
         """Wait for the result of a task."""
         task, future = handle
         try:
-            if not self._awaited([future]):
+            if not self._await_future([future]):
                 raise WorkerError(f"it has no worker, for {_PATIENCE:g} seconds")
             sent = future.result()
         except Exception as error:  # errors of the scheduler have many classes; errors of the job are results
@@ -341,7 +341,7 @@ class DaskEngine:
             future.release()
         return _receive_sent(sent)
 
-    def _awaited(self, futures: list[Any]) -> bool:
+    def _await_future(self, futures: list[Any]) -> bool:
         """Wait until a future is done. A cluster that has lost its last worker gets some time to start another one."""
         seen = time.monotonic()
         while not any([future.done() for future in futures]):

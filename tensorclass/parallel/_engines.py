@@ -214,7 +214,7 @@ class Group:
     def __call__(self, tasks: list[Any]) -> tuple[float, list[Any]]:
         """The seconds that the tasks and the copies of their results take, and the results."""
         begin = time.perf_counter()
-        results = [self._done(task) for task in tasks]
+        results = [self._run_task(task) for task in tasks]
         for result in results:
             if isinstance(result, Failed):
                 self._release_later(result)
@@ -232,7 +232,7 @@ class Group:
         for one in failed:
             one.release()
 
-    def _done(self, task: Any) -> Any:
+    def _run_task(self, task: Any) -> Any:
         try:
             return self.job(task)
         except BaseException as error:  # it would end a thread silently, and a process as if it had been killed

@@ -63,7 +63,7 @@ class _Run:
         self._engine, self._job, self._left, self._most = engine, job, left, held
         self._grain = getattr(engine, "grain", GRAIN)
         self._flying: dict[int, _Flight] = {}
-        self._kept: dict[int, _Kept] = {}
+        self._is_cached: dict[int, _Kept] = {}
         self._held = self._begun = self._next = 0
         self._size = 1
         self._failed = False
@@ -76,8 +76,8 @@ class _Run:
         """Each task with its result."""
         while True:
             self._fill()
-            if self._next in self._kept:
-                task, result, size = self._kept.pop(self._next)
+            if self._next in self._is_cached:
+                task, result, size = self._is_cached.pop(self._next)
                 self._next, self._held = self._next + 1, self._held - size
                 yield task, unwrapped(result)
             elif self._flying:
@@ -114,7 +114,7 @@ class _Run:
             for place, result in enumerate(results):
                 self._keep(number + place, tasks[place], result)
         elif len(tasks) == 1:
-            self._keep(number, tasks[0], self._rescued(tasks[0], found))
+            self._keep(number, tasks[0], self._rescue(tasks[0], found))
         else:  # the whole group failed: each task runs again
             self._size = 1
             for place, task in enumerate(tasks):
@@ -122,11 +122,11 @@ class _Run:
 
     def _keep(self, number: int, task: Any, result: Any) -> None:
         size = max(_LEAST, bytes_of(result))
-        self._kept[number] = _Kept(task, result, size)
+        self._is_cached[number] = _Kept(task, result, size)
         self._held += size
         self._failed = self._failed or isinstance(result, Failed)
 
-    def _rescued(self, task: Any, lost: Failed) -> Any:
+    def _rescue(self, task: Any, lost: Failed) -> Any:
         """The result of a task whose workers died, if the job can do without a part of it."""
         rescue = getattr(self._job, "rescued", None)
         return lost if rescue is None or not isinstance(lost.error, WorkerError) else rescue(task, lost, self._alone)

@@ -212,7 +212,7 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
         """
         self._hooks.append(hook)
 
-    def _hooked(self, value: Any) -> Any:
+    def _hook_value(self, value: Any) -> Any:
         if self._hooks and isinstance(value, TensorCollection):
             return self._below(value)
         for hook in self._hooks if isinstance(value, Tensor) else ():
@@ -249,16 +249,16 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
 
     def _entries(self) -> dict[str, Any]:
         entries: dict[str, Any] = self._store._entries()
-        return {key: self._hooked(value) for key, value in entries.items()} if self._hooks else entries
+        return {key: self._hook_value(value) for key, value in entries.items()} if self._hooks else entries
 
     def _live(self) -> dict[str, Any]:
         return self._entries() if self._hooks else self._store._live()
 
     def _entry(self, key: str) -> Any:
-        return self._hooked(self._store._entry(key))
+        return self._hook_value(self._store._entry(key))
 
     def _check(self, key: str, value: Any) -> Any:
-        return self._adapted(self._store._check(key, value))
+        return self._adapt_value(self._store._check(key, value))
 
     def _put(self, key: str, value: Any) -> None:
         self._store._put(key, value)
@@ -280,9 +280,9 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
     def _plan_update(self, *args: Any, **kwargs: Any) -> None:
         super()._plan_update(*args, **kwargs)
         plan: list[tuple[Any, dict[str, Any]]] = args[5]
-        plan[:] = [(holder, {k: self._adapted(v) for k, v in values.items()}) for holder, values in plan]
+        plan[:] = [(holder, {k: self._adapt_value(v) for k, v in values.items()}) for holder, values in plan]
 
-    def _adapted(self, value: Any) -> Any:
+    def _adapt_value(self, value: Any) -> Any:
         """A checked value with tensors converted to parameters and buffers; a container is copied, not changed."""
         if isinstance(value, TensorCollection):
             value = value._twin()
@@ -359,7 +359,7 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
         value = None if name == "_store" else self._store._live().get(name)
         if isinstance(value, TensorCollection):
             return self._below(value)
-        return self._hooked(value) if isinstance(value, Tensor) else nn.Module.__getattr__(self, name)
+        return self._hook_value(value) if isinstance(value, Tensor) else nn.Module.__getattr__(self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Tensor):

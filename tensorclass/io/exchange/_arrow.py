@@ -333,7 +333,7 @@ class _ArrowReader(NamedTuple):
             return self._plain(arrow("pyarrow.compute").run_end_decode(array))
         name = str(kind)
         if name in ("string_view", "binary_view"):
-            return self._unshared(array, pa.large_string() if name == "string_view" else pa.large_binary())
+            return self._unshare_views(array, pa.large_string() if name == "string_view" else pa.large_binary())
         if name.startswith("ArrowVariableShapedTensor"):  # Ray makes one from lists of numbers
             kind = kind.storage_type.field("data").type
             for _ in range(array.type.ndim - 1):
@@ -344,7 +344,7 @@ class _ArrowReader(NamedTuple):
             return pa.array(array.to_pylist(), pa.large_list(kind.value_type))  # Arrow casts them in newer versions
         return array
 
-    def _unshared(self, array: Any, kind: Any) -> Any:
+    def _unshare_views(self, array: Any, kind: Any) -> Any:
         """Views as texts of their own, in parts: many views may share one text."""
         parts = []
         for begin in range(0, len(array), _PART):

@@ -136,7 +136,7 @@ class DeclaredCheck:
             self._output((name,), self._output_scope(()))
         self._unused()
         self._shared()
-        self._narrowed()
+        self._note_narrowing()
         gates = tuple(map(tuple, self.gates))
         return Report(
             tuple(self.found), self.state, self.inputs, tuple(reads), tuple(writes), gates, sources=self.sources
@@ -156,7 +156,7 @@ class DeclaredCheck:
             try:
                 agree(self.state, place, slot.spec, terms)
             except Mismatch as wrong:
-                message = f"{self._who(index)} reads `{slot.name}` as {self._spelled(slot.spec, terms)}: {wrong.reason}"
+                message = f"{self._who(index)} reads `{slot.name}` as {self._spell(slot.spec, terms)}: {wrong.reason}"
                 self._report(index, wrong.code, message, slot, (self._origin(place),), wrong.hint)
             if place.optional:
                 self._optional(index, position, slot, place)
@@ -268,7 +268,7 @@ class DeclaredCheck:
         try:
             agree(self.state, place, spec, terms)
         except Mismatch as wrong:
-            message = f"the output declares `{cls}.{name}` as {self._spelled(spec, terms)}: {wrong.reason}"
+            message = f"the output declares `{cls}.{name}` as {self._spell(spec, terms)}: {wrong.reason}"
             self._report(None, wrong.code, message, None, (self._origin(place),), wrong.hint)
         if place.optional and spec.required and not spec.optional:
             message = f"the output requires `{cls}.{name}`, but its value may be None"
@@ -332,7 +332,7 @@ class DeclaredCheck:
                     "they share their parameters and buffers; pass `copy.deepcopy(...)` to separate them",
                 )
 
-    def _narrowed(self) -> None:
+    def _note_narrowing(self) -> None:
         for path, place in self.inputs.items():
             if place.spec.dtype is None:
                 continue
@@ -356,7 +356,7 @@ class DeclaredCheck:
         names += [place.name for place in self.state.places.values() if place.path[:1] not in self.state.places]
         return f"available here: {', '.join(names) or 'nothing'}"
 
-    def _spelled(self, spec: FieldSpec, terms: Terms) -> str:
+    def _spell(self, spec: FieldSpec, terms: Terms) -> str:
         """A declaration, with the sizes of its names in this pipeline."""
         if spec.dims is None or not spec.dims.names:
             return str(spec)

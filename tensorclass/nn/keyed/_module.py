@@ -186,7 +186,7 @@ class TensorDictModule(TensorDictModuleBase):
         else:
             values = () if result is None else (result,)
         if len(values) != len(keys):
-            self._miscounted(values, keys, data)
+            self._raise_wrong_count(values, keys, data)
         return values
 
     def _named(self, result: Any, keys: Keys) -> list[Any] | None:
@@ -204,7 +204,7 @@ class TensorDictModule(TensorDictModuleBase):
             f"{names}{did_you_mean(str(absent[0]), names)}"
         )
 
-    def _miscounted(self, values: Sequence[Any], keys: Keys, data: Any) -> NoReturn:
+    def _raise_wrong_count(self, values: Sequence[Any], keys: Keys, data: Any) -> NoReturn:
         what = ", ".join(map(describe, values)) or "nothing"
         more = "more tensors than out_keys" if len(values) > len(keys) else "more out_keys than tensors"
         absent = self._absent(data, [data.get(key) for key in self.in_keys])

@@ -167,10 +167,10 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
             **kwargs: Passed to the modules that are not probabilistic.
         """
         data = tensordict if tensordict_out is None else tensordict.copy()
-        data = self._parametrised(data, kwargs, False)
+        data = self._run_to_parameters(data, kwargs, False)
         return data if tensordict_out is None else tensordict_out.update(data)
 
-    def _parametrised(self, data: Any, kwargs: dict[str, Any], given: bool) -> Any:
+    def _run_to_parameters(self, data: Any, kwargs: dict[str, Any], given: bool) -> Any:
         """Run all modules but the last.
 
         Given values are kept, and the modules that read them are conditional on them.
@@ -256,7 +256,11 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         if self.return_composite:
             return self._renamed((self._composite(data, kwargs, True) if dist is None else dist).log_prob(data))
         last: Any = self._children()[-1]
-        return last.log_prob(self._parametrised(data, kwargs, True)) if dist is None else last.log_prob(data, dist=dist)
+        return (
+            last.log_prob(self._run_to_parameters(data, kwargs, True))
+            if dist is None
+            else last.log_prob(data, dist=dist)
+        )
 
     def _renamed(self, scores: Any) -> Any:
         """Log-probabilities under the keys of the modules."""

@@ -276,7 +276,7 @@ class TensorDictSequential(TensorDictModule):
         given = self.in_keys if in_keys is None else as_keys(in_keys, "in_keys")
         wanted = self.out_keys if out_keys is None else as_keys(out_keys, "out_keys")
         started = self._from(list(given))
-        found = None if started is None else started._towards(list(wanted))
+        found = None if started is None else started._needed_modules(list(wanted))
         if found is None:
             raise ModuleError(
                 f"no modules are left: none leads from in_keys {given} to out_keys {wanted}; the sequence reads "
@@ -297,12 +297,12 @@ class TensorDictSequential(TensorDictModule):
                 kept.append((name, module))
         return self._with(kept)
 
-    def _towards(self, wanted: Keys) -> Self | None:
+    def _needed_modules(self, wanted: Keys) -> Self | None:
         """The modules that compute the wanted keys; the keys that they read are added."""
         kept: Named = []
         for name, module in reversed(self._pairs()):
             if isinstance(module, TensorDictSequential):
-                module = module._towards(wanted)
+                module = module._needed_modules(wanted)
             elif not any(_are_related(key, other) for key in module.out_keys for other in wanted):
                 module = None
             if module is not None:

@@ -180,16 +180,16 @@ class Guard(TorchDispatchMode):
         name = getattr(getattr(func, "overloadpacket", None), "__name__", "")
         if name and name != "lift_fresh":
             compare_operands(name, args)
-            args = tuple(self._faked(arg) for arg in args)
-            kwargs = {key: self._faked(value) for key, value in (kwargs or {}).items()}
+            args = tuple(self._replace_globals(arg) for arg in args)
+            kwargs = {key: self._replace_globals(value) for key, value in (kwargs or {}).items()}
         self.fakes.steps += 1
         return (_VIEW if name == "_unsafe_view" else func)(*args, **(kwargs or {}))
 
-    def _faked(self, value: Any) -> Any:
+    def _replace_globals(self, value: Any) -> Any:
         """Replace real tensors that a callable reaches outside its copy, such as globals."""
         if isinstance(value, Tensor):
             return self.fakes.copy(value)
-        return [self._faked(item) for item in value] if type(value) is list else value
+        return [self._replace_globals(item) for item in value] if type(value) is list else value
 
 
 class FewSteps(Assuming):

@@ -130,7 +130,7 @@ class Prober(Searcher):
                 self.faults[index] = self.fault(index, error)
         for index in range(len(self.stages)):
             self._tell(index, sweeps)
-        self.found = self._proven(self._cited())
+        self.found = self._proven(self._cite_findings())
         seen = tuple(self._seen(sweeps, index) for index in range(len(self.stages)))
         blind = {index: reason for sweep in sweeps[:1] for index, reason in sweep.blind.items()}
         probed = Probed(tuple(self.found), tuple(self.answered), dict(self.narrowed), seen, blind)
@@ -157,7 +157,7 @@ class Prober(Searcher):
             return f"no dtype is declared for `{self.guessed[index]}`, and it rejects those that were tried"
         return ""
 
-    def _cited(self) -> list[Diagnostic]:
+    def _cite_findings(self) -> list[Diagnostic]:
         """The findings. Errors of modules that depend on a narrowed field say where it was narrowed."""
         found = list(self.found)
         for name, cause in self.causes.items():
@@ -402,7 +402,7 @@ class Prober(Searcher):
                     self.found.append(self.words.finding(index, finding, given, sweep.batch, text))
                 return
         self._follows(index, sweeps)
-        self._promoted(index, sweeps[0])
+        self._note_promotions(index, sweeps[0])
         before = len(self.found)
         self._alone(index, sweeps)
         if index not in self.once and before == len(self.found):
@@ -456,7 +456,7 @@ class Prober(Searcher):
                 text = self._expression(index, position, dim, sweeps)
                 self.found.append(self.words.follows(index, position, dim, shapes, text, batch))
 
-    def _promoted(self, index: int, sweep: Sweep) -> None:
+    def _note_promotions(self, index: int, sweep: Sweep) -> None:
         given = [value.dtype for value in sweep.given.get(index, ()) if isinstance(value, Tensor)]
         for use, value in zip(self.report.writes[index], sweep.outcomes[index].values or (), strict=False):
             if use is None or not isinstance(value, Tensor) or torch.float64 in given or use.place.dtype is None:
@@ -519,9 +519,9 @@ class Prober(Searcher):
         dims = {plain_name(name): tuple(sizes[name] for sizes in known) for name in names if "#" not in name}
         if any(len(shape) != len(shapes[0]) for shape in shapes):
             return ("?",)
-        return tuple(self._fitted(dims, sizes) for sizes in zip(*shapes, strict=True))
+        return tuple(self._fit_size(dims, sizes) for sizes in zip(*shapes, strict=True))
 
-    def _fitted(self, dims: Mapping[str, tuple[int, ...]], sizes: tuple[int, ...]) -> str:
+    def _fit_size(self, dims: Mapping[str, tuple[int, ...]], sizes: tuple[int, ...]) -> str:
         """The expression of a size; sizes that were equal in every sweep have the same one."""
         if sizes not in self.sizes_seen:
             text = expression_of(dims, sizes) or "?"

@@ -80,7 +80,7 @@ class RealRuns:
         runs = [self._made(given, 0)]
         if runs[0][1].error is not None or runs[0][1].findings:
             runs.append(self._made(given, 1))  # repeat with other values, in case the values caused it
-        if runs[0][1].error is not None and not self._believed(runs[0][1].error):
+        if runs[0][1].error is not None and not self._believes(runs[0][1].error):
             runs = [runs[-1], self._made(given, 2)]  # zeros may be invalid, for example as lengths
             if runs[0][1].error is None and _PAIR.search(str(runs[1][1].error)):
                 runs = [runs[1], self._made(given, 3)]  # even lengths hide the wrong size of an input
@@ -92,7 +92,7 @@ class RealRuns:
             yield from self._unused(values, ran)
             return
         text, words = self.searcher.words.given(self.searcher.report.reads[self.index], values), self.searcher.words
-        errors = [out.error for _, out in runs if out.error is not None and self._believed(out.error)]
+        errors = [out.error for _, out in runs if out.error is not None and self._believes(out.error)]
         if len(errors) == 2 and _is_same(*errors):
             yield words.rejected(self.index, errors[0], text, "")
         if ran is None or errors:
@@ -106,7 +106,7 @@ class RealRuns:
         if (first.code != "E114" or own or ragged) and found[-1] and same:
             yield words.finding(self.index, first, text, self.sweep.batch, "")
 
-    def _believed(self, error: Exception) -> bool:
+    def _believes(self, error: Exception) -> bool:
         """Whether an error is about shapes and types, not about made-up values or sizes."""
         terms = self.searcher.terms(self.index)
         names = [n for term in terms for n in ([term.name] if isinstance(term, Rest) else term.names)]
@@ -150,7 +150,7 @@ class RealRuns:
         """Whether a change of the first or last element leaves the others alike, in runs of one copy."""
         for element in (0, self.sweep.batch - 1):
             made = self._run(self._changed(values, self._batched(values), element), False, isolator)
-            if made.values is None or self._compared(base.values or (), made.values, element) is not None:
+            if made.values is None or self._compare_elements(base.values or (), made.values, element) is not None:
                 return False
         return True
 
@@ -178,7 +178,7 @@ class RealRuns:
         for position in self._batched(values):
             for element in elements:
                 made = self._run(self._changed(values, [position], element), norms).values or ()
-                found = self._compared(base, made, element)
+                found = self._compare_elements(base, made, element)
                 if found is not None:
                     if not _are_equal_runs(base, self._run(values, norms).values or ()):
                         return ""  # not deterministic: asked last, since another thread may draw meanwhile
@@ -262,7 +262,7 @@ class RealRuns:
         drawn = torch.randn(one.shape, device=one.device, generator=self.generator)
         return (10 * drawn if one.is_floating_point() or one.is_complex() else drawn > 0).to(one.dtype)
 
-    def _compared(self, base: Sequence[Any], made: Sequence[Any], element: int) -> tuple[str, str] | None:
+    def _compare_elements(self, base: Sequence[Any], made: Sequence[Any], element: int) -> tuple[str, str] | None:
         """The other elements whose results differ, and where, after a change of one element."""
         for use, before, after in zip(self.searcher.report.writes[self.index], base, made, strict=False):
             for one, other in zip(_tensors([before]), _tensors([after]), strict=False):

@@ -201,18 +201,18 @@ class Writer:
         if is_unnamed(self.output):
             return self._bare_result(end)
         if self.output is self.input:
-            return self._filled((), "batch", end)
-        return self._constructed(self.output, "Output", (), end, ", names=batch._names")
+            return self._fill_written((), "batch", end)
+        return self._construction_of(self.output, "Output", (), end, ", names=batch._names")
 
     def _bare_result(self, end: int) -> str:
         """The values of the last module themselves."""
         if all(spec.kind.is_open for spec in fields_of(self.output).values()):
             name = self._value(self._source((), next(iter(fields_of(self.output)))), None, end)
             return f"bare({name}, batch._batch_size, {self.stages[-1].at(len(self.stages) - 1)!r})"
-        made = self._constructed(self.output, "Output", (), end)
+        made = self._construction_of(self.output, "Output", (), end)
         return f"values_of({made})"
 
-    def _filled(self, prefix: Path, base: str, end: int) -> str:
+    def _fill_written(self, prefix: Path, base: str, end: int) -> str:
         """The input with the written fields filled in."""
         entries = []
         for name in fields_of(specs_along(self.input, prefix)[-1].nested if prefix else self.input):
@@ -220,7 +220,7 @@ class Writer:
             if path in self.written:
                 entries.append(f"{name!r}: {self._final(path, end)}")
             elif any(other[: len(path)] == path for other in self.written):
-                entries.append(f"{name!r}: {self._filled(path, f'{base}.{name}', end)}")
+                entries.append(f"{name!r}: {self._fill_written(path, f'{base}.{name}', end)}")
         return self._fill(base, entries)
 
     def _fill(self, base: str, entries: list[str]) -> str:
@@ -228,7 +228,7 @@ class Writer:
         values = f"{{{', '.join(entries)}}}"
         return f"fill({base}, {f'present({values})' if self.conditional else values})"
 
-    def _constructed(self, cls: Any, alias: str, prefix: Path, end: int, extra: str = "") -> str:
+    def _construction_of(self, cls: Any, alias: str, prefix: Path, end: int, extra: str = "") -> str:
         given: list[tuple[str, str]] = []
         later: list[tuple[str, str]] = []
         for name, spec in fields_of(cls).items():
@@ -251,7 +251,7 @@ class Writer:
         if nested is not None and any(other[: len(path)] == path for other in self.written):
             alias = f"N{len(self.names)}"  # numbered: names made of paths could collide, as `a.b_c` and `a_b.c` would
             self.names[alias] = nested
-            return self._constructed(nested, alias, path, end)
+            return self._construction_of(nested, alias, path, end)
         return attribute("batch", path, self.input) if self._in_input(path) else None
 
     def _final(self, path: Path, end: int) -> str | None:

@@ -195,7 +195,7 @@ class Resolver:
         if not isinstance(value, StageValue):
             return [slot for slot in as_slots(value, "a stage") if slot is not None]
         if id(value.stage) not in self.results:
-            self._unlisted(value.stage, label, call)
+            self._raise_unlisted(value.stage, label, call)
         results, items = self.results[id(value.stage)], value.items
         if len(results.slots) > 1 and items:
             index = items[0]
@@ -209,7 +209,7 @@ class Resolver:
             )
         return [replace(slot, items=items) for slot in results.written]
 
-    def _unlisted(self, stage: StageCall, label: str, call: StageCall) -> NoReturn:
+    def _raise_unlisted(self, stage: StageCall, label: str, call: StageCall) -> NoReturn:
         message = f"{label} reads the value of a stage that is not in the pipeline ({stage.location})"
         hint = "list it before its readers: `TensorClassSequential(h=h, ...)`"
         raise build_error(

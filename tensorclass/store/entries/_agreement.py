@@ -47,7 +47,7 @@ def require_planned(
     prefix: Sequence[str] = (),
 ) -> None:
     """Refuse a plan of in-place writes after which lengths would not agree."""
-    after = {id(entry): entry._after(source) for entry, source, _ in plan if isinstance(entry, RaggedTensor)}
+    after = {id(entry): entry._elements_after(source) for entry, source, _ in plan if isinstance(entry, RaggedTensor)}
     if after:
         state = {key: after.get(id(value), value) for key, value in entries.items()}
         require_agreement(name, schema, state, size, prefix)

@@ -110,7 +110,9 @@ def held(value: Any) -> Any:
         return value.item()
     rows = value._rows
     whole = value._at is rows.numbers
-    if value.ndim > 1 or not (whole or not value._lent(value._packed()[0])):  # a view of rows that are not contiguous
+    if value.ndim > 1 or not (
+        whole or not value._is_lent(value._packed()[0])
+    ):  # a view of rows that are not contiguous
         return value
     return rows.source if whole and isinstance(rows, NestedRows) else value.to_nested()
 

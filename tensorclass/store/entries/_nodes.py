@@ -251,11 +251,11 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         return self._leaves(BATCHED)[0]
 
     def _picked(self, new: Tensor) -> Self:
-        node = self._moved(new)
+        node = self._move_rows(new)
         node._free, node._gives_objects = True, self._gives_objects
         return node
 
-    def _moved(self, new: Tensor) -> Self:
+    def _move_rows(self, new: Tensor) -> Self:
         """The elements with these numbers; a view if the numbers are a view."""
         slots, numbers = self._from
         if is_view(new, slots.numbers() if numbers is None else numbers):
@@ -385,7 +385,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
 
     def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
         if kind == BATCHED:
-            return self._moved(leaves[0])
+            return self._move_rows(leaves[0])
         slots, numbers = self._from
         if kind == VIEWS or (leaves and leaves[0] is self._copy and (numbers is None or numbers.is_contiguous())):
             return self._at(slots, numbers)

@@ -497,7 +497,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
             raise UnsupportedOperationError(f"in-place write: `{join_path(path)}` {problem}; nothing was written")
         return value._make([leaf.clone() for leaf in value._leaves(STORAGE)], size, None, STORAGE), at
 
-    def _after(self, plan: Any) -> Self:
+    def _elements_after(self, plan: Any) -> Self:
         """Elements with the lengths that a planned write leaves."""
         value, at = plan
         table, spans, _ = self._rows.held
@@ -510,7 +510,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         table, spans = value._packed()
         self._rows.plan_put(at, table, spans, writes)
 
-    def _lent(self, leaf: Tensor) -> bool:
+    def _is_lent(self, leaf: Tensor) -> bool:
         """Whether a `VALUES` leaf is a copy, since the rows are not contiguous in memory."""
         return not same_storage(leaf, self._parts[0])
 

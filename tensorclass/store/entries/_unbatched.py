@@ -60,7 +60,7 @@ class UnbatchedTensor(Tensor):
     def batch_size(self, size: Sequence[int]) -> None:
         self._outer = as_batch_size(size)
 
-    def _within(self, size: torch.Size) -> Self:
+    def _shown_within(self, size: torch.Size) -> Self:
         """This tensor as a container of a batch size shows it: another object if another container has shown it."""
         outer = getattr(self, "_outer", None)
         if outer == size or is_dynamo_compiling():
@@ -114,7 +114,7 @@ class Unbatched(Node, TensorEntry):
 
     def _shown_in(self, size: torch.Size) -> Tensor:
         if isinstance(self.tensor, UnbatchedTensor):
-            self.tensor = self.tensor._within(size)
+            self.tensor = self.tensor._shown_within(size)
         return self.tensor
 
     def _describe(self, outer: torch.Size) -> str:

@@ -63,9 +63,9 @@ class LazyShapes(LazyIndex):
         members = self._members or [self._template]
         rows = [JoinOps.unbind(m, self._inner(at)) for m in members]
         own = [tuple([p._twin() for p in row]) if m._stacked else row for m, row in zip(members, rows, strict=True)]
-        return self._transposed("unbind", own, at)
+        return self._transpose_pieces("unbind", own, at)
 
-    def _transposed(self, op: str, pieces: Sequence[Sequence[Any]], at: int, lost: int = 1) -> Any:
+    def _transpose_pieces(self, op: str, pieces: Sequence[Sequence[Any]], at: int, lost: int = 1) -> Any:
         """Pieces of each member as stacks of pieces."""
         if len({len(row) for row in pieces}) > 1:
             raise BatchSizeError(
@@ -82,7 +82,7 @@ class LazyShapes(LazyIndex):
         if at != self.stack_dim:
             cut: Callable[..., Any] = getattr(JoinOps, op)
             members = self._members or [self._template]
-            return self._transposed(op, [cut(m, argument, self._inner(at)) for m in members], at, 0)
+            return self._transpose_pieces(op, [cut(m, argument, self._inner(at)) for m in members], at, 0)
         count = len(self._members)
         ends = _ends(op, argument, count)
         if ends is not None:
@@ -113,7 +113,7 @@ class LazyShapes(LazyIndex):
 
     # ---- reordering ----------------------------------------------------------------------------------------------
 
-    def _reordered(self, op: str, *args: Any) -> Any:
+    def _reorder_members(self, op: str, *args: Any) -> Any:
         order = [n - 2 for n in getattr(self._model(), op)(*args)._batch_size]
         if order == sorted(order):
             return self._twin()
@@ -123,12 +123,12 @@ class LazyShapes(LazyIndex):
     @PERMUTED
     def permute(self, *dims: Dims) -> Any:
         """Reorder the batch dims; stays lazy."""
-        return self._reordered("permute", *dims)
+        return self._reorder_members("permute", *dims)
 
     @PERMUTED
     def transpose(self, dim0: int | str, dim1: int | str) -> Any:
         """Swap two batch dims; stays lazy."""
-        return self._reordered("transpose", dim0, dim1)
+        return self._reorder_members("transpose", dim0, dim1)
 
     @RESHAPED
     def unsqueeze(self, dim: int) -> Any:

@@ -292,12 +292,12 @@ class Values:
             return shapes.unsqueezed(shape, dim)
         if isinstance(item, nodes.SliceExpr):
             whole = item.begin_index is None and item.end_index is None and item.stride is None
-            return shape if whole else shapes.resized(shape, dim, self._sliced(shape, dim, item))
+            return shape if whole else shapes.resized(shape, dim, self._slice_length(shape, dim, item))
         found = get_proper_type(static_type(self.api, item))
         is_int = isinstance(found, Instance) and found.type.fullname == "builtins.int"
         return shapes.without(shape, dim) if self.number(item) is not None or is_int else None
 
-    def _sliced(self, shape: KnownSizes, dim: int, item: nodes.SliceExpr) -> int | None:
+    def _slice_length(self, shape: KnownSizes, dim: int, item: nodes.SliceExpr) -> int | None:
         at = shapes.place_of(shape, dim)
         size = shape.dims[at] if at is not None and at >= 0 else None
         given = (item.begin_index, item.end_index, item.stride)

@@ -152,7 +152,7 @@ class SourceReader:
             return Said(ClassDeclaration(VALUE if package == "builtins" else kind or UNREAD))
         field, nested = self.read(file, items[0])
         if kind is None:
-            return Said(reduce(partial(self._marked, file), items[1:], field), nested)
+            return Said(reduce(partial(self._add_mark, file), items[1:], field), nested)
         field = field if kind.is_shared else self._shaped(replace(field, dims=None), items[1:])
         return Said(replace(field, kind=kind) if field.kind.is_batched else field, nested)
 
@@ -164,7 +164,7 @@ class SourceReader:
         plain = self.bound(file).name(items[0]) == "torch.Tensor"
         return Said(ClassDeclaration(TENSOR, family, dims) if plain else ClassDeclaration())
 
-    def _marked(self, file: SourceFile, field: ClassDeclaration, mark: ast.expr) -> ClassDeclaration:
+    def _add_mark(self, file: SourceFile, field: ClassDeclaration, mark: ast.expr) -> ClassDeclaration:
         """A field with another mark of `Annotated[...]`; `open` if the mark may be anything."""
         name = self.bound(file).name(mark)
         if isinstance(mark, ast.Call):

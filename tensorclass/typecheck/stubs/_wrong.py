@@ -111,12 +111,12 @@ class ClassCheck:
 
     def _class(self, cls: Class) -> Iterator[tuple[int, str]]:
         yield from self._options(cls)
-        own, inherited = self._rows(cls), self._inherited(cls)
+        own, inherited = self._rows(cls), self._inherited_fields(cls)
         table = rules.redeclared(
             {name: row.declared for name, row in own.items()}, {name: row.declared for name, row in inherited.items()}
         )
         for name, row in own.items():
-            messages = [row.problem, *self._undefined(cls, row), *self._value(cls, row)]
+            messages = [row.problem, *self._undefined_names(cls, row), *self._value(cls, row)]
             if row.field.stored:
                 messages += self._stored(cls, row)
             if name in inherited:
@@ -191,11 +191,11 @@ class ClassCheck:
             return FieldRow(field, ClassDeclaration(produced=produced), None, cls[1].name, str(wrong))
         return FieldRow(field, replace(declared, produced=produced), nested, cls[1].name, "")
 
-    def _inherited(self, cls: Class) -> dict[str, FieldRow]:
+    def _inherited_fields(self, cls: Class) -> dict[str, FieldRow]:
         found: dict[str, FieldRow] = {}
         for base in reversed(cls[1].bases):
             parent = self.reader.typed_class(cls[0], base)
-            found |= {**self._inherited(parent), **self._rows(parent)} if parent is not None else {}
+            found |= {**self._inherited_fields(parent), **self._rows(parent)} if parent is not None else {}
         return found
 
     def _stored(self, cls: Class, row: FieldRow) -> Iterator[str]:
@@ -216,7 +216,7 @@ class ClassCheck:
             return ()
         if row.nested[1] is cls[1]:
             return (row.field.name,)
-        for inner in {**self._inherited(row.nested), **self._rows(row.nested)}.values():
+        for inner in {**self._inherited_fields(row.nested), **self._rows(row.nested)}.values():
             path = self._way_back(cls, inner, (*seen, id(row.nested[1])))
             if path:
                 return (row.field.name, *path)
@@ -242,7 +242,7 @@ class ClassCheck:
             elif before and name in own:
                 yield row.field.line.lineno, rules.out_of_order(name, before)
 
-    def _undefined(self, cls: Class, row: FieldRow) -> Iterator[str]:
+    def _undefined_names(self, cls: Class, row: FieldRow) -> Iterator[str]:
         bound = self.reader.bound(cls[0])
         for name in dict.fromkeys(_names(row.field.line.annotation)):
             if name not in bound.real and not hasattr(builtins, name) and "*" not in bound.meanings:
