@@ -164,7 +164,7 @@ _OWN = frozenset((
 ))  # fmt: skip
 
 
-_YIELDING = frozenset(("depth", "attrs", "entry_class", "separates", "param_count"))
+_YIELDING = frozenset(("depth", "attrs", "distribute", "entry_class", "local", "param_count", "separates", "whole"))
 """Methods that a field may hide, since they are rarely called on a batch."""
 
 

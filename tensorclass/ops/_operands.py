@@ -247,8 +247,10 @@ def _require_aligned(
         raise unaligned(mine, theirs, op)
     if not (mine or theirs or self._layered or other._layered):
         return  # without batch dims, events broadcast as torch does
+    alone = not (theirs or self._layered or other._layered)  # then fewer event dims broadcast, too
     for path, a, b in zip(layout, left, right, strict=True):
-        if a.ndim - len(mine) != b.ndim - len(theirs):
+        more = a.ndim - len(mine) - (b.ndim - len(theirs))
+        if more and not (alone and more > 0):
             raise StructureError(
                 f"{op}: `{show(path)}` has event shape {list(a.shape[len(mine) :])} on the left and "
                 f"{list(b.shape[len(theirs) :])} on the right; leaves that are combined have the same number of dims"

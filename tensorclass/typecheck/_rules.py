@@ -24,7 +24,7 @@ OWN = (
 """Members that only typed classes have, and members that rooms to the left don't have."""
 CONVENIENCES = {"RowOps": "tensorclass.ops._by_row", "Conveniences": "tensorclass.classes._conveniences"}
 """The classes of methods whose names fields may have, and their modules."""
-YIELDING = ("depth", "attrs", "entry_class", "separates", "param_count")
+YIELDING = ("depth", "attrs", "distribute", "entry_class", "local", "param_count", "separates", "whole")
 """The other methods whose names fields may have."""
 ANNOTATED = ("typing.Annotated", "typing_extensions.Annotated")
 
