@@ -16,7 +16,17 @@ from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from .._flags import flag, flags
-from ..core import VALUES, Path, TensorCollection, TensorEntry, as_batch_size, batch_shape, is_shared, join_path
+from ..core import (
+    VALUES,
+    Path,
+    TensorCollection,
+    TensorEntry,
+    as_batch_size,
+    batch_shape,
+    has_lengths,
+    is_shared,
+    join_path,
+)
 from ..core._base import check_names
 from ..core._batch import jagged
 from ..core._device import Device, as_device
@@ -107,6 +117,23 @@ def _leaf(value: Any) -> Any:
     return torch.tensor(value) if isinstance(value, (bool, int, float, complex)) else value
 
 
+def _even_dims(batch_size: Any) -> Any:
+    """The sizes before a -1: the size of that dim differs between elements."""
+    ragged = isinstance(batch_size, Sequence) and -1 in batch_size
+    return batch_size[: batch_size.index(-1)] if ragged else batch_size
+
+
+def _require_ragged(result: Any, batch_size: Any) -> None:
+    for key, value in result._entries().items():
+        if isinstance(value, TensorCollection):
+            _require_ragged(value, batch_size)
+        elif not (has_lengths(value) or getattr(value, "is_nested", False)):
+            raise BatchSizeError(
+                f"apply: batch_size={list(batch_size)} says that every result is ragged; `{key}` is a "
+                f"{type(value).__name__} of shape {list(getattr(value, 'shape', ()))}"
+            )
+
+
 @flags
 class ApplyOps(KeyOps):
     """`apply` and related methods."""
@@ -135,7 +162,8 @@ class ApplyOps(KeyOps):
             fn: called with a leaf, and with the leaves of `others` under the same key. If it returns None, the entry is
                 dropped.
             *others: containers of the same keys.
-            batch_size: the batch size of the result, if the function changes it.
+            batch_size: the batch size of the result, if the function changes it. `[n, -1]` says that it returns ragged
+                tensors of `n` elements; the batch size is then `[n]`.
             device: the device of the result.
             names: the dim names of the result.
             inplace: copy each result into the memory of its leaf, and return this container. A result of another shape
@@ -281,12 +309,15 @@ class ApplyOps(KeyOps):
         for other in others:
             if isinstance(other, TensorCollection):
                 self._meet(other, "apply")
-        size = self._batch_size if batch_size is None else as_batch_size(batch_size)
+        even = batch_size if self._stacked else _even_dims(batch_size)
+        size = self._batch_size if batch_size is None else as_batch_size(even)
         if mapper.inplace:
             return self._write_mapped(mapper, others)
         result = self._map(mapper, others, (), size, filter_empty)
         if result is None:
             return None
+        if even is not batch_size:
+            _require_ragged(result, batch_size)
         if names is not UNSET:
             result.names = names
         elif size == self._batch_size:
