@@ -306,7 +306,8 @@ class DeclaredCheck:
 
     def _unused(self) -> None:
         for place in self.written:
-            if not place.used and self.stages[place.writer].method != WHOLE:
+            writer = self.stages[place.writer]
+            if not place.used and writer.method != WHOLE and writer.how.over is None:
                 self._report(
                     place.writer,
                     "W201",

@@ -109,6 +109,7 @@ def identify(
     values, unclear = FieldValues(inputs), list[Diagnostic]()
     reads: dict[int, tuple[Slot, ...]] = {}
     writes: dict[int, tuple[Slot | None, ...]] = {}
+    spare: dict[int, tuple[Slot | None, ...]] = {}
 
     def found(find: Callable[[Slot], Slot], index: int, slot: Slot, kind: str) -> Slot:
         try:
@@ -119,6 +120,7 @@ def identify(
 
     def read(index: int) -> None:
         reads[index] = tuple(found(values.read, index, slot, "reads") for slot in stages[index].reads)
+        spare[index] = tuple(slot if slot.within else _found_or_none(values, slot) for slot in stages[index].spare)
 
     def write(index: int) -> None:
         find = partial(values.write, update=stages[index].update or stages[index].skip_existing)
@@ -132,8 +134,18 @@ def identify(
     sources = {} if at_once else _sources(values, output, unclear)
     if unclear:
         raise build_error(f"the pipeline {title} is unclear", unclear)
-    placed = tuple(replace(stage, reads=reads[i], writes=writes[i]) for i, stage in enumerate(stages))
+    placed = tuple(
+        replace(stage, reads=reads[i], writes=writes[i]).with_spare(spare[i]) for i, stage in enumerate(stages)
+    )
     return Identified(placed, values, sources)
+
+
+def _found_or_none(values: FieldValues, slot: Slot) -> Slot | None:
+    """The slot of the value that a field finds; None if it may be any of several."""
+    try:
+        return values.read(slot)
+    except Unclear:
+        return None
 
 
 def _sources(values: FieldValues, output: type, unclear: list[Diagnostic]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -11,9 +11,11 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from ..._dims import why_no_name
-from ...errors import BuildError, Problem, SchemaError
+from ...classes import pick
+from ...errors import BuildError, ModuleError, Problem, SchemaError
+from ._reading import ReadFields
 from ._results import describe, fill
-from ._slots import fields_of
+from ._slots import Slot, fields_of
 
 
 @dataclass(frozen=True)
@@ -68,24 +70,56 @@ def spread(value: Any) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class Over:
-    """The classes of a callable from one batch to another."""
+    """The classes of a callable from one batch to another.
+
+    `names` are the fields of its batch, and `part` is the class that has only them; None if these are all. A pipeline
+    also passes the fields `spare`, where it has them. `record` is told what the callable reads.
+    """
 
     taken: Any
     returned: Any
+    names: tuple[str, ...] | None = None
+    spare: tuple[Slot, ...] = ()
+    part: Any = None
+    record: ReadFields | None = None
+
+    def reading(self, names: Sequence[str]) -> Over:
+        """The same with a batch of some fields."""
+        every = fields_of(self.taken)
+        spare = tuple(Slot(getattr(self.taken, name)) for name in every if name not in names)
+        return replace(self, names=tuple(names), spare=spare, part=pick(self.taken, *names) if spare else None)
 
     def call(self, target: Callable[[Any], Any], values: Sequence[Any]) -> Any:
         """Call a target on a batch of some values; the values of its result."""
         specs = fields_of(self.taken)
-        given = dict(zip(specs, values, strict=True))
-        batch = self.taken(**{name: value for name, value in given.items() if specs[name].init})
+        given = dict(zip(specs if self.names is None else self.names, values, strict=True))
+        cls = self.taken if self.part is None else self.part
+        batch = cls(**{name: value for name, value in given.items() if specs[name].init})
         later = {name: value for name, value in given.items() if not specs[name].init}
-        result = target(fill(batch, later) if later else batch)
+        batch = fill(batch, later) if later else batch
+        result = self._run(target, batch if self.part is None else self.taken._wrap(batch._store))
         if not isinstance(result, self.returned):
             hint = f"return a {self.returned.__name__}, or annotate the class that it returns"
             problem = Problem("the output", self.returned.__name__, describe(result), hint)
             raise SchemaError.of(self.returned.__name__, [problem])
         found = tuple(getattr(result, name) for name in fields_of(self.returned))
         return found[0] if len(found) == 1 else found
+
+    def _run(self, target: Callable[[Any], Any], batch: Any) -> Any:
+        if self.record is not None:
+            return self.record.run(target, batch)
+        if self.part is None:
+            return target(batch)
+        try:
+            return target(batch)
+        except KeyError as error:
+            name = error.args[0] if error.args else None
+            if name not in fields_of(self.taken) or name in fields_of(self.part):
+                raise
+            raise ModuleError(
+                f"the callable reads {self.taken.__name__}.{name}, which it did not read when the pipeline was built "
+                "and which this pipeline does not have; build it again, or read the field in every branch"
+            ) from error
 
 
 def moved(value: Any, device: torch.device) -> Any:

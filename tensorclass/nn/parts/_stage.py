@@ -82,6 +82,19 @@ class Stage:
         """The out fields without dropped ones."""
         return tuple(slot for slot in self.writes if slot is not None)
 
+    @property
+    def spare(self) -> tuple[Slot, ...]:
+        """Fields that the module gets where they exist, though it was not seen to read them."""
+        return () if self.how.over is None else self.how.over.spare
+
+    def with_spare(self, slots: Sequence[Slot | None]) -> Stage:
+        """The stage with other places of its spare fields."""
+        over = self.how.over
+        if over is None or not over.spare:
+            return self
+        kept = tuple(slot for slot in slots if slot is not None)
+        return replace(self, how=replace(self.how, over=replace(over, spare=kept)))
+
 
 @flags
 class TensorClassModule(Hooked, Generic[Batch]):
@@ -322,7 +335,8 @@ def as_module(stage: Stage, target: Callable[..., Any]) -> TensorClassModule:
     module = TensorClassModule(
         target, reads, writes, name=stage.name.rpartition(".")[2], update=stage.update, checkpoint=how.checkpoint
     )
-    module._how, module.location = how, stage.location
+    spare = [replace(slot, apart="", within="", home=None) for slot in stage.spare]
+    module._how, module.location = stage.with_spare(spare).how, stage.location
     module._reads = tuple(replace(slot, apart="", within="", home=None) for slot in stage.reads)
     return module
 

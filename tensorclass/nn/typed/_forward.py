@@ -100,6 +100,7 @@ class Writer:
 
     def _stage(self, index: int, stage: Stage) -> None:
         arguments = [self._load(index, position, slot) for position, slot in enumerate(stage.reads)]
+        arguments += [self._load(index, None, slot) for slot in self._spare(index, stage)]
         tests = [f"{arguments[position]} is not None" for position in self.gates[index]]
         filled = stage.skip_existing and not stage.update
         filled = filled and all(
@@ -121,7 +122,8 @@ class Writer:
 
     def _call(self, index: int, stage: Stage, arguments: list[str], targets: list[str]) -> None:
         self.names |= {f"W{index}": stage.writes, f"L{index}": stage.at(index)}
-        self.names |= {f"D{index}": stage.how.device, f"O{index}": stage.how.over}
+        self.names |= {f"D{index}": stage.how.device}
+        self.names.setdefault(f"O{index}", stage.how.over)
         call = stage.how.source(self._callee(index, stage), arguments, f"D{index}", f"O{index}")
         self.calls[len(self.lines) + 3] = GeneratedCall(index, tuple(arguments))
         if len(targets) == 1:
@@ -135,6 +137,16 @@ class Writer:
             self.lines.append("result = None")
         if self.checked:
             self.lines += [f"seen.wrote({index}, {position}, {target})" for position, target in enumerate(targets)]
+
+    def _spare(self, index: int, stage: Stage) -> list[Slot]:
+        """The spare fields of a module that have a value when it runs."""
+        over = stage.how.over
+        if over is None or over.names is None:
+            return []
+        known = [slot for slot in stage.spare if slot.path not in self.conditional]
+        found = [slot for slot in known if slot.path in self.state or self._in_input(slot.path)]
+        self.names[f"O{index}"] = over.reading([*over.names, *(slot.ref._path[0] for slot in found)])
+        return found
 
     def _callee(self, index: int, stage: Stage) -> str:
         if stage.function is not None:

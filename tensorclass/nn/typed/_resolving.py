@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 
 from torch import Tensor, nn
 from torch.distributions import Distribution
+from typing_extensions import Self
 
 from ...core import TensorCollection
 from ...errors import BuildError
@@ -21,6 +22,7 @@ from ..parts._stage import Stage, TensorClassModule, check_name, default_name, m
 from ..parts._unnamed import StageCall, StageValue, hints_of, unnamed
 from ._class_module import TensorClassModuleBase, ends_of
 from ._divisible import Divisible
+from ._fields_read import fields_read
 from ._over_fields import over_fields
 from ._sampler import ProbabilisticTensorClassModule
 
@@ -66,7 +68,7 @@ class Opened(NamedTuple):
     output: Any
 
 
-def opened(modules: Sequence[Any], stages: Mapping[str, Any], input: Any, output: Any) -> Opened:
+def opened(modules: Sequence[Any], stages: Mapping[str, Any], input: Any, output: Any, probing: bool) -> Opened:
     """Resolve what the members of a pipeline leave out.
 
     Args:
@@ -74,6 +76,7 @@ def opened(modules: Sequence[Any], stages: Mapping[str, Any], input: Any, output
         stages: The members by keyword.
         input: The input class; None if it follows from the members.
         output: The output class; None if it follows from the members.
+        probing: Whether callables from one class to another run on examples, to see which fields they read.
 
     Raises:
         BuildError: for a member that can't be one, a stage that is read and not listed, an end that doesn't follow.
@@ -90,7 +93,7 @@ def opened(modules: Sequence[Any], stages: Mapping[str, Any], input: Any, output
         and input is not None
         and all(isinstance(listed.member, (TensorClassModule, *_WHOLE)) for listed in members)
     )
-    found = Resolver(members).run()
+    found = Resolver(members, probing).run()
     if input is None:
         input = _input(found)
     if output is None:
@@ -115,7 +118,8 @@ class Results(NamedTuple):
 class Resolver:
     """Turns members into typed modules: first what each writes, then what each reads."""
 
-    def __init__(self, members: Sequence[OpenListing]) -> None:
+    def __init__(self, members: Sequence[OpenListing], probing: bool) -> None:
+        self.probing = probing
         self.members = [self._as_member(index, *listed) for index, listed in enumerate(members)]
         self.results: dict[int, Results] = {}
         """By the id of a stage."""
@@ -141,7 +145,7 @@ class Resolver:
             _refuse(index, name, member)
         ends = ends_by_annotation(member)
         if ends is not None:
-            return OpenListing(name, TypedCallable(member, Over(*ends), location_of_caller()))
+            return OpenListing(name, TypedCallable.of(member, Over(*ends), self.probing))
         return OpenListing(name, StageCall(member, (), {}, None, None, {}))
 
     def _written(self, index: int, member: Any) -> Results:
@@ -278,10 +282,18 @@ class TypedCallable:
     over: Over
     location: Location
 
+    @classmethod
+    def of(cls, target: Callable[..., Any], over: Over, probing: bool) -> Self:
+        """The member; with `probing`, it reads only the fields that the callable was seen to read."""
+        whole = cls(target, over, location_of_caller())
+        names = fields_read(whole._stage_at(0)[0], target) if probing else None
+        return whole if names is None else replace(whole, over=over.reading(names))
+
     @property
     def reads(self) -> tuple[Slot, ...]:
-        """The fields of its argument."""
-        return tuple(Slot(getattr(self.over.taken, name)) for name in fields_of(self.over.taken))
+        """The fields that it reads, by default all of its argument."""
+        names = fields_of(self.over.taken) if self.over.names is None else self.over.names
+        return tuple(Slot(getattr(self.over.taken, name)) for name in names)
 
     @property
     def writes(self) -> tuple[Slot, ...]:

@@ -31,13 +31,16 @@ def inlined(stages: Iterable[Stage], name: str, ends: Ends) -> list[Stage]:
 
     private: set[Path] = set()
     found = []
+
+    def read(slot: Slot) -> Slot:
+        return _slot_within(slot, name) if slot.within or _covers(private, slot) else seen(slot)
+
     for stage in stages:
-        hides = [slot.within or _covers(private, slot) for slot in stage.reads]
-        reads = tuple(_slot_within(s, name) if hide else seen(s) for s, hide in zip(stage.reads, hides, strict=True))
+        reads, spare = (tuple(map(read, slots)) for slots in (stage.reads, stage.spare))
         hidden = {s.path for s in stage.written if s.within or s.path[0] not in ends.sources.values()}
         private |= hidden
         writes = tuple(s and (_slot_within(s, name) if s.path in hidden else seen(s)) for s in stage.writes)
-        found.append(replace(stage, name=f"{name}.{stage.name}", reads=reads, writes=writes))
+        found.append(replace(stage, name=f"{name}.{stage.name}", reads=reads, writes=writes).with_spare(spare))
     return found
 
 
