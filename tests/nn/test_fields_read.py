@@ -44,6 +44,7 @@ class Score:
 
 
 def made(value: Tensor) -> Score:
+    """A result."""
     return Score(score=value)
 
 
@@ -67,6 +68,8 @@ READERS = {
 
 
 def annotated(call):
+    """A callable with the classes as annotations."""
+
     def reader(batch: Scene) -> Score:
         return call(batch)
 
@@ -101,7 +104,8 @@ def test_both_modes_count():
     net = Net().eval()
     pipeline = TensorClassSequential(net)
     assert [slot.name for slot in pipeline._stages[0].reads] == ["image", "label"]
-    assert not net.training and not net.head.training
+    assert not net.training
+    assert not net.head.training
 
 
 class Reader(nn.Module):
