@@ -184,6 +184,26 @@ def broadcasts_to(shape: Sequence[int], target: Sequence[int]) -> bool:
     return all(n in (1, m) for n, m in zip(shape, tail, strict=True))
 
 
+def too_few_dims(what: str, size: Sequence[int] | None) -> BatchSizeError:
+    """The error for a nested container that lacks batch dims of its holder: its own batch size was set to fewer."""
+    given = "has fewer batch dims" if size is None else f"has the batch size {list(size)}, fewer dims"
+    return BatchSizeError(
+        f"{what} {given} than the container that holds it; give it the leading dims of its holder: "
+        "`holder[key].batch_size = holder.batch_size`"
+    )
+
+
 def over_events(value: Tensor, event_ndim: int) -> Tensor:
     """A batch-shaped tensor with trailing dims of size one, so that it broadcasts over event dims."""
-    return value.reshape(value.shape + (1,) * event_ndim) if event_ndim and value.ndim else value
+    return with_dims(value, event_ndim) if event_ndim and value.ndim else value
+
+
+def with_dims(value: Tensor, count: int) -> Tensor:
+    """A tensor with so many trailing dims of size one.
+
+    Raises:
+        BatchSizeError: for a negative count, which is that of a nested container with too few batch dims.
+    """
+    if count < 0:
+        raise too_few_dims("a nested container", None)
+    return value.reshape(value.shape + (1,) * count)

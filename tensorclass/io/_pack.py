@@ -14,6 +14,7 @@ from torch.nn.parameter import Parameter
 
 from .._schema import FieldSpec, schema_of
 from ..core import Path, TensorCollection, join_path, store_of
+from ..core._batch import too_few_dims
 from ..errors import UnsupportedOperationError
 from ..store import (
     MetaData,
@@ -136,6 +137,8 @@ class _Packer:
             found["device"] = str(device)
         entries = found["entries"] = {}
         for key, value in (batch._fields_and_gaps() if fields else batch._entries()).items():
+            if isinstance(value, TensorCollection) and len(value._batch_size) < len(size):
+                raise too_few_dims(f"save: `{join_path((*path, key))}`", value._batch_size)
             entries[key] = self._entry(value, (*path, key), locked, fields.get(key))
 
     def _members(self, found: dict[str, Any], stack: Any, path: Path, locked: bool) -> None:

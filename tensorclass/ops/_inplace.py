@@ -27,7 +27,7 @@ from ..core import (
     store_of,
     unravel_key_to_tuple,
 )
-from ..core._batch import broadcasts_to, over_events
+from ..core._batch import broadcasts_to, over_events, with_dims
 from ..core._publish import Step, each_row, publish, sharing
 from ..errors import (
     ArgumentError,
@@ -494,7 +494,7 @@ class InplaceOps(IndexOps):
                     continue
                 ndim = entry.ndim
                 if ndim not in by_rank:
-                    by_rank[ndim] = value.reshape(value.shape + (1,) * (ndim - dims))  # promotes as with dims
+                    by_rank[ndim] = with_dims(value, ndim - dims)  # promotes as with dims
                 found += [by_rank[ndim]] if isinstance(entry, Tensor) else entry._broadcast(by_rank[ndim])
             elif has_lengths(entry):
                 found.append(entry._over_values(value, size))

@@ -27,7 +27,7 @@ from ..core import (
     unstacked,
 )
 from ..core._base import Exactly, K, Names
-from ..core._batch import as_int
+from ..core._batch import as_int, too_few_dims
 from ..core._publish import publish
 from ..errors import ArgumentError, BatchDimError, BatchSizeError, KeySetError, StructureError, defined_again
 from ._compare import same_atom, same_object
@@ -421,12 +421,13 @@ def joined_size(sizes: Sequence[torch.Size], dim: int, how: Join) -> torch.Size:
     first = sizes[0]
     where = f" at `{join_path(how.path)}`" if how.path else ""
     for position, size in enumerate(sizes):
+        if len(size) < dim + (not how.new_dim):
+            raise too_few_dims(f"the container{where}", size)
         same = size == first if how.new_dim else _same_but(size, first, dim)
         if not same:
             rule = "the same batch size" if how.new_dim else f"batch sizes that agree but for dim {dim}"
-            raise BatchSizeError(
-                f"{how.op} needs {rule}{where}: {list(first)} at position 0, {list(size)} at position {position}"
-            )
+            given = f"{list(first)} at position 0, {list(size)} at position {position}"
+            raise BatchSizeError(f"{how.op} needs {rule}{where}: {given}")
     if how.new_dim:
         return torch.Size((*first[:dim], len(sizes), *first[dim:]))
     return torch.Size((*first[:dim], sum(size[dim] for size in sizes), *first[dim + 1 :]))
@@ -474,7 +475,7 @@ def _join_plain(items: Sequence[Any], at: int, new_dim: bool) -> Any:
             joined.update(zip(keys, map(fn, columns, repeat(at)) if at else map(fn, columns)))  # noqa: B905  # as above
         elif not _join_mixed(items, zip(keys, columns), joined, at, new_dim):  # noqa: B905  # as above
             return None
-    except (KeyError, RuntimeError, TypeError):  # the general path names the field and the reason
+    except (KeyError, RuntimeError, TypeError, IndexError):  # the general path names the field and the reason
         return None
     if not joined:
         return None

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import PerElement, Ragged, TensorClass, TensorDict, equal
+from tensorclass import PerElement, Ragged, Shared, TensorClass, TensorDict, equal
 from tensorclass.errors import ArgumentError, SchemaError
 from tensorclass.typing import Float32, Int64
 
@@ -34,6 +34,11 @@ class Plain:
     x: list[float]
     label: int
     name: str | None
+
+
+class Tables(TensorClass):
+    table: Shared[Tensor]
+    x: Float32[Tensor, "2"]
 
 
 class Model(pydantic.BaseModel):
@@ -271,3 +276,22 @@ def test_columns_written_at_once_are_those_of_the_general_way(rows: Any, monkeyp
     quick = outcome()
     monkeypatch.setattr("tensorclass.io.exchange._rows._at_once", lambda *_: None)
     assert outcome() == quick
+
+
+@pytest.mark.parametrize("read", [Box.from_rows, lambda rows: Box.from_json("[]")], ids=["rows", "json"])
+def test_no_rows_are_an_empty_batch(read: Any):
+    """No rows are a batch of size 0 with the declared dtypes; dims that the declaration doesn't fix are 0."""
+    for rows in ([], (), iter([])):
+        empty = read(rows)
+        assert type(empty) is Box
+        assert (list(empty.batch_size), list(empty.pt.x.shape), empty.pt.label.dtype) == ([0], [0, 2], torch.int64)
+        assert len(empty.tokens) == 0
+        assert Box.from_rows(list(empty)).batch_size == empty.batch_size
+    assert Box.from_rows([], device="cpu").device == torch.device("cpu")
+
+
+def test_no_rows_say_no_shared_value():
+    """The error names what can't be invented."""
+    with pytest.raises(SchemaError, match=r"table\n.*\n.*\n.*there are no rows: give the field a default") as caught:
+        Tables.from_rows([])
+    assert "x" not in {problem.path for problem in caught.value.problems}

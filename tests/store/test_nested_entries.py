@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from tensorclass import RaggedTensor, TensorDict
-from tensorclass.errors import TensorClassError
+from tensorclass import RaggedTensor, TensorDict, lazy_stack
+from tensorclass.errors import BatchSizeError, TensorClassError
 
 
 def nested(grad: bool = False) -> Any:
@@ -65,6 +65,29 @@ def test_compiled_gathers_of_ragged_entries(index: Any) -> None:
     assert found.batch_size == expected.batch_size
     assert torch.equal(found["x"], expected["x"])
     assert tolist(found["n"]) == tolist(expected["n"])
+
+
+SHALLOW: dict[str, Callable[[Any], object]] = {
+    "cat": lambda d: torch.cat([d, d], 1),
+    "cat of lazy stacks": lambda d: torch.cat([lazy_stack([d, d]), lazy_stack([d, d])], 1),
+    "where": lambda d: d.where(torch.ones(3, 2, dtype=torch.bool), d.clone()),
+    "masked_fill": lambda d: d.masked_fill(torch.ones(3, 2, dtype=torch.bool), 0.0),
+    "an operand over the batch": lambda d: d + torch.ones(3, 2),
+    "save": lambda d: d.save("unused.tcls"),
+}
+
+
+@pytest.mark.parametrize("name", SHALLOW)
+def test_a_nested_container_with_fewer_batch_dims_than_its_holder(name: str, tmp_path: Any, monkeypatch: Any) -> None:
+    """What needs the dims says so, and the hint mends it; nothing gets dims that it should not have."""
+    monkeypatch.chdir(tmp_path)
+    holder = TensorDict({"a": torch.ones(3, 2), "n": TensorDict({"x": torch.ones(3, 2)}, [3, 2])}, [3, 2])
+    holder["n"].batch_size = []
+    with pytest.raises(BatchSizeError, match=r"fewer .*than the container that holds it; .*batch_size = holder"):
+        SHALLOW[name](holder)
+    assert holder["n", "x"].tolist() == torch.ones(3, 2).tolist()
+    holder["n"].batch_size = holder.batch_size
+    SHALLOW[name](holder)
 
 
 def tolist(value: Any) -> Any:

@@ -355,13 +355,17 @@ class _Fields:
         return spec.adapter.validate_python(entry, strict=False)
 
 
-def without_rows(cls: Any) -> Any:
+def without_rows(cls: Any, device: Device = None) -> Any:
     """An instance of batch size `[0]`.
 
     Raises:
         SchemaError: for a class with values that all rows share; nothing says them.
     """
-    return batch_of(cls, _absent_columns(schema_of(cls)), 0)
+    try:
+        return batch_of(cls, _absent_columns(schema_of(cls)), 0, device=device)
+    except SchemaError as error:
+        hint = "all rows share it and there are no rows: give the field a default, or make the batch by the constructor"
+        raise SchemaError.of(cls.__name__, [problem._replace(hint=hint) for problem in error.problems]) from None
 
 
 def _absent_columns(schema: Any) -> Columns:

@@ -18,7 +18,7 @@ from ...errors import ArgumentError, Problem, SchemaError, shown
 from ...store import RaggedTensor, TensorDict
 from ._arrays import from_array
 from ._arrow import as_table, columns_in
-from ._batches import batch_of
+from ._batches import batch_of, without_rows
 from ._columns import Columns, TableColumn, column_of
 from ._frames import frame_columns, from_hf
 
@@ -46,6 +46,8 @@ def from_rows(cls: Any, rows: Any, device: Device, nan_as_none: bool) -> Any:
             "columns, `from_any` anything else"
         )
     rows = [*rows]
+    if not rows:
+        return without_rows(cls, device)
     quick = None if nan_as_none else _at_once(cls, rows, device)
     if quick is not None:
         return quick

@@ -29,7 +29,7 @@ from .._atomic import naming, replacing, require_file
 from .._parts import blocks
 from .._paths import StrPath
 from . import _columns as cols
-from ._batches import TableOptions, batch_of
+from ._batches import TableOptions, batch_of, without_rows
 
 _OBJECTS = 4
 """The approximate bytes of Python objects for a character of text."""
@@ -304,6 +304,8 @@ def batch_of_records(rows: list[Any], cls: Any, separator: str | None, **options
     Raises:
         SchemaError: for rows that are not objects, and for values that don't fit the class.
     """
+    if not rows and hasattr(cls, "__tensorclass_schema__"):
+        return without_rows(cls, options.get("device"))
     for i, row in enumerate(rows):
         if not isinstance(row, dict):
             problem = Problem(f"{cls.__name__}[{i}]", "a list of objects", short(row), "a record is an object")
