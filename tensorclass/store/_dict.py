@@ -44,7 +44,7 @@ from ._bridges import tables
 from ._combine import combine
 from ._consolidate import block_of, has_own_storage, hollow, restore
 from ._dict_steps import DictSteps
-from ._fitting import Replaced, below, fits, mismatch, missing, named_like, same_tail, within
+from ._fitting import Replaced, below, fits, in_file, keep_objects, mismatch, missing, named_like, same_tail, within
 from ._relaid import Relaid as Relaid
 from ._values import as_tensor, deepcopied, holds, plain_object, stacked
 from .entries._nested import has_rows, held, only_tensors, over
@@ -556,12 +556,14 @@ class TensorDict(DictSteps, TensorDictBase):
 
     def __getstate__(self) -> dict[str, Any]:
         state = {"data": picklable_entries(self._data), "batch_size": tuple(self._batch_size), "device": self._device}
-        return {**state, "names": self._names, "locked": self._lock is not None}
+        return {**state, "names": self._names, "locked": self._lock is not None, "in_file": in_file(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._data, self._device, self._names = state["data"], state["device"], state["names"]
         self._batch_size = torch.Size(state["batch_size"])
         self._plain, self._lock = only_tensors(self._data), None
+        if state.get("in_file"):  # its tensors are still those of the file
+            keep_objects(self)
         if state["locked"]:
             self._set_lock(None)
 

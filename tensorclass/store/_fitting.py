@@ -94,6 +94,11 @@ _IN_FILES: Final[WeakValueDictionary[int, Any]] = WeakValueDictionary()
 """Containers whose tensors are mapped from a file; their objects are not."""
 
 
+def in_file(store: Any) -> bool:
+    """Whether the objects of a container are those of its file."""
+    return _IN_FILES.get(id(store)) is store
+
+
 def keep_objects(data: Any) -> Any:
     """Note that the objects of a batch are those of its file, so that no write changes them only in memory."""
     store = store_of(data)
@@ -110,7 +115,7 @@ class Replaced:
     """An entry that a checked write replaces by an object, or by a stack after that is written."""
 
     def __init__(self, holder: Any, key: str, stack: Any | None = None) -> None:
-        if holder.is_locked and _IN_FILES.get(id(holder)) is holder:
+        if holder.is_locked and in_file(holder):
             raise not_in_file(key)
         self.holder = holder
         self.key = key

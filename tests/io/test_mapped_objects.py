@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,20 @@ def test_objects_that_would_not_reach_the_file_are_refused(kind: str, name: str,
         WRITES[name](mapped)
     for found in (mapped, type(mapped).load(tmp_path / "m")):
         assert plain(found.to_dict()) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_pickled_batch_is_still_that_of_the_file(kind: str, tmp_path: Path):
+    """What another process gets writes tensors to the file, so it refuses to change objects in memory alone."""
+    mapped = pickle.loads(pickle.dumps(KINDS[kind]().memmap(tmp_path / "m")))
+    before = plain(mapped.clone().to_dict())
+    with pytest.raises(UnsupportedOperationError, match=r"w` holds Python objects"):
+        mapped[2] = mapped[0].clone()
+    assert plain(type(mapped).load(tmp_path / "m").to_dict()) == before
+    mapped[3] = mapped[0].clone()
+    assert plain(type(mapped).load(tmp_path / "m").to_dict()) == plain(mapped.clone().to_dict()) != before
+    free = pickle.loads(pickle.dumps(mapped.clone()))
+    free[2] = free[0].clone()
 
 
 @pytest.mark.parametrize("kind", ["untyped", "typed", "nested"])
