@@ -310,7 +310,7 @@ class FileFormatError(TensorClassError, RuntimeError, ValueError):
     def __init__(
         self, message: str = "", path: Any = None, offset: int | None = None, field: str | None = None
     ) -> None:
-        self.path = None if path is None else str(path)
+        self.path: str | None = None if path is None else str(path)
         self.offset = offset
         self.field = field
         where = [f"field `{printable(field)}`"] if field is not None else []
@@ -347,7 +347,7 @@ class MemoryBudgetError(FileFormatError, OSError):
     True
     """
 
-    errno = EFBIG
+    errno: int | None = EFBIG
 
     @property
     def filename(self) -> str | None:
@@ -406,7 +406,7 @@ class HeldError:
     """
 
     def __init__(self, error: BaseException) -> None:
-        self.error = error
+        self.error: BaseException = error
 
     def reraise(self) -> NoReturn:
         """Raise the error with its traceback; the next call raises a copy."""

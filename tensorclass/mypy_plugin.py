@@ -14,9 +14,9 @@ OLDEST = (1, 16)
 
 try:
     from .typecheck.plugin._plugin import TensorClassPlugin
-except Exception as fault:  # internal modules of mypy may change; the program must still be checked
+except Exception as _fault:  # internal modules of mypy may change; the program must still be checked
     found: type[Plugin] | None = None
-    reason = f"{type(fault).__name__}: {fault}"
+    reason: str = f"{type(_fault).__name__}: {_fault}"
 else:
     found, reason = TensorClassPlugin, ""
 

@@ -151,7 +151,7 @@ class Shape:
     """
 
     def __init__(self, text: str) -> None:
-        self.dims = _parse("Shape", text)
+        self.dims: Dims = _parse("Shape", text)
 
     def __eq__(self, other: object) -> bool:
         return self.dims == other.dims if isinstance(other, Shape) else NotImplemented

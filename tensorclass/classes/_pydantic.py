@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from os import PathLike
-from typing import Any, Literal, overload
+from typing import Any, ClassVar, Literal, overload
 
 from typing_extensions import Self
 
@@ -43,7 +43,7 @@ class JsonMethods:
     """Methods of typed classes for pydantic and JSON."""
 
     __slots__ = ()
-    __pydantic_serializer__ = _Serializer()
+    __pydantic_serializer__: ClassVar[Any] = _Serializer()
 
     @overload
     def to_json(

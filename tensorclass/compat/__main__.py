@@ -35,6 +35,6 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    code = main(sys.argv[1:])
-    if code:
-        sys.exit(code)
+    _code = main(sys.argv[1:])
+    if _code:
+        sys.exit(_code)

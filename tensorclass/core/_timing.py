@@ -15,7 +15,7 @@ from ._forks import forked
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
-logger = logging.getLogger("tensorclass")
+logger: logging.Logger = logging.getLogger("tensorclass")
 """The logger of the package, without a handler and a level."""
 
 

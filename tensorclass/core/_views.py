@@ -231,7 +231,14 @@ class KeysView(View[T]):
     def __xor__(self, other: Any) -> set[Any]:
         return set(self) ^ set(other)
 
-    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+    def __rand__(self, other: Any) -> set[Any]:
+        return self.__and__(other)
+
+    def __ror__(self, other: Any) -> set[Any]:
+        return self.__or__(other)
+
+    def __rxor__(self, other: Any) -> set[Any]:
+        return self.__xor__(other)
 
     def __rsub__(self, other: Any) -> set[Any]:
         return set(other) - set(self)
@@ -240,7 +247,7 @@ class KeysView(View[T]):
         """Whether no key is in `other`."""
         return set(self).isdisjoint(other)
 
-    __hash__ = None  # type: ignore[assignment]  # as for keys of a dict
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as for keys of a dict
 
 
 class ValuesView(View[Any]):

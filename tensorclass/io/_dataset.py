@@ -117,7 +117,9 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         _check_alike(self.paths, manifests, found)
         self._whole = found
         pairs = zip(self.paths, manifests, strict=True)
-        self.shards = tuple([Shard(folder, entry) for folder, manifest in pairs for entry in manifest.shards])
+        self.shards: tuple[Shard, ...] = tuple(
+            [Shard(folder, entry) for folder, manifest in pairs for entry in manifest.shards]
+        )
         rows = sum([shard.rows for shard in self.shards])
         with budget(self._max_bytes, lambda: sum(map(size_of, self.shards)), self.paths[0]):
             reserve(8 * rows, f"the numbers of the {rows} rows in the manifest")

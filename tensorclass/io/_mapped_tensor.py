@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from weakref import WeakValueDictionary
 
 import torch
@@ -71,7 +71,7 @@ class MemoryMappedTensor(Tensor):
     _source: FileMemory | None = None
     _key: Path = ()
     """The file or folder of its container, and its key there."""
-    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # as of parameters
+    __torch_function__: ClassVar[Any] = torch._C._disabled_torch_function_impl  # as of parameters
 
     def __new__(
         cls,

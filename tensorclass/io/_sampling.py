@@ -120,13 +120,13 @@ class Order:
             self._shards = list(shards) or [rows] * bool(rows)
             self.facts["shards"] = hashlib.sha256(repr(self._shards).encode()).hexdigest()[:16]
         self._version = 2 if shuffle is True and rows > EXACT else 1
-        self.epoch = 0
-        self.base = 0
+        self.epoch: int = 0
+        self.base: int = 0
         """Batches of all ranks that were finished before the world size changed."""
-        self.step = 0
+        self.step: int = 0
         """Batches of this rank that were delivered since then."""
         self._begun = False
-        self.turn = Turn()
+        self.turn: Turn = Turn()
 
     def count(self, base: int = 0) -> int:
         """The number of batches of this rank in an epoch, after the first `base` batches of all ranks."""

@@ -78,7 +78,7 @@ class DatasetWriter(Generic[T]):
     ) -> None:
         self._check(cls, rows_per_shard, writer_id)
         self._turn = Turn()
-        self.path = os.path.abspath(local_path(path))
+        self.path: str = os.path.abspath(local_path(path))
         self.cls: Any = cls
         self._capacity = rows_per_shard
         self._writer_id = writer_id

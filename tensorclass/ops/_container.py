@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from typing_extensions import Self
 
@@ -33,7 +33,7 @@ class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps, RowOps, StateOp
 
     _undo: list[Undo | None]
 
-    __hash__ = object.__hash__
+    __hash__: ClassVar[Callable[[Any], int]] = object.__hash__
 
     def __repr__(self) -> str:
         return represent(self)

@@ -305,10 +305,10 @@ class Join:
     sizes: list[torch.Size]
 
     def __init__(self, op: str, torch_fn: Joiner, new_dim: bool, path: Path = ()) -> None:
-        self.op = op
-        self.torch_fn = torch_fn
-        self.new_dim = new_dim
-        self.path = path
+        self.op: str = op
+        self.torch_fn: Joiner = torch_fn
+        self.new_dim: bool = new_dim
+        self.path: Path = path
 
     def entry(self, key: str, values: list[Any], dim: int) -> Any:
         """Join the values of one key."""

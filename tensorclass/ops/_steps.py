@@ -364,8 +364,8 @@ def _copied_apart(targets: list[Tensor], sources: list[Tensor], own: bool) -> li
 def _touching(targets: list[Tensor], sources: list[Tensor]) -> list[tuple[int, int]]:
     """The numbers of the sources whose addresses meet those of targets, and how many targets lie between their ends."""
     spans = sorted(map(_span, targets))
-    starts, ends = zip(*spans, strict=True) if spans else ((), ())
-    furthest, ends = [*accumulate(ends, max)], sorted(ends)
+    starts = [start for start, _ in spans]
+    furthest, ends = [*accumulate((end for _, end in spans), max)], sorted(end for _, end in spans)
     found = []
     for i, (start, end) in enumerate(map(_span, sources)):
         before = bisect_left(starts, end)  # targets that begin before the end of this source

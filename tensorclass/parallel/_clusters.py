@@ -186,7 +186,7 @@ class RayEngine:
         self._timeout = timeout
         self._retries = checked_retries(retries)
         self._limit = checked_limit(task_timeout)
-        self.grain = 0.0 if self._limit else GRAIN
+        self.grain: float = 0.0 if self._limit else GRAIN
         self._options = options
 
     def start(self, job: Job, workers: int | None) -> int:
@@ -287,7 +287,7 @@ class DaskEngine:
         self._timeout = timeout
         self._retries = checked_retries(retries)
         self._limit = checked_limit(task_timeout)
-        self.grain = 0.0 if self._limit else GRAIN
+        self.grain: float = 0.0 if self._limit else GRAIN
         self._cluster: Any = None
 
     def start(self, job: Job, workers: int | None) -> int:

@@ -106,7 +106,7 @@ class ProcessEngine:
         self._most = tasks_per_worker
         self._tries = 1 + checked_retries(retries)
         self._limit = checked_limit(task_timeout)
-        self.grain = 0.0 if tasks_per_worker or self._limit else GRAIN
+        self.grain: float = 0.0 if tasks_per_worker or self._limit else GRAIN
         self._workers: list[_Worker] = []
         self._waiting: deque[_Handle] = deque()
 

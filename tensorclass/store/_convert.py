@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from .._flags import flags
 from ..core import TensorCollection
@@ -25,11 +25,11 @@ def is_tensor_collection(datatype: object) -> bool:
     return issubclass(datatype if isinstance(datatype, type) else type(datatype), TensorCollection)
 
 
-from_any = TensorDict.from_any
-from_namedtuple = TensorDict.from_namedtuple
-from_pytree = TensorDict.from_pytree
-from_struct_array = TensorDict.from_struct_array
-from_tuple = TensorDict.from_tuple
+from_any: Final = TensorDict.from_any
+from_namedtuple: Final = TensorDict.from_namedtuple
+from_pytree: Final = TensorDict.from_pytree
+from_struct_array: Final = TensorDict.from_struct_array
+from_tuple: Final = TensorDict.from_tuple
 
 
 @flags

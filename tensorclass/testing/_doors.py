@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from .._flags import flags
 from ..errors import MissingExtraError
@@ -126,11 +126,11 @@ class Same:
     (True, False)
     """
 
-    __hash__ = None  # type: ignore[assignment]  # equality is not an equivalence
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # equality is not an equivalence
 
     def __init__(self, expected: Any, rtol: float | None, atol: float | None, equal_nan: bool) -> None:
         self.expected = expected
-        self.tolerance = (rtol, atol, equal_nan)
+        self.tolerance: tuple[float | None, float | None, bool] = (rtol, atol, equal_nan)
 
     def __eq__(self, actual: object) -> bool:
         return not self.report(actual)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch import distributions as D
+from torch.distributions import constraints
 from typing_extensions import Self
 
 from ..._flags import flags
@@ -54,7 +55,7 @@ class CompositeDistribution(D.Distribution):
     (torch.Size([2, 3, 4]), torch.Size([3, 4]))
     """
 
-    arg_constraints = {}
+    arg_constraints: dict[str, constraints.Constraint] = {}
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ class Delta(D.Distribution):
     """
 
     arg_constraints: dict[str, constraints.Constraint] = {}
-    support = constraints.real
+    support: constraints.Constraint = constraints.real
     has_rsample = True
 
     def __init__(
@@ -48,7 +48,9 @@ class Delta(D.Distribution):
         event_shape: Shape = None,
     ) -> None:
         batch, event = _split(param.shape, tuple(batch_shape or ()), tuple(event_shape or ()))
-        self.param, self.atol, self.rtol = param, atol, rtol
+        self.param: Tensor = param
+        self.atol: float = atol
+        self.rtol: float = rtol
         super().__init__(torch.Size(batch), torch.Size(event), validate_args=False)
 
     def update(self, param: Tensor) -> None:
@@ -92,7 +94,12 @@ class Delta(D.Distribution):
         """The value."""
         return self.param
 
-    mode = deterministic_sample = mean
+    @property
+    def deterministic_sample(self) -> Tensor:
+        """The value."""
+        return self.param
+
+    mode = mean
 
     @property
     def variance(self) -> Tensor:

@@ -59,7 +59,7 @@ class biased_softplus(nn.Module):
         super().__init__()
         if bias <= min_val:
             raise ArgumentError(f"biased_softplus: the bias is above min_val={min_val}, got bias={bias}")
-        self.bias = inv_softplus(bias - min_val)
+        self.bias: float = inv_softplus(bias - min_val)
         self.min_val = min_val
 
     def forward(self, x: Tensor) -> Tensor:
@@ -144,7 +144,7 @@ class NormalParamExtractor(nn.Module):
 
     def __init__(self, scale_mapping: str = "biased_softplus_1.0", scale_lb: float = 1e-4) -> None:
         super().__init__()
-        self.scale_mapping = mappings(scale_mapping)
+        self.scale_mapping: Mapping = mappings(scale_mapping)
         self.scale_lb = scale_lb
 
     def forward(self, *tensors: Any) -> tuple[Any, ...]:
@@ -198,7 +198,7 @@ class AddStateIndependentNormalScale(nn.Module):
     ) -> None:
         super().__init__()
         self.scale_lb = scale_lb
-        self.scale_mapping = mappings(scale_mapping)
+        self.scale_mapping: Mapping = mappings(scale_mapping)
         shape = (scale_shape,) if isinstance(scale_shape, int) else tuple(scale_shape or ())
         scale = torch.full(shape, float(init_value), device=device)
         if make_param:

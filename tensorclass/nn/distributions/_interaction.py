@@ -78,7 +78,8 @@ class set_interaction_type(Block["InteractionType | None"]):  # lower case: used
     ) -> None:
         if thread_local is not False:
             flag(thread_local=thread_local)
-        self.mode = type if type is None or isinstance(type, InteractionType) else InteractionType.from_str(type)
+        mode = type if type is None or isinstance(type, InteractionType) else InteractionType.from_str(type)
+        self.mode: InteractionType | None = mode
         self._entered = []
         self.thread_local = thread_local
 

@@ -44,9 +44,13 @@ class TruncatedNormal(D.Distribution):
     (tensor([0., 0., 0.]), tensor([0.2911, 0.2911, 0.2911]))
     """
 
-    arg_constraints = dict.fromkeys(("loc", "scale", "a", "b"), constraints.real)
+    arg_constraints: dict[str, constraints.Constraint] = dict.fromkeys(("loc", "scale", "a", "b"), constraints.real)
     has_rsample = True
-    eps = 1e-6
+    eps: float = 1e-6
+    loc: Tensor
+    scale: Tensor
+    a: Tensor
+    b: Tensor
 
     def __init__(
         self,

@@ -76,8 +76,8 @@ class CudaGraphModule:
             raise ModuleError(f"warmup is the number of the call that records, 1 or more; got {warmup!r}")
         self.module: Any = module
         self.warmup = warmup
-        self.in_keys = _keys_of(module, "in_keys", in_keys)
-        self.out_keys = _keys_of(module, "out_keys", out_keys)
+        self.in_keys: Keys | None = _keys_of(module, "in_keys", in_keys)
+        self.out_keys: Keys | None = _keys_of(module, "out_keys", out_keys)
         if self.in_keys is not None and self.out_keys is None:
             self.out_keys = []
         self._device = _device(device)

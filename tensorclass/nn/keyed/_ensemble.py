@@ -14,7 +14,7 @@ from typing_extensions import Self
 from ..._flags import flags
 from ...errors import ModuleError
 from ...store import from_modules, lazy_stack
-from ..parts._keyed_base import TensorDictModuleBase, reset_all
+from ..parts._keyed_base import Keys, TensorDictModuleBase, reset_all
 
 
 @flags
@@ -69,8 +69,11 @@ class EnsembleModule(TensorDictModuleBase):
         if num_copies < 1:
             raise ModuleError(f"EnsembleModule: num_copies is at least 1, got {num_copies}")
         self.__dict__["module"] = module  # not registered: its parameters are not ours
-        self.in_keys, self.out_keys = module.in_keys, module.out_keys
-        self.num_copies, self.expand_input, self.randomness = num_copies, expand_input, randomness
+        self.in_keys: Keys = module.in_keys
+        self.out_keys: Keys = module.out_keys
+        self.num_copies: int = num_copies
+        self.expand_input: bool = expand_input
+        self.randomness = randomness
         copies = [deepcopy(module) for _ in range(num_copies)]
         found = [_initialise(copy, parameter_init_fn) for copy in copies]
         if not all(found) and any(True for _ in module.parameters()):
@@ -79,7 +82,7 @@ class EnsembleModule(TensorDictModuleBase):
                 "parameters; give `parameter_init_fn`",
                 stacklevel=2,
             )
-        self.params_td = from_modules(*copies, as_module=True)
+        self.params_td: Any = from_modules(*copies, as_module=True)
 
     def forward(self, tensordict: Any, *args: Any, **kwargs: Any) -> Any:
         """Run all copies. The batch size of the result is `[num_copies, *batch]`."""

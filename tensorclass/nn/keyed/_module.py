@@ -79,13 +79,14 @@ class TensorDictModule(TensorDictModuleBase):
     ) -> None:
         super().__init__()
         _check_callable(module, method)
-        self.in_keys, self._names = read_keys(in_keys, out_to_in_map)
-        self.out_keys = as_keys(out_keys, "out_keys", nested=True)
+        keys, self._names = read_keys(in_keys, out_to_in_map)
+        self.in_keys: Keys = keys
+        self.out_keys: Keys = as_keys(out_keys, "out_keys", nested=True)
         _refuse_double(self.out_keys)
-        self.inplace = check_inplace(inplace)
+        self.inplace: Any = check_inplace(inplace)
         self.module = module
         self.method = method
-        self.method_kwargs = dict(method_kwargs or {})
+        self.method_kwargs: dict[str, Any] = dict(method_kwargs or {})
         self.strict = strict
         self._get_kwargs = dict(get_kwargs or {})
 

@@ -80,20 +80,20 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         generator: Generator = None,
     ) -> None:
         super().__init__()
-        self.default_interaction_type = InteractionType(default_interaction_type)
+        self.default_interaction_type: InteractionType = InteractionType(default_interaction_type)
         self.distribution_class = distribution_class
         keeps = isinstance(distribution_kwargs, nn.Module)  # its parameters are registered here
         self.distribution_kwargs: Any = distribution_kwargs if keeps else dict(distribution_kwargs or {})
         self.return_log_prob = return_log_prob
         self.n_empirical_estimate = n_empirical_estimate
-        self.num_samples = None if num_samples is None else as_shape(num_samples)
-        self.generator = as_generator(generator)
+        self.num_samples: torch.Size | None = None if num_samples is None else as_shape(num_samples)
+        self.generator: Any = as_generator(generator)
         self._names, keys = _parameters(in_keys)
         self.in_keys = keys
         self._samples = self._sample_keys(out_keys)
         self._aggregate = composite_lp_aggregate()
         self._scores = self._score_keys(log_prob_keys, log_prob_key)
-        self.out_keys = [*self._samples, *(self._scores if return_log_prob else ())]
+        self.out_keys: Keys = [*self._samples, *(self._scores if return_log_prob else ())]
         _refuse_overlap(self._samples, self._scores if return_log_prob else [])
 
     # ---- keys ----------------------------------------------------------------------------------------------------

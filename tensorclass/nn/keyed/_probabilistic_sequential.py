@@ -70,7 +70,8 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
                 f"{type(last).__name__} and not probabilistic; leave it out, or end with a probabilistic module"
             )
         several = sum(isinstance(module, _KINDS) for module in self) > 1
-        self.return_composite = (several or not probabilistic) if return_composite is None else return_composite
+        composite = (several or not probabilistic) if return_composite is None else return_composite
+        self.return_composite: bool = composite
         self._refuse_lost_scores()
 
     def _refuse_lost_scores(self) -> None:

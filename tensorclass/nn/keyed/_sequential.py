@@ -59,7 +59,7 @@ class TensorDictSequential(TensorDictModule):
     >>> h, y = model(torch.zeros(2, 3))
     """
 
-    partial_tolerant = False
+    partial_tolerant: bool = False
     _initial_inplace: Inplace = True
     """The `inplace` of a sequence whose constructor got none; True if a subclass calls that of `TensorDictModule`."""
 
@@ -73,8 +73,8 @@ class TensorDictSequential(TensorDictModule):
         TensorDictModuleBase.__init__(self)
         self.partial_tolerant = partial_tolerant
         self._initial_inplace = None
-        self.inplace = check_inplace(inplace)
-        self.module = _as_module_list(modules)
+        self.inplace: Any = check_inplace(inplace)
+        self.module: Any = _as_module_list(modules)
         self._refresh()
         if selected_out_keys is not None:
             self.select_out_keys(*as_keys(selected_out_keys, "selected_out_keys"))
@@ -87,7 +87,7 @@ class TensorDictSequential(TensorDictModule):
             self.out_keys = out_keys
         else:
             self._all_keys = out_keys
-            self.out_keys = [key for key in self.out_keys if key in out_keys]
+            self.out_keys: Keys = [key for key in self.out_keys if key in out_keys]
 
     def _children(self) -> list[Any]:
         return list(self.module._modules.values())

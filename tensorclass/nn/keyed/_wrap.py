@@ -104,8 +104,8 @@ class WrapModule(TensorDictModuleBase):
         super().__init__()
         self.func = func
         self.inplace = inplace
-        self.in_keys = [] if in_keys is None else in_keys
-        self.out_keys = [] if out_keys is None else out_keys
+        self.in_keys: Keys = [] if in_keys is None else in_keys
+        self.out_keys: Keys = [] if out_keys is None else out_keys
 
     def forward(self, data: Any) -> Any:
         """Call the function on the container."""
@@ -180,8 +180,8 @@ class as_tensordict_module:  # lower case: used as a decorator
     """
 
     def __init__(self, *, in_keys: Any, out_keys: Any) -> None:
-        self.in_keys = as_keys(in_keys, "in_keys", nested=True)
-        self.out_keys = as_keys(out_keys, "out_keys", nested=True)
+        self.in_keys: Keys = as_keys(in_keys, "in_keys", nested=True)
+        self.out_keys: Keys = as_keys(out_keys, "out_keys", nested=True)
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         """Decorate a function or a method."""

@@ -12,7 +12,7 @@ from ...core import Path, TensorCollection, unravel_key_to_tuple
 from ...errors import MissingKeyError, ModuleError
 from ...ops._apply import ApplyOps
 from ...store import TensorDict
-from ._keyed_base import DROPPED, as_keys
+from ._keyed_base import DROPPED, Keys, as_keys
 
 
 @flags
@@ -63,8 +63,8 @@ class Dispatch:
         auto_batch_size: bool = True,
     ) -> None:
         self.separator = separator
-        self.source = source if isinstance(source, str) else as_keys(source, "source")
-        self.dest = dest if isinstance(dest, str) else as_keys(dest, "dest")
+        self.source: str | Keys = source if isinstance(source, str) else as_keys(source, "source")
+        self.dest: str | Keys = dest if isinstance(dest, str) else as_keys(dest, "dest")
         self.auto_batch_size = auto_batch_size
 
     def get_source(self, func: Any, self_func: Any) -> Any:

@@ -220,9 +220,9 @@ class TensorClassModule(Hooked, Generic[Batch]):
         super().__init__()
         _check_callable(module)
         self.module = module
-        self.name = check_name(name)
+        self.name: str | None = check_name(name)
         self.update = update
-        self.location = location_of_caller()
+        self.location: Location = location_of_caller()
         fields, parameters = by_keyword(in_fields)
         self._how = How(parameters, as_device(device), checkpoint)
         self._reads = tuple(slot for slot in as_slots(fields, "in_fields") if slot is not None)

@@ -182,7 +182,8 @@ class Chain(TensorClassModuleBase[In, Out]):
             if not issubclass(_origin(have), _origin(want)):
                 names = f"`{type(before).__name__}` returns {have.__name__}, `{type(after).__name__}` takes"
                 raise BuildError(f"{names} {want.__name__}; chain a module between them that makes a {want.__name__}")
-        self.input_type, self.output_type = ends_of(parts[0])[0], ends_of(parts[-1])[1]
+        self.input_type: type[Any] = ends_of(parts[0])[0]
+        self.output_type: type[Any] = ends_of(parts[-1])[1]
         for number, part in enumerate(parts):
             self.add_module(str(number), part)
 
@@ -230,8 +231,8 @@ class TensorClassModuleWrapper(TensorDictModuleBase):
         taken, returned = ends_of(module, tensorclasses=True)
         self.tc_module = module
         self.inplace = inplace
-        self.in_keys = leaf_keys(taken)
-        self.out_keys = leaf_keys(returned)
+        self.in_keys: Keys = leaf_keys(taken)
+        self.out_keys: Keys = leaf_keys(returned)
 
     @dispatch
     def forward(self, tensordict: Any) -> Any:

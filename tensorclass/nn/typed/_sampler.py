@@ -39,9 +39,14 @@ class Sampler(nn.Module):
         generator: Any,
     ) -> None:
         super().__init__()
-        self.maker, self.names, self.constants, self.kind = maker, tuple(names), constants, kind
-        self.scores, self.values = scores, values
-        self.estimates, self.generator = estimates, generator
+        self.maker: Callable[..., Any] = maker
+        self.names: tuple[str, ...] = tuple(names)
+        self.constants: Any = constants
+        self.kind: InteractionType = kind
+        self.scores: int = scores
+        self.values: int = values
+        self.estimates: int = estimates
+        self.generator: Any = generator
 
     def __repr__(self) -> str:
         return f"Sampler({self.title}, {self.kind})"

@@ -367,7 +367,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
     def __ne__(self, other: object) -> Any:
         return ~(self == other) if isinstance(other, RaggedTensor) else self._pointwise(operator.ne, other)
 
-    __hash__ = object.__hash__
+    __hash__: ClassVar[Callable[[Any], int]] = object.__hash__
 
     # ---- the entry of a container --------------------------------------------------------------------------------
 

@@ -87,11 +87,12 @@ class LazyStackedTensorDict(LazyShapes):
         self._template = empty_template(None if tensordicts else batch_size, None if tensordicts else device, inner)
         self._members = list(tensordicts)
         ndim = check_members(tensordicts, strict_shape) if tensordicts else len(self._template._batch_size)
-        self.stack_dim = batch_dim(stack_dim, ndim, op="lazy stack", extra=1)
+        self.stack_dim: int = batch_dim(stack_dim, ndim, op="lazy stack", extra=1)
         self._dim_name = stack_dim_name
         self._joiner = TensorDict
         self._lock = None
-        self.hook_in, self.hook_out = hook_in, hook_out
+        self.hook_in: Hook = hook_in
+        self.hook_out: Hook = hook_out
         if tensordicts and batch_size is not None and torch.Size(batch_size) != self._batch_size:
             raise fixed_size(batch_size, self._batch_size)
         if tensordicts and names is not None:
