@@ -14,7 +14,7 @@ from tests._sources import ROOT
 
 
 @pytest.mark.slow
-def test_public_names_have_types():
+def test_public_names_have_types() -> None:
     """99 % of the public names have a type that each checker reads in the same way; what torch leaves open is torch's."""
     first = [str(Path(sys.executable).parent), os.environ["PATH"]]  # pyright takes the packages of the first python
     environment = {**os.environ, "PATH": os.pathsep.join(first), "PYTHONPATH": str(ROOT)}
