@@ -31,7 +31,8 @@ HEADER = '''\
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from collections.abc import Callable
+from typing import Any, ClassVar, Final
 
 from typing_extensions import Self
 
@@ -54,7 +55,7 @@ class PointwiseOps(Pointwise):
 
     __slots__ = ()
     __array_ufunc__: ClassVar[None] = None  # numpy scalars on the left leave the operation to the container
-    __hash__ = object.__hash__  # equality gives a container, so identity is what hashes
+    __hash__: ClassVar[Callable[[Any], int]] = object.__hash__  # equality gives a container, so identity is what hashes
 '''
 
 IN_PLACE_NOTE = "In place, all leaves or none: {doc}"
