@@ -84,7 +84,7 @@ FACES = {
         "_build", "_compile", "_conveniences", "_convert", "_example", "_facts", "_json", "_validators",
     },
     "nn": {
-        "parts._seeded", "typed._sequential",
+        "parts._results", "parts._seeded", "typed._sequential",
     },
     "io": {
         "_advice", "_atomic", "_format", "_inspect", "_lock", "_manifest", "_memmap", "_optional", "_orders", "_pack",

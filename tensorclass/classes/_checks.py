@@ -103,6 +103,11 @@ def refuse_plain(entries: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         return
     beside = next((name for name, entry in entries.items() if is_dtensor(entry) and name not in values), None)
     for key, value in values.items():
+        if beside and is_dtensor(value) and value.device_mesh != entries[beside].device_mesh:
+            raise StructureError(
+                f"`{key}` would be on {value.device_mesh}, and `{beside}` is on {entries[beside].device_mesh}; "
+                f"distribute the whole batch: `batch.distribute(layout)`"
+            )
         if isinstance(value, Tensor) and not is_dtensor(value) and (beside or is_dtensor(entries.get(key))):
             other: Any = entries[beside or key]
             raise StructureError(

@@ -11,24 +11,8 @@ import torch.distributed as dist
 
 from ..errors import StructureError
 from ._layout import Layout
-from ._layout_rules import Shards
 from ._links import device_of, talking
 from ._structure import Structure, difference
-
-
-def chunk_span(size: int, dim: int, found: Shards, sizes: Sequence[int], where: Sequence[int]) -> tuple[int, int]:
-    """Start and length of the piece of one rank along a dim, by the rule of `torch.chunk` and DTensor.
-
-    >>> [chunk_span(5, 0, (0,), (4,), (rank,)) for rank in range(4)]
-    [(0, 2), (2, 2), (4, 1), (5, 0)]
-    """
-    start, length = 0, size
-    for split, count, at in zip(found, sizes, where, strict=True):
-        if split == dim:
-            step = -(-length // count)
-            begin = min(step * at, length)
-            start, length = start + begin, min(begin + step, length) - begin
-    return start, length
 
 
 def is_fake(group: Any) -> bool:

@@ -14,6 +14,7 @@ from .._deferred import dtensor
 from .._schema import Dim, parse_dims
 from ..classes import FieldRef
 from ..errors import ArgumentError, DimSyntaxError, FrozenError, did_you_mean
+from ._followed import follow
 from ._layout_rules import Rules, class_name
 from ._layout_table import LayoutTable, table
 
@@ -151,6 +152,14 @@ class Layout:
             LayoutWarning: for a dim that no field has.
         """
         return table(self._rules, what, batch_size, sizes)
+
+    def follow(self, report: Any, stages: Sequence[Any], targets: Sequence[Any], ends: Sequence[type], /) -> Any:
+        """Add placements to the report of the build check of a pipeline; `TensorClassSequential(layout=...)` calls it.
+
+        >>> Layout({"dp": 2}).follow.__name__
+        'follow'
+        """
+        return follow(self, report, stages, targets, ends)
 
     def data_rank(self) -> tuple[int, int]:
         """The number of this rank's rows among those of all ranks, and the number of different rows.

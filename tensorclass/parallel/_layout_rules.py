@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from .._deferred import dtensor
 from .._schema import Dim, FieldSpec, Variadic, is_tensorclass
 from ..core import TensorCollection
 from ..errors import ArgumentError, did_you_mean, listed
@@ -245,3 +246,26 @@ def classes_in(batch: TensorCollection) -> Iterator[type]:
     for value in batch._entries().values():
         if isinstance(value, TensorCollection):
             yield from classes_in(value)
+
+
+# ---- pieces ----
+
+
+def chunk_span(size: int, dim: int, found: Shards, sizes: Sequence[int], where: Sequence[int]) -> tuple[int, int]:
+    """Start and length of the piece of one rank along a dim, by the rule of `torch.chunk` and DTensor.
+
+    >>> [chunk_span(5, 0, (0,), (4,), (rank,)) for rank in range(4)]
+    [(0, 2), (2, 2), (4, 1), (5, 0)]
+    """
+    start, length = 0, size
+    for split, count, at in zip(found, sizes, where, strict=True):
+        if split == dim:
+            step = -(-length // count)
+            begin = min(step * at, length)
+            start, length = start + begin, min(begin + step, length) - begin
+    return start, length
+
+
+def placements_of(found: Shards) -> list[Any]:
+    """The placements of torch."""
+    return [dtensor.Replicate() if dim is None else dtensor.Shard(dim) for dim in found]

@@ -12,10 +12,21 @@ from .._deferred import dtensor, is_dtensor
 from ..core import TensorCollection, is_shared, is_typed
 from ..errors import ArgumentError, BatchSizeError, UnsupportedOperationError
 from ..ops import cat
-from ._agreed import agree, chunk_span, is_fake, rows_of_all
+from ._agreed import agree, is_fake, rows_of_all
 from ._collectives import all_gather
 from ._layout import Layout
-from ._layout_rules import FieldPlace, Owner, Shards, below, classes_in, shards, specs_of, warn_unknown
+from ._layout_rules import (
+    FieldPlace,
+    Owner,
+    Shards,
+    below,
+    chunk_span,
+    classes_in,
+    placements_of,
+    shards,
+    specs_of,
+    warn_unknown,
+)
 from ._layout_table import place_of
 
 SOURCES = (
@@ -201,11 +212,6 @@ def _tensors(batch: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:
 
 
 # ---- tensors ----
-
-
-def placements_of(found: Shards) -> list[Any]:
-    """The placements of torch."""
-    return [dtensor.Replicate() if dim is None else dtensor.Shard(dim) for dim in found]
 
 
 def piece(leaf: Tensor, found: Shards, sizes: Sequence[int], where: Sequence[int]) -> Tensor:

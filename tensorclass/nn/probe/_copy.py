@@ -355,7 +355,8 @@ def _is_ours(hook: Any) -> bool:
     """Whether torch or a library of models computes with a hook, as in `spectral_norm` and lazy modules."""
     function = getattr(hook, "__func__", hook)
     name = getattr(function, "__module__", None) or type(hook).__module__
-    return str(name).partition(".")[0] in ("torch", *MODELS)
+    # Those of torch.distributed move values between ranks; a copy holds whole parameters.
+    return str(name).partition(".")[0] in ("torch", *MODELS) and not str(name).startswith("torch.distributed.")
 
 
 def _lazy(owner: nn.Module, name: str, tensor: Any, make: Callable[..., Tensor]) -> Any:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.distributions import Distribution
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ..._deferred import is_dtensor
 from ._quiet import Assuming
 
 _PRIVATE = "torch._subclasses.fake_tensor"
@@ -120,7 +121,12 @@ class FakeTensors:
         return known[1]
 
     def _twin(self, tensor: Tensor) -> Tensor:
-        if type(tensor) not in (Tensor, nn.Parameter) or tensor.layout != torch.strided or tensor.is_quantized:
+        whole = is_dtensor(tensor)  # a check sees the whole of a tensor whose pieces are on several ranks
+        if (
+            (type(tensor) not in (Tensor, nn.Parameter) and not whole)
+            or tensor.layout != torch.strided
+            or tensor.is_quantized
+        ):
             fake: Tensor = self._mode.from_tensor(tensor)
             return fake
         # Made from the shape: a copy by torch may keep small values as a "constant", and write to the real tensor.

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..._deferred import is_dtensor
 from ...core import Path, TensorCollection
 from ...errors import MissingKeyError, UnsupportedOperationError
 from ...store import RaggedTensor, Unbatched
@@ -61,7 +62,10 @@ class RealTensors:
 
     def copy(self, tensor: Tensor) -> Tensor:
         """A clone that requires grad if the original does."""
-        twin = tensor.detach().clone()
+        if is_dtensor(tensor):  # a check sees the whole of a tensor whose pieces are on several ranks
+            twin = self.tensor(tensor.shape, tensor.dtype, tensor.device)
+        else:
+            twin = tensor.detach().clone()
         if isinstance(tensor, torch.nn.Parameter):
             return torch.nn.Parameter(twin, requires_grad=tensor.requires_grad)
         return twin.requires_grad_(tensor.requires_grad)

@@ -120,7 +120,7 @@ class Divisible:
         """A pipeline with some of the modules, before it has its classes."""
         part: TensorClassSequential[Any, Any] = object.__new__(self._plain)
         nn.Module.__init__(part)
-        names = ("_probe", "_name", "training")
+        names = ("_probe", "_name", "_layout", "training")
         part.__dict__.update({name: self.__dict__[name] for name in names}, _fresh=True, _members=(), _stages=())
         for name, start, stop in self._members:
             chosen = [index for index in kept if start <= index < stop]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypedDict, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Protocol, TypedDict, TypeVar, overload
 
 import torch
 from torch import Tensor, nn
@@ -54,6 +54,17 @@ class Ordered(TypedDict, total=False):
     partial: bool
     skip_existing: bool
     name: str | None
+    layout: Placing | None
+
+
+class Placing(Protocol):
+    """A `tensorclass.parallel.Layout`."""
+
+    def follow(
+        self, report: Report, stages: Sequence[Stage], targets: Sequence[Callable[..., Any]], ends: Sequence[type], /
+    ) -> Report:
+        """The report with the placements of all values."""
+        ...
 
 
 @flags
@@ -78,6 +89,8 @@ class TensorClassSequential(Divisible, Densities, Hooked, Generic[In, Out]):
         skip_existing: Whether to skip a module if the batch already has its out fields: optional fields of the input,
             and `produced()` fields if the output has the same class. A module with `update=True` always runs.
         name: The name of the pipeline as a module of another one.
+        layout: A `tensorclass.parallel.Layout`: the placements of its fields are followed through the modules, which
+            `distribute_module` has put on the same mesh. The pipeline takes distributed batches.
 
     Raises:
         BuildError: has every finding of the check in `.diagnostics`; docs/errors.md explains the codes.
@@ -239,9 +252,13 @@ class TensorClassSequential(Divisible, Densities, Hooked, Generic[In, Out]):
         partial: bool = False,
         skip_existing: bool = False,
         name: str | None = None,
+        layout: Placing | None = None,
         **stages: Any,
     ) -> None:
         super().__init__()
+        if layout is not None and not hasattr(layout, "follow"):
+            raise ArgumentError(f"layout= takes a tensorclass.parallel.Layout, got a {type(layout).__name__}")
+        self._layout = layout
         self._name = check_name(name)
         self._probe = as_probing(probe)
         probing = self._probe is not False and PROBING.get()
@@ -297,7 +314,11 @@ class TensorClassSequential(Divisible, Densities, Hooked, Generic[In, Out]):
         report = self._declared()
         if self._probe is False or not PROBING.get():
             return report
-        return probe(report, self._stages, self._targets(), self.output_class, real=self._probe == "run")
+        targets = self._targets()
+        report = probe(report, self._stages, targets, self.output_class, real=self._probe == "run")
+        if self._layout is None:
+            return report
+        return self._layout.follow(report, self._stages, targets, (self.input_class, self.output_class))
 
     def check(self, *, values: bool = False) -> Report:
         """Check the pipeline again in its current state: submodules may have been replaced or trained.

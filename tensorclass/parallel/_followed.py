@@ -1,0 +1,335 @@
+"""The build check of a pipeline with a layout: its modules run once on DTensors of fake tensors, as one rank.
+
+Nothing is sent: with a process group, functional collectives of fake tensors only make shapes; without one, torch's
+fake process group of the size of the mesh is started for the time of the check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import import_module
+from threading import RLock
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from .._deferred import dtensor, is_dtensor
+from .._schema import Polynomial
+from ..nn import Diagnostic
+from ..nn.parts._results import outputs
+from ._layout_rules import FieldPlace, Owner, Shards, chunk_span, placements_of, shards, specs_of, warn_unknown
+
+_LOCK = RLock()
+_FAKE_GROUP = "torch.testing._internal.distributed.fake_pg"
+
+
+def follow(
+    layout: Any, report: Any, stages: Sequence[Any], targets: Sequence[Callable[..., Any]], ends: Sequence[type]
+) -> Any:
+    """Add the placements of all values, and what is wrong with them, to the report of the other checks."""
+    warn_unknown(layout._rules, ends)
+    if any(d.severity == "error" for d in report.diagnostics):
+        return report
+    with _LOCK, _mesh(layout) as mesh:
+        followed = Followed(layout, mesh, report, stages, targets)
+        followed.run()
+    return replace(report, diagnostics=(*report.diagnostics, *followed.found), placed=followed.placed)
+
+
+@contextmanager
+def _mesh(layout: Any) -> Iterator[Any]:
+    if dist.is_initialized():
+        yield layout.mesh_on("cpu")
+        return
+    count = 1
+    for size in layout.sizes.values():
+        count *= size
+    store = import_module(_FAKE_GROUP).FakeStore()
+    dist.init_process_group("fake", store=store, rank=0, world_size=count)
+    try:
+        yield layout.mesh_on("cpu")
+    finally:
+        dist.destroy_process_group()
+
+
+class Followed:
+    """One run of the check.
+
+    Attributes:
+        found: what is wrong.
+        placed: the placement of each value as text, by the number of the module that wrote it and its name.
+    """
+
+    def __init__(
+        self,
+        layout: Any,
+        mesh: Any,
+        report: Any,
+        stages: Sequence[Any],
+        targets: Sequence[Callable[..., Any]],
+    ) -> None:
+        self.layout, self.mesh, self.report, self.stages, self.targets = layout, mesh, report, stages, targets
+        self.found: list[Diagnostic] = []
+        self.placed: dict[tuple[int, str], str] = {}
+        self.values: dict[tuple[str, ...], Any] = {}
+        self.size = 2 * mesh.size()
+        places = report.inputs.values()
+        terms = [term for place in places for term in report.state.unifier.resolve(place.terms)]
+        self.sized = {name for term in terms if isinstance(term, Polynomial) for name in term.names}
+        self.mode = import_module("torch._subclasses").FakeTensorMode(allow_non_fake_inputs=True)
+
+    def run(self) -> None:
+        """Follow all values from the input to the output."""
+        for path, place in self.report.inputs.items():
+            self._keep(path, place, self._laid_out(place))
+        for index, uses in enumerate(self.report.reads):
+            self._step(index, uses)
+        returned = {*self.report.sources.values()}
+        for path, value in self.values.items():
+            if path[0] in returned and is_dtensor(value) and any(one.is_partial() for one in value.placements):
+                self._unfinished(path, value)
+
+    # ---- values ------------------------------------------------------------------------------------------------------
+
+    def _shape(self, place: Any) -> tuple[int, ...]:
+        batch = () if place.spec.kind.is_shared else (self.size,) * self._batch_dims()
+        terms = self.report.state.unifier.resolve(place.terms)
+        sizes = [
+            term.substitute(dict.fromkeys(term.names, self.size)) for term in terms if isinstance(term, Polynomial)
+        ]
+        return (*batch, *(size.constant or 0 for size in sizes))
+
+    def _batch_dims(self) -> int:
+        batch = self.layout._rules.batch
+        return 1 if isinstance(batch, Mapping) else max(1, len(batch))
+
+    def _laid_out(self, place: Any) -> Any:
+        """A field of the input as the layout has it; None for one that every rank holds whole."""
+        if not place.spec.kind.is_dense or place.dtype is None:
+            return None
+        batch = self.layout._rules.batch
+        names = [*batch] if isinstance(batch, Mapping) else None
+        shape = self._shape(place)
+        shared = place.spec.kind.is_shared
+        facts = FieldPlace(place.name, _owners(place), place.spec, self._batch_dims(), names, shape, shared)
+        found = shards(self.layout._rules, facts)
+        dtype = place.dtype.exact or torch.get_default_dtype()
+        return self._dtensor(shape, dtype, found)
+
+    def _dtensor(self, shape: Sequence[int], dtype: torch.dtype, found: Shards) -> Any:
+        where, sizes = self.mesh.get_coordinate(), self.mesh.shape
+        local = [chunk_span(size, dim, found, sizes, where)[1] for dim, size in enumerate(shape)]
+        stride = torch.empty(tuple(shape), device="meta").stride()
+        with self.mode:
+            return dtensor.DTensor.from_local(
+                torch.empty(local, dtype=dtype),
+                self.mesh,
+                placements_of(found),
+                run_check=False,
+                shape=torch.Size(shape),
+                stride=stride,
+            )
+
+    def _keep(self, path: tuple[str, ...], place: Any, value: Any) -> None:
+        self.values[path] = value
+        if is_dtensor(value):
+            self.placed[place.writer, place.name] = _text(value.placements)
+
+    # ---- one module --------------------------------------------------------------------------------------------------
+
+    def _step(self, index: int, uses: Sequence[Any]) -> None:
+        stage = self.stages[index]
+        given = [None if use is None else self.values.get(use.slot.path) for use in uses]
+        made: Sequence[Any] = [None] * len(stage.writes)
+        known = all(isinstance(value, Tensor) for value in given) and not any(
+            u is not None and u.slot.items for u in uses
+        )
+        if known and not self._on_another_mesh(index):
+            result, error, looked = self._call(index, given)
+            if error is None:
+                made = outputs(result, stage.writes, stage.at(index))
+                self._judge(index, given, made, looked)
+            else:
+                self._refused(index, uses, given, error)
+        for use, value in zip(self.report.writes[index], made, strict=True):
+            if use is not None:
+                good = is_dtensor(value) and value.device_mesh == self.mesh
+                self._keep(use.slot.path, use.place, value if good else self._laid_out(use.place))
+
+    def _call(self, index: int, given: Sequence[Any]) -> tuple[Any, Exception | None, bool]:
+        """The result of a module, its error, and whether it looked at the piece of this rank."""
+        looked: list[bool] = []
+        plain = dtensor.DTensor.to_local
+
+        def to_local(self: Any, **options: Any) -> Tensor:
+            looked.append(any(not one.is_replicate() for one in self.placements))
+            found: Tensor = plain(self, **options)
+            return found
+
+        stage = self.stages[index]
+        try:
+            dtensor.DTensor.to_local = to_local
+            with self.mode, _explicit(), torch.no_grad():
+                how = getattr(stage, "how", None)
+                target = self.targets[index]
+                return (target(*given) if how is None else how.call(target, given)), None, any(looked)
+        except Exception as error:  # the user's callable may raise anything
+            return None, error, any(looked)
+        finally:
+            dtensor.DTensor.to_local = plain
+
+    def _say(self, index: int, code: str, text: str, notes: Sequence[str] = (), hint: str = "") -> None:
+        stage = self.stages[index]
+        self.found.append(stage.finding(index, code, f"{stage.at(index)} {text}", notes, hint))
+
+    def _on_another_mesh(self, index: int) -> bool:
+        """Whether the parameters of a module are not on the mesh of the layout; reports it."""
+        module = _module_of(self.targets[index])
+        if module is None:
+            return False
+        for name, parameter in module.named_parameters():
+            if not is_dtensor(parameter):
+                what = f"is not parallelised: its parameter `{name}` is a plain tensor, and its inputs are DTensors"
+                hint = "`distribute_module(module, mesh)` replicates it over the mesh of the layout"
+                self._say(index, "E119", what, (), hint)
+                return True
+            if parameter.device_mesh != self.mesh:
+                what = f"is on {_mesh_text(parameter.device_mesh)}, and the layout on {_mesh_text(self.mesh)}"
+                hint = "parallelise it over the whole mesh of the layout, with `distribute_module(module, mesh, ...)`"
+                self._say(index, "E119", what, (), hint)
+                return True
+        return False
+
+    def _refused(self, index: int, uses: Sequence[Any], given: Sequence[Any], error: Exception) -> None:
+        """A module that does not take its inputs as they are placed: which one, and what it takes."""
+        text = str(error)
+        if "mixed torch.Tensor and DTensor" in text:
+            hint = "make it a DTensor, or a buffer of a module that `distribute_module` replicates"
+            return self._say(index, "E119", "uses a plain tensor beside DTensors", (_line(error),), hint)
+        for at, dim in self._movable(given):
+            moved = [*given]
+            moved[at] = self._gathered(given[at], [dim])
+            if self._call(index, moved)[1] is None:
+                return self._misplaced(index, uses, given, at, moved[at])
+        every = [self._gathered(value, range(self.mesh.ndim)) for value in given]
+        if self._call(index, every)[1] is None:
+            at = next(at for at, _ in self._movable(given))
+            return self._misplaced(index, uses, given, at, every[at])
+        places = ", ".join(f"`{use.slot}` {_text(value.placements)}" for use, value in zip(uses, given, strict=True))
+        return self._say(index, "E119", f"rejects its inputs as DTensors: {places}", (_line(error),), "")
+
+    def _movable(self, given: Sequence[Any]) -> Iterator[tuple[int, int]]:
+        for at, value in enumerate(given):
+            if is_dtensor(value):
+                yield from ((at, dim) for dim, one in enumerate(value.placements) if not one.is_replicate())
+
+    def _gathered(self, value: Any, dims: Sequence[int]) -> Any:
+        if not is_dtensor(value):
+            return value
+        found = tuple(
+            one.dim if one.is_shard() and dim not in dims else None for dim, one in enumerate(value.placements)
+        )
+        return self._dtensor(value.shape, value.dtype, found)
+
+    def _misplaced(self, index: int, uses: Sequence[Any], given: Sequence[Any], at: int, wanted: Any) -> None:
+        slot = uses[at].slot
+        have, want = _text(given[at].placements), _text(wanted.placements)
+        text = f"does not take `{slot}` as {have}; it takes {want}"
+        hint = f"before it, `{slot.path[-1]}.redistribute(placements=[{_code(wanted.placements)}])`"
+        self._say(index, "E119", text, (f"the mesh is {_mesh_text(self.mesh)}",), hint)
+
+    def _judge(self, index: int, given: Sequence[Any], made: Sequence[Any], looked: bool) -> None:
+        for use, value in zip(self.report.writes[index], made, strict=True):
+            if use is None or not isinstance(value, Tensor):
+                continue
+            if not is_dtensor(value):
+                text = f"writes `{use.slot}` as a plain tensor, so each rank has the value of its own piece"
+                hint = "return a DTensor: leave out `to_local`, or pass `use_local_output=False` to its ParallelStyle"
+                self._say(index, "E121", text, (), hint)
+            elif value.device_mesh != self.mesh:
+                text = f"writes `{use.slot}` on {_mesh_text(value.device_mesh)}, the layout is on "
+                self._say(index, "E119", text + _mesh_text(self.mesh))
+            elif use.place.spec.kind.is_dense and not self._fits(use.place, value.shape):
+                text = f"writes `{use.slot}` of shape {[*value.shape]}, and its inputs give {[*self._shape(use.place)]}"
+                hint = "a DTensor that is made from pieces has the placement of these pieces"
+                self._say(index, "E121", text, (f"it is {_text(value.placements)}",), hint)
+        if looked and not any(d.module == index for d in self.found):
+            text = "computes on the piece of each rank (`to_local`), which the check can't follow"
+            self._say(
+                index, "W212", text, (), "a norm or a sum over a split dim is wrong there; compare with one process"
+            )
+
+    def _fits(self, place: Any, shape: Sequence[int]) -> bool:
+        """Whether a value has the sizes of its declaration; those that only the output has are open."""
+        wanted = self._shape(place)
+        terms = self.report.state.unifier.resolve(place.terms)
+        if any(not isinstance(term, Polynomial) for term in terms):
+            return True
+        open_ = [not {*term.names} <= self.sized for term in terms]
+        skipped = [False] * (len(wanted) - len(terms)) + open_
+        return len(shape) == len(wanted) and all(
+            free or size == want for free, size, want in zip(skipped, shape, wanted, strict=True)
+        )
+
+    def _unfinished(self, path: tuple[str, ...], value: Any) -> None:
+        writer = next(index for index, uses in enumerate(self.report.writes) for use in uses if _is_at(use, path))
+        finished = [one if one.is_shard() else dtensor.Replicate() for one in value.placements]
+        name = ".".join(path)
+        text = f"gives the output `{name}` as {_text(value.placements)}, a sum over ranks that nobody has finished"
+        hint = f"return `{path[-1]}.redistribute(placements=[{_code(finished)}])`"
+        self._say(writer, "E120", text, (f"the mesh is {_mesh_text(self.mesh)}",), hint)
+
+
+def _is_at(use: Any, path: tuple[str, ...]) -> bool:
+    return use is not None and use.slot.path == path
+
+
+def _module_of(target: Any) -> nn.Module | None:
+    owner = target if isinstance(target, nn.Module) else getattr(target, "__self__", None)
+    return owner if isinstance(owner, nn.Module) else None
+
+
+def _owners(place: Any) -> tuple[Owner, ...]:
+    """The classes on the way to a field, the outermost first."""
+    found, cls = [], place.owner
+    for start, name in enumerate(place.path):
+        if not isinstance(cls, type):
+            break
+        found.append(Owner(cls, place.path[start:]))
+        spec = specs_of(cls).get(name)
+        cls = None if spec is None else spec.nested
+    return tuple(found)
+
+
+def _explicit() -> Any:
+    """A block in which an operation that would move an operand between ranks raises; not in old versions of torch."""
+    kind = getattr(import_module("torch.distributed.tensor._utils"), "ExplicitRedistributionContext", None)
+    return torch.no_grad() if kind is None else kind()
+
+
+def _text(placements: Sequence[Any]) -> str:
+    return f"({', '.join(_word(one) for one in placements)})"
+
+
+def _word(one: Any) -> str:
+    if one.is_shard():
+        return f"Shard({one.dim})"
+    return "Replicate" if one.is_replicate() else f"Partial({getattr(one, 'reduce_op', '')})"
+
+
+def _code(placements: Sequence[Any]) -> str:
+    return ", ".join(f"Shard({one.dim})" if one.is_shard() else "Replicate()" for one in placements)
+
+
+def _mesh_text(mesh: Any) -> str:
+    names = mesh.mesh_dim_names or range(mesh.ndim)
+    return " x ".join(f"{name}={size}" for name, size in zip(names, mesh.shape, strict=True))
+
+
+def _line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:200]

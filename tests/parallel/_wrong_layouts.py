@@ -1,0 +1,266 @@
+"""Forty wrong layouts and pipelines, each as a function of a mesh (dp=2, tp=2): a build must refuse it or warn."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_module
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+from tensorclass import Shared, TensorClass
+from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.parallel import Layout
+from tensorclass.typing import Float32, Int64
+
+
+class Item(TensorClass):
+    x: Float32[Tensor, "d"]
+    label: Int64[Tensor, ""]
+
+
+class Grid(TensorClass):
+    x: Float32[Tensor, "t d"]
+
+
+class Flat(TensorClass):
+    pixels: Float32[Tensor, "h*w"]
+    row: Float32[Tensor, "h"]
+    column: Float32[Tensor, "w"]
+
+
+class Hidden(TensorClass):
+    h: Float32[Tensor, "d"]
+
+
+class Wide(TensorClass):
+    h: Float32[Tensor, "e"]
+
+
+class Score(TensorClass):
+    score: Float32[Tensor, ""]
+
+
+class Loss(TensorClass):
+    loss: Shared[Float32[Tensor, ""]]
+
+
+SIZES = {"dp": 2, "tp": 2}
+Build = Callable[[DeviceMesh], object]
+
+
+def items() -> Item:
+    return Item(x=torch.randn(4, 8), label=torch.arange(4) % 8)
+
+
+def fn(function: Callable[..., Any], reads: list[Any], writes: list[Any]) -> TensorClassModule:
+    return TensorClassModule(function, in_fields=reads, out_fields=writes)
+
+
+def line(layout: Layout, *stages: TensorClassModule, output: type, input: type = Item) -> object:
+    return TensorClassSequential(*stages, input=input, output=output, layout=layout)
+
+
+def replicated(module: nn.Module, mesh: DeviceMesh) -> nn.Module:
+    return distribute_module(module, mesh)
+
+
+def cross(logits: Tensor, label: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(logits, label)
+
+
+class Local(nn.Module):
+    """Leaves the mesh without a word."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.to_local().mean() if isinstance(x, DTensor) else x.mean()
+
+
+class Centred(nn.Module):
+    """A norm by hand on the local piece, put back under the old placement."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not isinstance(x, DTensor):
+            return x - x.mean(-1, keepdim=True)
+        local = x.to_local()
+        return DTensor.from_local(local - local.mean(-1, keepdim=True), x.device_mesh, x.placements)
+
+
+class Doubled(nn.Module):
+    """Gathers by hand and keeps the placement: the output is larger than declared."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        whole = x.full_tensor() if isinstance(x, DTensor) else x
+        return DTensor.from_local(whole, x.device_mesh, x.placements) if isinstance(x, DTensor) else whole
+
+
+def plain_beside(x: Tensor) -> Tensor:
+    return x + torch.ones(8)
+
+
+def swapped_mesh(mesh: DeviceMesh) -> DeviceMesh:
+    return init_device_mesh("cpu", (2, 2), mesh_dim_names=("tp", "dp"))
+
+
+def in_pipeline(name: str, **places: str) -> Callable[[Build], Build]:
+    return case(name, **places)
+
+
+CASES: dict[str, Build] = {}
+
+
+def case(name: str, **_: str) -> Callable[[Build], Build]:
+    def keep(build: Build) -> Build:
+        CASES[name] = build
+        return build
+
+    return keep
+
+
+# Layouts ------------------------------------------------------------------------------------------------------------
+CASES["mesh has no such dim"] = lambda mesh: Layout(mesh, batch="pd")
+CASES["event dim on a mesh dim that is missing"] = lambda mesh: Layout(mesh, batch="dp", d="cp")
+CASES["arguments swapped: mesh dim = tensor dim"] = lambda mesh: Layout(mesh, dp="batch", tp="d")
+CASES["one mesh dim for two dims of a field"] = lambda mesh: Layout(SIZES, t="tp", d="tp").explain(Grid)
+CASES["one mesh dim for batch and event dim"] = lambda mesh: Layout(SIZES, batch="dp", d="dp").explain(Item)
+CASES["one mesh dim for two batch dims"] = lambda mesh: Layout(SIZES, batch=("dp", "dp"))
+CASES["one mesh dim twice for a dim"] = lambda mesh: Layout(SIZES, batch=(("dp", "dp"),))
+CASES["a dim that no field has"] = lambda mesh: Layout(SIZES, batch="dp", e="tp").explain(Item)
+CASES["a number is not the name of a dim"] = lambda mesh: Layout(SIZES, **{"8": "tp"})
+CASES["an expression that does not divide"] = lambda mesh: Flat(
+    pixels=torch.ones(4, 9), row=torch.ones(4, 3), column=torch.ones(4, 3)
+).distribute(Layout(mesh, **{"h*w": "tp"}), source="everywhere")
+CASES["more batch dims than the batch has"] = lambda mesh: items().distribute(
+    Layout(mesh, batch=("dp", "tp")), source="everywhere"
+)
+CASES["a batch dim by a name that the batch lacks"] = lambda mesh: items().distribute(
+    Layout(mesh, batch={"time": "dp"}), source="everywhere"
+)
+CASES["an override past the dims of the field"] = lambda mesh: items().distribute(
+    Layout(mesh, {Item.label: {"tp": Shard(3)}}), source="everywhere"
+)
+CASES["an override on a mesh dim that is missing"] = lambda mesh: Layout(mesh, {Item.label: {"pp": Shard(0)}})
+CASES["an override by text"] = lambda mesh: Layout(mesh, {"label": Replicate()})  # type: ignore[dict-item]  # wrong
+CASES["an override that promises a sum"] = lambda mesh: Layout(mesh, {Item.x: {"tp": Partial()}})
+CASES["a mesh dim without ranks"] = lambda mesh: Layout({"dp": 0}, batch="dp")
+CASES["a mesh without names"] = lambda mesh: Layout(init_device_mesh("cpu", (2, 2)), batch="dp")
+CASES["a mesh larger than the job"] = lambda mesh: items().distribute(
+    Layout({"dp": 64}, batch="dp"), source="everywhere"
+)
+CASES["two meshes in one batch"] = lambda mesh: setattr(
+    items().distribute(Layout(mesh, batch="dp"), source="everywhere"),
+    "x",
+    items().distribute(Layout(swapped_mesh(mesh), batch="dp"), source="everywhere").x,
+)
+CASES["a plain tensor beside DTensors"] = lambda mesh: setattr(
+    items().distribute(Layout(mesh, batch="dp"), source="everywhere"), "x", torch.randn(4, 8)
+)
+
+# Pipelines ----------------------------------------------------------------------------------------------------------
+CASES["a module that nobody parallelised"] = lambda mesh: line(
+    Layout(mesh, batch="dp"), fn(nn.Linear(8, 4), [Item.x], [Wide.h]), output=Wide
+)
+CASES["a norm over a sharded dim"] = lambda mesh: line(
+    Layout(mesh, batch="dp", d="tp"), fn(replicated(nn.LayerNorm(8), mesh), [Item.x], [Hidden.h]), output=Hidden
+)
+CASES["a softmax over a sharded dim"] = lambda mesh: line(
+    Layout(mesh, batch="dp", d="tp"), fn(nn.Softmax(-1), [Item.x], [Hidden.h]), output=Hidden
+)
+CASES["a cumulative sum over a sharded dim"] = lambda mesh: line(
+    Layout(mesh, d="tp"), fn(lambda x: x.cumsum(-1), [Item.x], [Hidden.h]), output=Hidden
+)
+CASES["a sum over a sharded dim without reduction"] = lambda mesh: line(
+    Layout(mesh, batch="dp", d="tp"), fn(lambda x: x.sum(-1), [Item.x], [Score.score]), output=Score
+)
+CASES["a mean loss over a sharded batch"] = lambda mesh: line(
+    Layout(mesh, batch="dp"), fn(lambda x: x.square().mean(), [Item.x], [Loss.loss]), output=Loss
+)
+CASES["replicated labels beside sharded logits"] = lambda mesh: line(
+    Layout(mesh, {Item.label: Replicate()}, batch="dp"), fn(cross, [Item.x, Item.label], [Loss.loss]), output=Loss
+)
+CASES["sharded labels beside replicated logits"] = lambda mesh: line(
+    Layout(mesh, {Item.x: Replicate()}, batch="dp"), fn(cross, [Item.x, Item.label], [Loss.loss]), output=Loss
+)
+CASES["a loss over logits that are sharded by class"] = lambda mesh: line(
+    Layout(mesh, d="tp"), fn(cross, [Item.x, Item.label], [Loss.loss]), output=Loss
+)
+CASES["a loss of the local piece"] = lambda mesh: line(
+    Layout(mesh, batch="dp"), fn(Local(), [Item.x], [Loss.loss]), output=Loss
+)
+CASES["a norm by hand on the local piece"] = lambda mesh: line(
+    Layout(mesh, batch="dp", d="tp"), fn(Centred(), [Item.x], [Hidden.h]), output=Hidden
+)
+CASES["gathered by hand, placement kept"] = lambda mesh: line(
+    Layout(mesh, batch="dp", d="tp"), fn(Doubled(), [Item.x], [Hidden.h]), output=Hidden
+)
+CASES["a plain constant beside DTensors"] = lambda mesh: line(
+    Layout(mesh, batch="dp"), fn(plain_beside, [Item.x], [Hidden.h]), output=Hidden
+)
+
+
+def sum_of_squares(x: Tensor, other: Tensor) -> Tensor:
+    return x * other.sum(-1, keepdim=True)
+
+
+@case("a partial value used by the next module")
+def _partial_between(mesh: DeviceMesh) -> object:
+    return line(
+        Layout(mesh, d="tp"),
+        fn(lambda x: x.sum(-1), [Item.x], [Score.score]),
+        fn(lambda s, x: s.relu().unsqueeze(-1) * x, [Score.score, Item.x], [Hidden.h]),
+        output=Hidden,
+    )
+
+
+@case("columns without rows: the output stays sharded, as a plain tensor")
+def _columns_only(mesh: DeviceMesh) -> object:
+    module = parallelize_module(nn.Sequential(nn.Linear(8, 8)), mesh["tp"], {"0": ColwiseParallel()})
+    return line(Layout(mesh, batch="dp"), fn(module, [Item.x], [Wide.h]), output=Wide)
+
+
+@case("rows that give a partial sum away")
+def _rows_partial(mesh: DeviceMesh) -> object:
+    plan = {"0": ColwiseParallel(), "1": RowwiseParallel(output_layouts=Partial(), use_local_output=False)}
+    module = parallelize_module(nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)), mesh["tp"], plan)
+    return line(Layout(mesh, batch="dp"), fn(module, [Item.x], [Wide.h]), output=Wide)
+
+
+@case("features sharded where columns need all of them")
+def _features_sharded(mesh: DeviceMesh) -> object:
+    module = parallelize_module(
+        nn.Sequential(nn.Linear(8, 8)), mesh["tp"], {"0": ColwiseParallel(use_local_output=False)}
+    )
+    return line(Layout(mesh, batch="dp", d="tp"), fn(module, [Item.x], [Wide.h]), output=Wide)
+
+
+@case("a module on a mesh of another order")
+def _other_order(mesh: DeviceMesh) -> object:
+    module = replicated(nn.Linear(8, 8), swapped_mesh(mesh))
+    return line(Layout(mesh, batch="dp"), fn(module, [Item.x], [Wide.h]), output=Wide)
+
+
+@case("a module whose mesh has another size")
+def _other_size(mesh: DeviceMesh) -> object:
+    module = replicated(nn.Linear(8, 8), init_device_mesh("cpu", (4, 1), mesh_dim_names=("dp", "tp")))
+    return line(Layout(mesh, batch="dp"), fn(module, [Item.x], [Wide.h]), output=Wide)
+
+
+def right() -> list[Build]:
+    """The same programs, mended: none of them may be refused."""
+    return copy.copy(RIGHT)
+
+
+RIGHT: list[Build] = [
+    lambda mesh: Layout(mesh, batch="dp", d="tp").explain(Item),
+    lambda mesh: items().distribute(Layout(mesh, batch="dp"), source="everywhere"),
+    lambda mesh: line(Layout(mesh, batch="dp"), fn(replicated(nn.Linear(8, 4), mesh), [Item.x], [Wide.h]), output=Wide),
+    lambda mesh: line(
+        Layout(mesh, batch="dp"), fn(replicated(nn.LayerNorm(8), mesh), [Item.x], [Hidden.h]), output=Hidden
+    ),
+    lambda mesh: line(Layout(mesh, batch="dp"), fn(nn.Softmax(-1), [Item.x], [Hidden.h]), output=Hidden),
+    lambda mesh: line(Layout(mesh, batch="dp"), fn(lambda x: x.sum(-1), [Item.x], [Score.score]), output=Score),
+]
