@@ -16,14 +16,18 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from .._deferred import dtensor, is_dtensor
 from .._schema import Polynomial
+from ..errors import UnsupportedOperationError
 from ..nn import Diagnostic
 from ..nn.parts._results import outputs
 from ._layout_rules import FieldPlace, Owner, Shards, chunk_span, placements_of, shards, specs_of, warn_unknown
 
 _LOCK = RLock()
+_SCANS = ("cumsum", "cumprod", "logcumsumexp")
+"""Functions that give wrong values along a split dim, as of torch 2.13."""
 _FAKE_GROUP = "torch.testing._internal.distributed.fake_pg"
 
 
@@ -54,6 +58,33 @@ def _mesh(layout: Any) -> Iterator[Any]:
         yield layout.mesh_on("cpu")
     finally:
         dist.destroy_process_group()
+        forget_meshes()
+
+
+def forget_meshes() -> None:
+    """Clear the caches of torch for operations on DTensors: they keep meshes, and give them to an equal mesh later."""
+    forget = getattr(import_module("torch.distributed.tensor.debug"), "_clear_sharding_prop_cache", None)
+    if forget is not None:
+        forget()
+    for value in vars(import_module("torch.distributed.tensor._redistribute")).values():
+        if hasattr(value, "cache_clear"):
+            value.cache_clear()
+
+
+class Scans(TorchFunctionMode):
+    """A block in which a scan along a split dim raises: torch 2.13 scans each piece by itself, and says nothing."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call a function of torch, unless it is such a scan."""
+        name, given = getattr(func, "__name__", "").rstrip("_"), kwargs or {}
+        value = args[0] if args else given.get("input")
+        if name in _SCANS and is_dtensor(value):
+            dim = args[1] if len(args) > 1 else given.get("dim", 0)
+            if any(one.is_shard() and one.dim == dim % value.ndim for one in value.placements):
+                raise UnsupportedOperationError(
+                    f"{name} along dim {dim}, which is split, would scan each piece by itself"
+                )
+        return func(*args, **given)
 
 
 class Followed:
@@ -173,7 +204,7 @@ class Followed:
         stage = self.stages[index]
         try:
             dtensor.DTensor.to_local = to_local
-            with self.mode, _explicit(), torch.no_grad():
+            with self.mode, _explicit(), Scans(), torch.no_grad():
                 how = getattr(stage, "how", None)
                 target = self.targets[index]
                 return (target(*given) if how is None else how.call(target, given)), None, any(looked)

@@ -9,6 +9,8 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
+from tensorclass.parallel._followed import forget_meshes
+
 
 @contextmanager
 def fake_mesh(rank: int = 0, **sizes: int) -> Iterator[DeviceMesh]:
@@ -21,3 +23,4 @@ def fake_mesh(rank: int = 0, **sizes: int) -> Iterator[DeviceMesh]:
         yield init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
     finally:
         dist.destroy_process_group()
+        forget_meshes()

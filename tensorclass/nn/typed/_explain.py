@@ -27,6 +27,8 @@ class Value(NamedTuple):
     dtype: str
     shape: tuple[Size, ...] | None
     nbytes: int | None
+    placement: str = ""
+    """With a layout, the placement on each dim of the mesh."""
 
 
 class Step(NamedTuple):
@@ -60,7 +62,7 @@ class Explanation:
         rows = [("", "writes", "dtype", "shape", "memory", "held after")]
         for step in self.steps:
             held = f"{_bytes(step.nbytes)}: {', '.join(value.name for value in step.held) or 'nothing'}"
-            cells = [(v.name, v.dtype, _shape(v.shape), _bytes(v.nbytes)) for v in step.writes] or [("", "", "", "")]
+            cells = [(v.name, v.dtype, _shape(v), _bytes(v.nbytes)) for v in step.writes] or [("", "", "", "")]
             rows += [
                 (step.title if n == 0 else "", *cell, held if n == len(cells) - 1 else "")
                 for n, cell in enumerate(cells)
@@ -96,6 +98,8 @@ def explain(
         raise ModuleError(f"batch_size={list(batch_size)!r:.80}: batch dims are whole numbers from 0")
     seen, fixed = _probed_values(report)
     values = {id(p): _value(p, report.state.unifier, batch_size, sizes, fixed, seen.get(id(p))) for p in places}
+    for p in places:
+        values[id(p)] = values[id(p)]._replace(placement=report.placed.get((p.writer, p.name), ""))
     titles = [f"input {input.__name__}", *(f"{i} {stage.name}" for i, stage in enumerate(stages))]
     last = _last_uses(stages, report)
     weights, counted = [0], set[int]()
@@ -237,8 +241,9 @@ def _fold_counts(fold: Callable[[Iterable[int]], int], counts: Sequence[int | No
     return None if None in counts else fold(count for count in counts if count is not None)
 
 
-def _shape(shape: tuple[Size, ...] | None) -> str:
-    return "" if shape is None else f"[{', '.join(map(str, shape))}]"
+def _shape(value: Value) -> str:
+    shape = "" if value.shape is None else f"[{', '.join(map(str, value.shape))}]"
+    return f"{shape} {value.placement}".strip()
 
 
 def _bytes(count: int | None) -> str:
