@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
 from threading import RLock
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
@@ -77,7 +77,7 @@ class Scans(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call a function of torch, unless it is such a scan."""
         name, given = getattr(func, "__name__", "").rstrip("_"), kwargs or {}
-        value = args[0] if args else given.get("input")
+        value: Any = args[0] if args else given["input"]
         if name in _SCANS and is_dtensor(value):
             dim = args[1] if len(args) > 1 else given.get("dim", 0)
             if any(one.is_shard() and one.dim == dim % value.ndim for one in value.placements):
@@ -107,7 +107,7 @@ class Followed:
         self.found: list[Diagnostic] = []
         self.placed: dict[tuple[int, str], str] = {}
         self.values: dict[tuple[str, ...], Any] = {}
-        self.size = 2 * mesh.size()
+        self.size: int = 2 * mesh.size()
         places = report.inputs.values()
         terms = [term for place in places for term in report.state.unifier.resolve(place.terms)]
         self.sized = {name for term in terms if isinstance(term, Polynomial) for name in term.names}
@@ -129,10 +129,13 @@ class Followed:
     def _shape(self, place: Any) -> tuple[int, ...]:
         batch = () if place.spec.kind.is_shared else (self.size,) * self._batch_dims()
         terms = self.report.state.unifier.resolve(place.terms)
-        sizes = [
-            term.substitute(dict.fromkeys(term.names, self.size)) for term in terms if isinstance(term, Polynomial)
-        ]
-        return (*batch, *(size.constant or 0 for size in sizes))
+        sizes = [self._number(term) for term in terms if isinstance(term, Polynomial)]
+        return (*batch, *sizes)
+
+    def _number(self, term: Polynomial) -> int:
+        """A size in which every open name is a multiple of the mesh."""
+        open_: Any = dict.fromkeys(term.names, self.size)
+        return term.substitute(open_).constant or 0
 
     def _batch_dims(self) -> int:
         batch = self.layout._rules.batch
@@ -175,7 +178,7 @@ class Followed:
     def _step(self, index: int, uses: Sequence[Any]) -> None:
         stage = self.stages[index]
         given = [None if use is None else self.values.get(use.slot.path) for use in uses]
-        made: Sequence[Any] = [None] * len(stage.writes)
+        made = cast("Sequence[Any]", (None,) * len(stage.writes))
         known = all(isinstance(value, Tensor) for value in given) and not any(
             u is not None and u.slot.items for u in uses
         )
@@ -194,7 +197,8 @@ class Followed:
     def _call(self, index: int, given: Sequence[Any]) -> tuple[Any, Exception | None, bool]:
         """The result of a module, its error, and whether it looked at the piece of this rank."""
         looked: list[bool] = []
-        plain = dtensor.DTensor.to_local
+        kind: Any = dtensor.DTensor
+        plain = kind.to_local
 
         def to_local(self: Any, **options: Any) -> Tensor:
             looked.append(any(not one.is_replicate() for one in self.placements))
@@ -203,7 +207,7 @@ class Followed:
 
         stage = self.stages[index]
         try:
-            dtensor.DTensor.to_local = to_local
+            kind.to_local = to_local
             with self.mode, _explicit(), Scans(), torch.no_grad():
                 how = getattr(stage, "how", None)
                 target = self.targets[index]
@@ -211,7 +215,7 @@ class Followed:
         except Exception as error:  # the user's callable may raise anything
             return None, error, any(looked)
         finally:
-            dtensor.DTensor.to_local = plain
+            kind.to_local = plain
 
     def _say(self, index: int, code: str, text: str, notes: Sequence[str] = (), hint: str = "") -> None:
         stage = self.stages[index]
@@ -222,7 +226,8 @@ class Followed:
         module = _module_of(self.targets[index])
         if module is None:
             return False
-        for name, parameter in module.named_parameters():
+        parameters: list[tuple[str, Any]] = [*module.named_parameters()]
+        for name, parameter in parameters:
             if not is_dtensor(parameter):
                 what = f"is not parallelised: its parameter `{name}` is a plain tensor, and its inputs are DTensors"
                 hint = "`distribute_module(module, mesh)` replicates it over the mesh of the layout"
@@ -275,7 +280,7 @@ class Followed:
 
     def _judge(self, index: int, given: Sequence[Any], made: Sequence[Any], looked: bool) -> None:
         for use, value in zip(self.report.writes[index], made, strict=True):
-            if use is None or not isinstance(value, Tensor):
+            if use is None or not hasattr(value, "layout"):
                 continue
             if not is_dtensor(value):
                 text = f"writes `{use.slot}` as a plain tensor, so each rank has the value of its own piece"
