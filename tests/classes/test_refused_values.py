@@ -309,7 +309,8 @@ def test_problems_have_the_whole_path(door: str) -> None:
 
 
 ROOM = {
-    *vars(RowOps), *vars(Conveniences), "depth", "attrs", "entry_class", "separates", "param_count",
+    *vars(RowOps), *vars(Conveniences),
+    "attrs", "depth", "distribute", "entry_class", "local", "param_count", "separates", "whole",
 }  # fmt: skip
 """What makes room for a field of its name."""
 PUBLIC = sorted(name for name in dir(Quick) if not name.startswith("_") and name != "f")
