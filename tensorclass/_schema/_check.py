@@ -18,7 +18,7 @@ from .._dims import Bindings, Dims
 from .._kinds import per_kind
 from ..errors import Problem, SchemaError, TensorClassError, defined_again
 from ._annotations import is_collection, is_tensorclass, missing_members
-from ._constraints import broken, eager_only
+from ._constraints import broken_constraints, eager_only
 from ._convert import Inexact, preferred_dtype, to_tensor
 from ._dtypes import Float, TensorSpec, family_of, is_ragged
 from ._spec import EXACT, FieldSpec, FieldValidator, describe_tensor, short, type_name
@@ -183,7 +183,7 @@ class Checker:
         return f"{text}\n{mend}" if mend else text
 
     def _values(self, spec: FieldSpec, value: Tensor, start: int, path: str = "") -> None:
-        for hint in broken(spec.metadata, value, start, spec.name):
+        for hint in broken_constraints(spec.metadata, value, start, spec.name):
             self.add(spec, describe_tensor(value), hint, path)
 
     # ---- one length per element ----------------------------------------------------------------------------------

@@ -129,7 +129,7 @@ def bound_of(mark: Any) -> Any:
 # ---- on values ---------------------------------------------------------------------------------------------------
 
 
-def broken(metadata: Iterable[Any], value: Tensor, start: int, name: str = "") -> Iterator[str]:
+def broken_constraints(metadata: Iterable[Any], value: Tensor, start: int, name: str = "") -> Iterator[str]:
     """The constraints that elements of a tensor break, with a count and the first element. nan breaks every bound.
 
     Args:

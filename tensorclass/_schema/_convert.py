@@ -62,15 +62,15 @@ def _from_numpy(family: DTypeFamily, array: np.ndarray[Any, Any], autocast: bool
     except (TypeError, ValueError):
         return None
     converted = _cast(family, tensor)
-    if autocast or converted is tensor or not bool(changed(tensor, converted).any()):
+    if autocast or converted is tensor or not bool(changed_elements(tensor, converted).any()):
         return converted
     raise Inexact(f"converting it to {converted.dtype} would change its values; convert it first")
 
 
-def changed(tensor: Tensor, converted: Tensor) -> Tensor:
+def changed_elements(tensor: Tensor, converted: Tensor) -> Tensor:
     """Which elements a conversion has changed; nan equals nan."""
     if tensor.is_complex() and not converted.is_complex():
-        return (tensor.imag != 0) | changed(tensor.real, converted)
+        return (tensor.imag != 0) | changed_elements(tensor.real, converted)
     if converted.is_complex() and not tensor.is_complex():
         converted = converted.real
     back = converted.to(tensor.dtype)

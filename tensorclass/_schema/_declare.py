@@ -14,7 +14,7 @@ from .._dims import Bindings
 from .._kinds import INIT_VAR, PENDING, VALUE
 from ..errors import SchemaError
 from ._annotations import Parsed, WrongDeclaration, is_collection, is_tensorclass, parse_annotation
-from ._constraints import broken, check_constraints
+from ._constraints import broken_constraints, check_constraints
 from ._convert import NUMBERS, Inexact, to_tensor
 from ._fields import MISSING, FieldInfo
 from ._spec import FieldSpec, describe_tensor, is_class, short, type_name
@@ -212,7 +212,7 @@ def _tensor_default(spec: FieldSpec, default: Any) -> Tensor:
             f"the default {describe_tensor(value)}",
             f"{found[0].hint}; a default has the event shape, it is spread over the batch",
         )
-    for hint in broken(spec.metadata, value, 0):
+    for hint in broken_constraints(spec.metadata, value, 0):
         raise WrongDeclaration(f"the default {short(default)}", hint)
     return value
 

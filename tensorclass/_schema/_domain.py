@@ -13,7 +13,7 @@ from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen, MultipleOf
 
 from .._dims import AnyDim, Dim, Dims, Polynomial, Variadic
 from ..errors import Problem, SchemaError
-from ._constraints import bound_of, broken, flatten
+from ._constraints import bound_of, broken_constraints, flatten
 from ._convert import preferred_dtype
 from ._schema import Schema
 from ._spec import FieldSpec
@@ -71,7 +71,9 @@ def _numbers(spec: FieldSpec, dtype: torch.dtype) -> Numbers | None:
         return Numbers()
     if dtype.is_floating_point and dtype.itemsize == 1:
         every = torch.arange(256, dtype=torch.uint8).view(dtype).double()
-        table = [x for x in every.tolist() if math.isfinite(x) and not list(broken(marks, torch.tensor(x), 0))]
+        table = [
+            x for x in every.tolist() if math.isfinite(x) and not list(broken_constraints(marks, torch.tensor(x), 0))
+        ]
         return Numbers(table=tuple(sorted(table, key=abs))) if table else None
     steps = [Fraction(str(bound_of(mark))) for mark in marks if isinstance(mark, MultipleOf)]
     step = Fraction(math.lcm(*(s.numerator for s in steps)), math.gcd(*(s.denominator for s in steps)) or 1)
@@ -106,7 +108,7 @@ def _bound(mark: Any, dtype: torch.dtype) -> tuple[bool, float]:
         torch.tensor(float(given), dtype=dtype),
         torch.tensor(math.inf if above else -math.inf, dtype=dtype),
     )
-    while list(broken([mark], value, 0)) or (value.item() < given if above else value.item() > given):
+    while list(broken_constraints([mark], value, 0)) or (value.item() < given if above else value.item() > given):
         value = torch.nextafter(value, towards)
     return above, value.item()
 

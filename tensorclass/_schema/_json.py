@@ -23,7 +23,7 @@ from torch import Tensor
 
 from .._budget import reserve
 from .._deferred import pydantic_core
-from ._convert import Inexact, changed, torch_dtype_for
+from ._convert import Inexact, changed_elements, torch_dtype_for
 from ._dtypes import FAMILIES, DTypeFamily, dtype_name, family_of
 
 DTYPES = {dtype_name(family.exact): family.exact for family in FAMILIES.values() if family.exact is not None}
@@ -264,7 +264,7 @@ def _from_lists(value: Any, family: DTypeFamily, cast: bool, json: bool) -> Tens
     found = numbers.to(target)
     if not cast and found.dtype is not numbers.dtype:
         floats = target.is_floating_point
-        wrong = found.double().isfinite() != numbers.isfinite() if floats else changed(numbers, found)
+        wrong = found.double().isfinite() != numbers.isfinite() if floats else changed_elements(numbers, found)
         _refuse(array, wrong.numpy(), dtype_name(target))
     return found
 

@@ -13,7 +13,7 @@ from .._kinds import per_kind
 from .._schema import Dim, Dims, FieldSpec, Schema, cast_problem, check_field, check_fields
 from ..core import VALUES, TensorCollection, store_of
 from ..core._base import Names
-from ..core._batch import as_jagged, jagged
+from ..core._batch import as_jagged, as_jagged_layout
 from ..core._publish import Step
 from ..errors import CastError, Problem, SchemaError, StructureError
 from ..store import Node, NonTensorDataBase, NonTensorStack, RaggedTensor, TensorDict, Unbatched, plain_object
@@ -66,7 +66,7 @@ def check_one(self: Any, key: str, value: Any) -> Any:
         return check_many(self, {key: value})[key]
     value = _bare(value)
     if type(value) is Tensor and value.is_nested:
-        value = jagged(key, value)
+        value = as_jagged_layout(key, value)
     refuse_plain(self._entries(), {key: value})
     others = {name: entry for name, entry in self._entries().items() if name != key}
     options = type(self).__tensorclass_options__

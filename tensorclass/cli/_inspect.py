@@ -14,7 +14,7 @@ from .._schema._accepted import validator_names
 from .._schema._constraints import flatten
 from ..errors import BuildError, FileFormatError
 from ..io._inspect import describe, is_stored
-from ._main import CommandError, shortened
+from ._main import CommandError, shorten_lines
 from ._target import load_target, members_of, running
 
 
@@ -47,7 +47,7 @@ def _show_stored(arguments: argparse.Namespace) -> int:
     if arguments.format != "table":
         raise CommandError(f"--format {arguments.format} is for classes; {arguments.target} is stored data")
     try:
-        print(shortened(describe(arguments.target).split("\n"), 200))
+        print(shorten_lines(describe(arguments.target).split("\n"), 200))
     except (FileFormatError, OSError) as error:
         raise CommandError(str(error)) from None
     return 0

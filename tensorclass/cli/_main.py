@@ -64,7 +64,7 @@ def on_disk(text: str) -> Path:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def shortened(lines: Sequence[str], most: int = 20) -> str:
+def shorten_lines(lines: Sequence[str], most: int = 20) -> str:
     """Lines to print: at most `most` of them, then the number of the others."""
     more = [f"... and {len(lines) - most:,} more"] if len(lines) > most else []
     return "\n".join([*(printable(line, LINES) for line in lines[:most]), *more])

@@ -6,7 +6,7 @@ import argparse
 
 from ..errors import printable
 from ..io._inspect import verify
-from ._main import shortened
+from ._main import shorten_lines
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,5 +21,5 @@ def run(arguments: argparse.Namespace) -> int:
     for path in arguments.paths:
         found = verify(path, arguments.pbar)
         wrong += len(found)
-        print(shortened(list(map(str, found))) if found else printable(f"{path}: right"))
+        print(shorten_lines(list(map(str, found))) if found else printable(f"{path}: right"))
     return int(wrong > 0)

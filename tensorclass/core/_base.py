@@ -16,7 +16,7 @@ from ._batch import as_batch_size, batch_dim
 from ._dynamo import settle as settle
 from ._entry import batch_shape
 from ._publish import Step, assign, publish
-from ._relation import related, unrelated
+from ._relation import related, unrelated_error
 
 Kind: TypeAlias = int
 BATCHED: Final = 0
@@ -280,7 +280,7 @@ class TensorCollection(Items):
     def _meet(self, other: TensorCollection, op: str) -> None:
         """Refuse an operand whose class is unrelated to that of this container, also in nested containers."""
         if not self._may_meet(other):
-            raise unrelated(type(self), type(other), op)
+            raise unrelated_error(type(self), type(other), op)
         if not (self._plain and other._plain):
             theirs = other._outline()
             for key, value in list(self._outline().items()):
@@ -531,7 +531,7 @@ class TensorCollection(Items):
         """Route a torch function to the operation of the same name, which the table of operations registers."""
         handler = cls._torch_functions.get(func)
         if handler is None:
-            raise unsupported(func)
+            raise unsupported_error(func)
         return handler(*args, **(kwargs or {}))
 
 
@@ -552,7 +552,7 @@ def unstacked(collection: Any) -> Any:
     return collection if collection._layered else store_of(collection)
 
 
-def unsupported(func: Any) -> UnsupportedOperationError:
+def unsupported_error(func: Any) -> UnsupportedOperationError:
     """The error for a torch function that containers don't support."""
     name = resolve_name(func) or f"torch.{getattr(func, '__name__', func)}"
     return UnsupportedOperationError(

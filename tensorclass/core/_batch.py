@@ -83,7 +83,7 @@ def _is_int(value: Any) -> bool:
     return hasattr(type(value), "__index__")
 
 
-def jagged(key: str, value: torch.Tensor) -> torch.Tensor:
+def as_jagged_layout(key: str, value: torch.Tensor) -> torch.Tensor:
     """Convert a strided nested tensor to torch's jagged layout, which has a shape and rows to index.
 
     Raises:
@@ -105,7 +105,7 @@ def as_jagged(entries: Iterable[tuple[Any, Any]]) -> dict[Any, Any] | None:
     """Entries with strided nested tensors converted to the jagged layout; None if there are none."""
     given = dict(entries)
     strided = {key: value for key, value in given.items() if type(value) is torch.Tensor and value.is_nested}
-    return {**given, **{key: jagged(str(key), value) for key, value in strided.items()}} if strided else None
+    return {**given, **{key: as_jagged_layout(str(key), value) for key, value in strided.items()}} if strided else None
 
 
 def as_int(value: Any) -> Any:

@@ -11,7 +11,7 @@ from types import MappingProxyType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin
 from weakref import WeakValueDictionary, ref
 
-from ._forks import forked
+from ._forks import release_in_forks
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,7 +27,7 @@ class Classes:
 
     def __init__(self) -> None:
         self._made: WeakValueDictionary[Any, Any] = WeakValueDictionary()
-        self._publishing = forked(threading.RLock())  # reentrant: the garbage collector may request a class
+        self._publishing = release_in_forks(threading.RLock())  # reentrant: the garbage collector may request a class
 
     def __len__(self) -> int:
         return len(self._made)

@@ -28,7 +28,7 @@ class Child(list[Any]):
     __slots__ = ()
 
 
-def keyed(children: list[Any], keys: tuple[str, ...]) -> list[Any]:
+def with_keys(children: list[Any], keys: tuple[str, ...]) -> list[Any]:
     """Children with their keys. Compiled code gets a plain list, which dynamo traces faster."""
     if torch.compiler.is_compiling():
         return children
@@ -66,15 +66,15 @@ _SEQUENCES: dict[str, Callable[[Any], Any]] = {"list": list, "tuple": tuple, "Si
 _NAMED = {"device": torch.device, "dtype": lambda name: getattr(torch, name)}
 
 
-def dumped(value: Any, where: str) -> Any:
+def dump_value(value: Any, where: str) -> Any:
     """A Python value as JSON that preserves its types."""
     kind = type(value)
     if kind in _PLAIN:
         return value
     if kind.__name__ in _SEQUENCES and kind is _SEQUENCES[kind.__name__]:
-        return {kind.__name__: [dumped(item, where) for item in value]}
+        return {kind.__name__: [dump_value(item, where) for item in value]}
     if kind is dict:
-        return {"dict": [[dumped(key, where), dumped(item, where)] for key, item in value.items()]}
+        return {"dict": [[dump_value(key, where), dump_value(item, where)] for key, item in value.items()]}
     if kind in (torch.device, torch.dtype):
         return {kind.__name__: str(value).removeprefix("torch.")}
     raise ArgumentError(

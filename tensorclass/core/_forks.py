@@ -15,7 +15,7 @@ T = TypeVar("T")
 _LOCKS: WeakSet[Any] = WeakSet()
 
 
-def forked(lock: L) -> L:
+def release_in_forks(lock: L) -> L:
     """Register a lock of `threading`, so that it is released in forked processes.
 
     >>> import threading
@@ -36,7 +36,7 @@ class Turn:
     __slots__ = ("_lock",)
 
     def __init__(self) -> None:
-        self._lock = forked(RLock())
+        self._lock = release_in_forks(RLock())
 
     def __enter__(self) -> None:
         self._lock.acquire()

@@ -31,15 +31,15 @@ Changed: TypeAlias = "dict[int, tuple[Any, Owners | None]]"
 
 def note_write(store: Any) -> None:
     """Record that an entry of a locked store was replaced in spite of the lock, here and in its parents."""
-    publish(noted(store)) if store._lock is not None else None
+    publish(note_steps(store)) if store._lock is not None else None
 
 
-def noted(store: Any) -> list[Step]:
+def note_steps(store: Any) -> list[Step]:
     """The steps of `note_write`."""
     if store._lock is None:
         return []
     holders = [holder for ref in store._lock if (holder := ref()) is not None]
-    return [*[step for holder in holders for step in noted(holder)], *assign(store, _lock=Held(store._lock))]
+    return [*[step for holder in holders for step in note_steps(holder)], *assign(store, _lock=Held(store._lock))]
 
 
 def relock(store: Any, owner: object | None, held: bool) -> None:

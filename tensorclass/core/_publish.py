@@ -15,11 +15,11 @@ from typing import Any, Final, TypeAlias
 
 from torch.compiler import is_dynamo_compiling
 
-from ._forks import forked
+from ._forks import release_in_forks
 
 Step: TypeAlias = "partial[Any]"
 
-_SHARED: Final = forked(RLock())
+_SHARED: Final = release_in_forks(RLock())
 _CALL: Final[Callable[[Step], Any]] = partial.__call__
 _consume: Final = deque[Any](maxlen=0).extend
 

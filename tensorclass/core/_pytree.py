@@ -17,7 +17,7 @@ from torch.torch_version import TorchVersion
 from ._base import Names, TensorCollection, store_of
 from ._batch import as_jagged
 from ._entry import TensorEntry, batch_shape, has_lengths
-from ._exported import dumped, keyed, restored
+from ._exported import dump_value, restored, with_keys
 from ._mapped import (
     Outside,
     Seen,
@@ -78,13 +78,13 @@ def flatten(collection: Any) -> tuple[list[Any], Context]:
         keys, values = tuple(entries), list(entries.values())
         first = values[0]
         context = Context(cls, keys, keys, (), 0, first.ndim - len(size), (), device, names, seen(size, first, names))
-        return keyed(values, keys), context
+        return with_keys(values, keys), context
     placed = getattr(store_of(collection), "_placed_keys", ())
     children = {key: value for key, value in entries.items() if key in placed or is_child(value)}
     if any([isinstance(value, TensorEntry) for value in children.values()]):
         children = aside(children, size)
     keys = tuple(children)
-    values = keyed(list(children.values()), keys)
+    values = with_keys(list(children.values()), keys)
     order, statics = keys, tuple([(key, entries[key]) for key in entries if key not in children])
     if statics:
         order = tuple(entries)
@@ -154,8 +154,8 @@ def _dump_context(context: Context) -> Any:
     return [
         list(keys),
         list(order),
-        [[key, dumped(value, f"`{key}`")] for key, value in statics],
-        dumped(rest, "the batch"),
+        [[key, dump_value(value, f"`{key}`")] for key, value in statics],
+        dump_value(rest, "the batch"),
     ]
 
 

@@ -26,7 +26,7 @@ def related(one: Any, other: Any) -> bool:
     return any(issubclass(a, b) or issubclass(b, a) for a in lineage(one) for b in lineage(other))
 
 
-def unrelated(one: Any, other: Any, op: str) -> StructureError:
+def unrelated_error(one: Any, other: Any, op: str) -> StructureError:
     """The error for instances of unrelated classes."""
     again = defined_again(other, one)
     if again:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 
 from typing_extensions import Self
 
-from ._forks import forked
+from ._forks import release_in_forks
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -37,7 +37,7 @@ class timeit:
     """
 
     _seconds: ClassVar[dict[str, tuple[int, float]]] = {}
-    _lock: ClassVar[Lock] = forked(Lock())
+    _lock: ClassVar[Lock] = release_in_forks(Lock())
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ._atomic import opened
+from ._atomic import opened_file
 from ._memory import LINUX, libc
 
 PAGE = mmap.PAGESIZE
@@ -40,7 +40,7 @@ def expect_heads(paths: Sequence[str]) -> None:
     Errors are ignored: opening the file raises them.
     """
     for path in paths if LINUX else ():
-        with suppress(OSError), opened(path) as (fd, _):
+        with suppress(OSError), opened_file(path) as (fd, _):
             os.posix_fadvise(fd, 0, PAGE, os.POSIX_FADV_WILLNEED)
 
 

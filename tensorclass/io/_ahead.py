@@ -18,7 +18,7 @@ MOST = 1 << 28
 """The most bytes of batches that are read ahead, as far as the last one tells."""
 
 
-def ahead(get: Callable[[K], T], keys: Iterable[K], count: int) -> Iterator[T]:
+def read_ahead(get: Callable[[K], T], keys: Iterable[K], count: int) -> Iterator[T]:
     """What a function returns for each key; up to `count` calls run ahead, in threads."""
     if not count:
         yield from map(get, keys)

@@ -26,8 +26,8 @@ from .._budget import reserve
 from .._places import is_url
 from ..core import Path
 from ..errors import ArgumentError, FileFormatError, UnsupportedOperationError
-from ._atomic import opened, read_at, read_bytes
-from ._format import ClassPart, Metadata, NodePart, described
+from ._atomic import opened_file, read_at, read_bytes
+from ._format import ClassPart, Metadata, NodePart, foreign_metadata
 from ._header import load_json
 from ._map import Extent, in_memory, mapped
 from ._mapped_tensor import wrap_all
@@ -72,7 +72,7 @@ def read_anchor(
             what = "checksums" if verify else "writing through to it"
             raise UnsupportedOperationError(f"{path}: `tensordict` wrote it; {what} is for files of this library")
         builder = _Builder(reader, path, allow_pickle)
-        meta = described(builder.root(), builder.classes)
+        meta = foreign_metadata(builder.root(), builder.classes)
         part = find(meta.root, key, path)
         tensors: dict[str, Tensor] = {}
         for name, _ in references(part):
@@ -84,7 +84,7 @@ def read_anchor(
 def describe(text: str, path: str) -> Metadata:
     """Our metadata for a safetensors file, from what `to_safetensors` of `tensordict` wrote there."""
     builder = _Builder(text, path, False)
-    return described(builder.root(), builder.classes)
+    return foreign_metadata(builder.root(), builder.classes)
 
 
 def is_archive(path: str) -> bool:
@@ -99,7 +99,7 @@ def _reading(path: str) -> Iterator[Any]:
     if is_folder(path):
         yield _Folder(path)
         return
-    with opened(path) as (fd, size):
+    with opened_file(path) as (fd, size):
         if read_bytes(fd, min(size, 4), 0, path) == b"PK\x03\x04":
             yield _Archive(fd, size, path)
             return
@@ -126,7 +126,7 @@ class _Folder:
     def raw(self, where: Path) -> bytes:
         """The content of a small file."""
         path = os.path.join(self.path, *where)
-        with opened(path) as (fd, size):
+        with opened_file(path) as (fd, size):
             if size > _LIMIT:
                 raise FileFormatError(f"it has {size} bytes, {_LIMIT} at most", path)
             reserve(size, "its description")
@@ -135,7 +135,7 @@ class _Folder:
     def tensor(self, where: Path, dtype: torch.dtype, shape: list[int], mmap: bool, write: bool, wrap: bool) -> Tensor:
         """A tensor over its file."""
         path = os.path.join(self.path, *where)
-        with opened(path, write) as (fd, size):
+        with opened_file(path, write) as (fd, size):
             place = Extent(0, _need(dtype, shape, size, path, ".".join(where)), dtype, shape)
             return _tensor_at(fd, size, path, place, mmap, write, wrap)
 

@@ -86,7 +86,7 @@ def open_file(path: str, write: bool = False) -> tuple[int, int]:
 
 
 @contextmanager
-def opened(path: str, write: bool = False) -> Iterator[tuple[int, int]]:
+def opened_file(path: str, write: bool = False) -> Iterator[tuple[int, int]]:
     """A block with a descriptor of a regular file, and its size; see `open_file`."""
     fd, size = open_file(path, write)
     try:

@@ -87,7 +87,7 @@ def too_much(codec: str, stored: int, size: int) -> bool:
     return size > stored * _CODECS[codec].most
 
 
-def inflated(stored: Tensor, place: Extent, codec: str, path: str, name: str) -> Tensor:
+def inflate_tensor(stored: Tensor, place: Extent, codec: str, path: str, name: str) -> Tensor:
     """A tensor from its compressed bytes.
 
     Raises:

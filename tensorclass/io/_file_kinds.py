@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 
 from .._places import path_or_url
 from ..errors import BatchSizeError, FileFormatError
-from ._atomic import opened, read_bytes
+from ._atomic import opened_file, read_bytes
 from ._manifest import NAME
 from ._paths import DATA, INDEX, META, SUFFIXES, StrPath
 
@@ -39,7 +39,7 @@ def _kind_of(path: str) -> tuple[str, str]:
     folder, head = os.path.isdir(path), b""
     with suppress(OSError):
         if not folder:
-            with opened(path) as (fd, size):
+            with opened_file(path) as (fd, size):
                 head = read_bytes(fd, min(size, 9), 0, path)
         for kind, reader, marks, begin in KINDS:
             inside = folder and any([os.path.lexists(os.path.join(path, mark)) for mark in marks])

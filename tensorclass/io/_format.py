@@ -160,7 +160,7 @@ class Metadata(Part):
     root: NodePart
 
 
-def described(root: NodePart, classes: list[ClassPart] | None = None) -> Metadata:
+def foreign_metadata(root: NodePart, classes: list[ClassPart] | None = None) -> Metadata:
     """The metadata of a file that another library wrote."""
     return Metadata(version=VERSION, header_crc32=BLANK, root=root, classes=classes or [])
 

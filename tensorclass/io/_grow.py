@@ -21,7 +21,7 @@ from ._files import find, listed, put
 from ._format import NodePart, NonePart
 from ._index import FolderCommit, Index, read_index
 from ._mapped_tensor import MemoryMappedTensor, shape_from, storable
-from ._memmap import children, container_path, is_memmap, wrapped
+from ._memmap import children, container_path, is_memmap, wrap_written
 from ._names import Names
 from ._pack import Packed, pack
 from ._paths import DATA, StrPath, home_of, to_read
@@ -119,7 +119,7 @@ def _add_tensor_file(where: Path, path: Path, value: Tensor, copy: bool, existso
             tensors = put(file, folder, packed, through=True, zeros=zeros, settle=settle)
         except _Changed:
             continue
-        (made,) = wrapped(tensors, settle.path, len(header_of(packed)))
+        (made,) = wrap_written(tensors, settle.path, len(header_of(packed)))
         made._key = (*where, *path)
         return made
 

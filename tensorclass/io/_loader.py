@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from .._places import is_url
 from ..errors import ArgumentError
-from ._ahead import ahead
+from ._ahead import read_ahead
 from ._sampling import Order, Resumable
 
 T = TypeVar("T")
@@ -60,6 +60,6 @@ class BatchLoader(Resumable[T], DataLoader[T]):
 
     def _loaded(self) -> Iterator[T]:
         if self._far and not self.num_workers:
-            yield from ahead(self.dataset.__getitem__, self._order.remaining(), _AHEAD)
+            yield from read_ahead(self.dataset.__getitem__, self._order.remaining(), _AHEAD)
         else:
             yield from super().__iter__()  # workers start when the epoch has begun

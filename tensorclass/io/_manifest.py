@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from .._schema import Schema, schema_of
 from ..errors import ArgumentError, ChecksumError, FileFormatError, TensorClassError
-from ._atomic import opened, read_bytes, replacing
+from ._atomic import opened_file, read_bytes, replacing
 from ._format import ClassPart, Count, Part
 
 P = TypeVar("P", bound=Part)
@@ -122,7 +122,7 @@ def read_small(path: str) -> bytes:
         FileFormatError: if the file is too long.
         OSError: if the file can't be used. The message names the path.
     """
-    with opened(path) as (fd, size):
+    with opened_file(path) as (fd, size):
         if size > _MANY:
             raise FileFormatError(f"it has at most {_MANY} bytes, this one has {size}", path)
         return read_bytes(fd, size, 0, path)

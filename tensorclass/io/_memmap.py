@@ -147,10 +147,10 @@ def _write_and_open(data: Any, packed: Packed, file: str, folder: str, like: boo
     home = home_of(file, folder)
     if like or home != file or not packed.simple:
         return read(home, (), want, write=None, wrap=True)
-    return over(data, packed, wrapped(tensors, file, len(header_of(packed))))
+    return over(data, packed, wrap_written(tensors, file, len(header_of(packed))))
 
 
-def wrapped(tensors: list[Tensor], file: str, begin: int) -> list[MemoryMappedTensor]:
+def wrap_written(tensors: list[Tensor], file: str, begin: int) -> list[MemoryMappedTensor]:
     """The written tensors as mapped tensors; `begin` is the first byte after the header."""
     sized = [tensor.data_ptr() for tensor in tensors if tensor.numel()]
     source = FileMemory(file, "r+", min(sized, default=begin) - begin)

@@ -12,7 +12,7 @@ from ..errors import FileFormatError
 from ._advice import IntArray
 from ._read import places_of, read_head
 from ._remote import BLOCK, Remote, fetch_ranges
-from ._shards import MISSING, ReadHow, Shard, is_plain, narrowed, of_rows, remote_shard
+from ._shards import MISSING, ReadHow, Shard, is_plain, narrow_tree, of_rows, remote_shard
 from ._unpack import references
 
 _MOST = 4096
@@ -74,7 +74,7 @@ class Planner:
     def _layout_of(self, shard: Shard, file: Remote) -> FileLayout:
         """The layout that a header describes."""
         head = read_head(file.fd, file.size, shard.path)
-        root = narrowed(head.meta.root, self._how)
+        root = narrow_tree(head.meta.root, self._how)
         places = places_of(head.header, references(root), shard.path)
         later = of_rows(root, self._how)
         rows = [(at.begin, (at.end - at.begin) // shard.rows) for name, at in places.items() if name in later]

@@ -16,8 +16,8 @@ from ..core import Path
 from ..errors import ChecksumError, FileFormatError, UnsupportedOperationError
 from . import _format
 from ._anchor import describe
-from ._atomic import opened, read_bytes
-from ._codecs import inflated, too_much
+from ._atomic import opened_file, read_bytes
+from ._codecs import inflate_tensor, too_much
 from ._dtypes import BITS, TORCH, shape_of
 from ._format import CompressedPart, Metadata, NodePart
 from ._header import MAX_RANK, Header, TensorSlot, length, parse
@@ -76,7 +76,7 @@ def read_head(fd: int, size: int, path: str) -> Head:
 
 def head_of(path: str) -> Head:
     """Header and metadata of a file, checked. Closes the descriptor."""
-    with opened(path) as (fd, size):
+    with opened_file(path) as (fd, size):
         return read_head(fd, size, path)
 
 
@@ -113,7 +113,7 @@ def _foreign(header: Header) -> Metadata:
             assert isinstance(inner, NodePart)  # `nested_paths` nests below names of tensors nowhere
             here = inner
         here.entries[key[-1]] = name
-    return _format.described(root)
+    return _format.foreign_metadata(root)
 
 
 def places_of(header: Header, wanted: Iterable[tuple[str, str | None]], path: str) -> dict[str, Extent]:
@@ -182,7 +182,7 @@ def _unpacked_tensors(head: Head, places: dict[str, Extent], write: bool, verify
     if verify:
         _verify(head, places, tensors)
     for name in packed.keys() & tensors.keys():
-        tensors[name] = inflated(tensors[name], places[name], packed[name].codec, path, name)
+        tensors[name] = inflate_tensor(tensors[name], places[name], packed[name].codec, path, name)
     return tensors
 
 
@@ -227,7 +227,7 @@ def find_tensors(
     heads: list[Head] = []
     for name, listed in files.items():
         file = path if index is None else os.path.join(os.path.dirname(path), name)
-        with opened(file, write is not False) as (fd, size):
+        with opened_file(file, write is not False) as (fd, size):
             head = read_head(fd, size, file)
             wanted = list(references(find(head.meta.root, key, path)) if listed is None else listed)
             if listed is not None:

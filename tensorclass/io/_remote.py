@@ -26,7 +26,7 @@ import numpy as np
 
 from .._budget import LEAST
 from .._places import is_url, local_path
-from ..core._forks import forked
+from ..core._forks import release_in_forks
 from ..errors import ArgumentError, HeldError, MemoryBudgetError, TensorClassError, UnsupportedOperationError
 from ._memory import flock
 from ._optional import optional
@@ -238,7 +238,7 @@ class Remote:
             os.ftruncate(self.fd, self.size)
         os.utime(self.fd)
         self._here = np.zeros(-(-self.size // BLOCK), bool)
-        self._lock = forked(Lock())
+        self._lock = release_in_forks(Lock())
         self.rows: list[tuple[int, int]] = []
         """For each tensor that is read row by row: its first byte, and the bytes of a row."""
         if Remote._written is None or Remote._written > limit // 16:

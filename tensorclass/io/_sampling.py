@@ -15,7 +15,7 @@ from torch import Tensor
 from .._flags import flags
 from ..core._forks import InTurn, Turn, in_turn
 from ..errors import ArgumentError
-from ._ahead import ahead
+from ._ahead import read_ahead
 from ._orders import EXACT, RandomRows, order_of
 
 T = TypeVar("T")
@@ -305,4 +305,4 @@ class Batches(Resumable[T]):
         return self._order.count()
 
     def __iter__(self) -> Iterator[T]:
-        return self._deliver_batches(ahead(self.data.__getitem__, self._order.remaining(), self._prefetch))
+        return self._deliver_batches(read_ahead(self.data.__getitem__, self._order.remaining(), self._prefetch))

@@ -143,7 +143,7 @@ def _read_shard(fd: int, size: int, shard: Shard, how: ReadHow) -> tuple[Any, Pa
     root = head.meta.root
     if root.members is not None or root.size[:1] != [entry.rows]:
         raise FileFormatError(f"its batch size is {root.size}, the manifest says {entry.rows} rows", path, 8)
-    root = narrowed(root, how)
+    root = narrow_tree(root, how)
     places = places_of(head.header, references(root), path)
     later = of_rows(root, how) if is_url(path) else ()
     named = tensors_of(head, places, how.mmap, False, how.verify, later)
@@ -243,7 +243,7 @@ def check_shard(shard: Shard, how: ReadHow) -> list[Exception]:
     return []
 
 
-def narrowed(root: NodePart, how: ReadHow) -> NodePart:
+def narrow_tree(root: NodePart, how: ReadHow) -> NodePart:
     """The part of a tree that is read."""
     return _narrow(root, how.want) if how.picked else root
 

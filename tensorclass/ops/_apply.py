@@ -28,7 +28,7 @@ from ..core import (
     join_path,
 )
 from ..core._base import check_names
-from ..core._batch import jagged
+from ..core._batch import as_jagged_layout
 from ..core._device import Device, as_device
 from ..core._publish import publish, sharing
 from ..core._views import LeafTest
@@ -385,7 +385,7 @@ class ApplyOps(KeyOps):
         last: torch.Size = size
         for key, value in entries.items():
             if type(value) is Tensor and value.is_nested:
-                value = entries[key] = jagged(key, value)
+                value = entries[key] = as_jagged_layout(key, value)
             shape = value.shape if isinstance(value, Tensor) else _batch_dims_of(value, last)
             if shape != last and shape[: len(size)] != size:
                 raise BatchSizeError(

@@ -21,7 +21,7 @@ from ..errors import (
 )
 from ._apply import ApplyOps
 from ._lengths import holders, in_memory, lent
-from ._operands import Pointwise, arranged, show
+from ._operands import Pointwise, arrange_leaves, show
 
 if TYPE_CHECKING:
     from ._container import Container
@@ -293,7 +293,7 @@ def _counterparts(self: Pointwise, other: Any, op: str) -> list[tuple[str, Tenso
     if not isinstance(other, Pointwise):
         raise ArgumentError(f"{op}: give a container of the same keys, got {type(other).__name__}: {other!r:.60}")
     if self._stacked:
-        other = arranged(self, other)
+        other = arrange_leaves(self, other)
     left: list[Tensor] = []
     right: list[Tensor] = []
     mine = {show(path): leaf for path, leaf in zip(self._open(left, VALUES)._layout(), left, strict=True)}

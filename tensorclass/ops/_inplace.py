@@ -42,9 +42,9 @@ from ._lengths import Ragged, has_lengths, lent, take_back
 from ._levels import by_level
 from ._mapping import MappingOps
 from ._pairs import pairs_of, require_same_keys, size_error, wanted_paths
-from ._steps import WHOLE, apart, carry_out, copied, copied_alike, copy_steps, foreach_is_safe, rows_at
+from ._steps import WHOLE, carry_out, copied, copied_alike, copy_steps, foreach_is_safe, rows_at, without_overlap
 from ._steps import Copy as Copy
-from ._where import choose_entries, chosen, condition_over, stacked_below
+from ._where import choose_entries, choose_leaves, condition_over, stacked_below
 from ._writable import NUMBERS, as_mask, as_source, filled, is_readable, require_writable, scalar_like, spread, takes
 
 
@@ -458,7 +458,7 @@ class InplaceOps(IndexOps):
         for leaf, _ in masked:
             scalar_like(value, leaf)
             require_writable(leaf, ())
-        masks = apart([leaf for leaf, _ in masked], [wide for _, wide in masked], own=False)
+        masks = without_overlap([leaf for leaf, _ in masked], [wide for _, wide in masked], own=False)
         steps = [partial(leaf.masked_fill_, wide, value) for (leaf, _), wide in zip(masked, masks, strict=True)]
         publish([*steps, *take_back(back)])
         return self
@@ -542,7 +542,7 @@ class InplaceOps(IndexOps):
         if type(other) is type(self) and type(frame) is not type(self):  # one side lacks optional fields
             frame = self._from_entries(frame._entries(), self._batch_size, self._device, self._names)
         whole = frame._leaves(VALUES)
-        new = chosen(frame, whole, left, right, wide, isinstance(other, TensorCollection))
+        new = choose_leaves(frame, whole, left, right, wide, isinstance(other, TensorCollection))
         frame._accept(whole, new, "where")
         result: Any = frame._refill(new, self._batch_size, self._names, VALUES)
         if isinstance(other, TensorCollection):

@@ -34,7 +34,7 @@ from ._compare import same_atom, same_object
 from ._inplace import InplaceOps
 from ._lengths import Ragged, has_lengths
 from ._mapping import MappingOps
-from ._names import unified
+from ._names import unify_names
 from ._pieces import split_levels
 from ._shape import ShapeOps
 
@@ -435,7 +435,7 @@ def joined_size(sizes: Sequence[torch.Size], dim: int, how: Join) -> torch.Size:
 
 def joined_names(items: Sequence[Any], dim: int, how: Join) -> Names:
     """The dim names of the join; the new dim of a stack has none."""
-    names = unified([item._names for item in items], how.op)
+    names = unify_names([item._names for item in items], how.op)
     return names and (*names[:dim], None, *names[dim:]) if how.new_dim else names
 
 

@@ -38,7 +38,7 @@ from ._operands import (
     partial,
     show,
 )
-from ._steps import apart
+from ._steps import without_overlap
 from ._writable import rank, unwritable
 
 Function: TypeAlias = Callable[..., Any]
@@ -292,7 +292,9 @@ def write(self: C, kernel: Kernel, *operands: Any, default: Default = None, **gi
     surely = _surely_writable(leaves, (*rights, *options.values()))
     if not surely:
         _require_writable(own, kernel, leaves, _columns(kernel, leaves, rights), options, paths)
-    rights = tuple([apart(leaves, right) if type(right) is list else _clear(leaves, right) for right in rights])
+    rights = tuple(
+        [without_overlap(leaves, right) if type(right) is list else _clear(leaves, right) for right in rights]
+    )
     listable = kernel.foreach_write is not None and _listable(kernel, leaves, rights, options)
     if kernel.foreach_write is None or not listable or (not surely and _tracks_integers(leaves)):
         publish([*_write_steps(kernel, leaves, _columns(kernel, leaves, rights), options), *take_back(apart_)])
@@ -321,7 +323,7 @@ def _castable(new: Tensor, leaf: Tensor) -> Tensor:
 
 def _clear(leaves: list[Tensor], right: Right) -> Right:
     """An operand for all leaves that no write to a leaf changes."""
-    return apart(leaves, [right], own=False)[0] if isinstance(right, Tensor) else right
+    return without_overlap(leaves, [right], own=False)[0] if isinstance(right, Tensor) else right
 
 
 def _targets(self: C, operands: tuple[Any, ...], leaves: list[Tensor]) -> tuple[C, Layout | None]:

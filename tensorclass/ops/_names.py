@@ -140,7 +140,7 @@ def _spread_dots(names: list[Any], mine: list[str | None]) -> list[Any]:
     return names
 
 
-def unified(all_names: Sequence[Names], op: str) -> Names:
+def unify_names(all_names: Sequence[Names], op: str) -> Names:
     """The common names of several containers: an unnamed dim gets the name of the others.
 
     Raises:

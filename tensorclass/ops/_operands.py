@@ -89,7 +89,7 @@ def operand(self: Pointwise, leaves: list[Tensor], other: Any, op: str, layout: 
     Pass the layout of the leaves if another thread may have changed that of the container.
     """
     if isinstance(other, TensorCollection):
-        return aligned(self, leaves, other, op, layout)
+        return align_leaves(self, leaves, other, op, layout)
     if isinstance(other, Tensor):
         return _spread(self, other, op) if other.ndim else _scalar(self, leaves, other)
     if isinstance(other, NUMBERS):
@@ -130,7 +130,7 @@ def _spread(self: Pointwise, other: Tensor, op: str) -> list[Tensor]:
     return found
 
 
-def arranged(mine: Any, other: Any) -> Any:
+def arrange_leaves(mine: Any, other: Any) -> Any:
     """Another container with its leaves in the order of those of `mine`, if one of them is a lazy stack."""
     mine = store_of(mine)
     if mine._stacked:
@@ -140,7 +140,7 @@ def arranged(mine: Any, other: Any) -> Any:
         partner = other._outline().get(key)
         if isinstance(value, Pointwise) and isinstance(partner, Pointwise) and value._layout() != partner._layout():
             other = other._twin()
-            other._put(key, arranged(value, partner))
+            other._put(key, arrange_leaves(value, partner))
     return other
 
 
@@ -152,7 +152,9 @@ def paired(self: P, other: P, mine: list[Tensor], theirs: list[Tensor]) -> P | N
     return None
 
 
-def aligned(self: Pointwise, leaves: list[Tensor], other: Any, op: str, layout: Layout | None = None) -> list[Tensor]:
+def align_leaves(
+    self: Pointwise, leaves: list[Tensor], other: Any, op: str, layout: Layout | None = None
+) -> list[Tensor]:
     """The leaves of the other container in the order of one's own, by key."""
     self._meet(other, op)
     mine = self._layout() if layout is None else layout
@@ -163,7 +165,7 @@ def aligned(self: Pointwise, leaves: list[Tensor], other: Any, op: str, layout: 
     there: Layout = other._layout() if table is None else tuple(table)
     if mine != there:
         other = other._twin()
-        other = arranged(self, other)
+        other = arrange_leaves(self, other)
         theirs, there = other._leaves(VALUES), other._layout()
     if mine != there:
         _require_same_keys(self, other, mine, there, op)
@@ -183,7 +185,7 @@ def as_large(self: P, other: Any, op: str, snapshot: bool) -> tuple[P, Any]:
         try:
             size = torch.broadcast_shapes(mine, theirs)
         except RuntimeError:
-            raise unaligned(mine, theirs, op) from None
+            raise unaligned_error(mine, theirs, op) from None
         large: P = operation(self, "expand")(self, size)
     else:
         large = self
@@ -231,7 +233,7 @@ def different_entries(
     )
 
 
-def unaligned(mine: torch.Size, theirs: torch.Size, op: str) -> StructureError:
+def unaligned_error(mine: torch.Size, theirs: torch.Size, op: str) -> StructureError:
     """The error for containers whose batch sizes don't fit."""
     return StructureError(
         f"{op}: the right container's batch size {list(theirs)} does not broadcast to the left's {list(mine)}; "
@@ -244,7 +246,7 @@ def _require_aligned(
 ) -> None:
     mine, theirs = self._batch_size, other._batch_size
     if not broadcasts_to(theirs, mine):
-        raise unaligned(mine, theirs, op)
+        raise unaligned_error(mine, theirs, op)
     if not (mine or theirs or self._layered or other._layered):
         return  # without batch dims, events broadcast as torch does
     alone = not (theirs or self._layered or other._layered)  # then fewer event dims broadcast, too
@@ -284,7 +286,7 @@ def merged(
     if left.keys() != right.keys() and (self._stacked or other._stacked):
         return merged(unstacked(self), unstacked(other), op, default)
     if left.keys() == right.keys():
-        return (self, list(left.values())), aligned(self, list(left.values()), other, op)
+        return (self, list(left.values())), align_leaves(self, list(left.values()), other, op)
     _require_aligned(self, other, tuple(common), [left[p] for p in common], [right[p] for p in common], op)
     require_same_lengths(self, other, op)
     if isinstance(default, str):

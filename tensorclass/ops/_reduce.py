@@ -30,7 +30,7 @@ from ._reduce_frame import (
     renamed,
     untyped,
 )
-from ._reduce_leaves import Function, Options, Reducer, along, each, joined, together, verdict
+from ._reduce_leaves import Function, Options, Reducer, along, each, joined, reduce_together, verdict
 
 V = TypeVar("V")
 I = TypeVar("I")  # noqa: E741  # indices beside values
@@ -75,10 +75,10 @@ def total(
         if found is not None:
             return found
     if reduce and dim is None:  # one number: the leaves of members are used directly
-        return together(self, reducer, None, keepdim, options)
+        return reduce_together(self, reducer, None, keepdim, options)
     dense: Pointwise = self._solid()
     if reduce:
-        return together(dense._twin(), reducer, dim, keepdim, options)
+        return reduce_together(dense._twin(), reducer, dim, keepdim, options)
     if dim is None:
         result = _everything(dense, reducer, keepdim, options)
     elif is_feature(dense, dim, keepdim, reducer.name):

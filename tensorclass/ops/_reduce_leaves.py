@@ -132,7 +132,7 @@ def verdict(leaves: list[Tensor], reducer: Reducer) -> bool:
     return not decisive
 
 
-def together(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, options: Options) -> Any:
+def reduce_together(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, options: Options) -> Any:
     """All leaves as one tensor, reduced."""
     if dim is None:
         if keepdim:

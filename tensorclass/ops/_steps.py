@@ -79,10 +79,10 @@ def collect(plan: Sequence[Copy], non_blocking: bool, parts: tuple[Any, ...] | N
     picked = [(entry, source, index) for entry, source, index in tensors if index is not None]
     targets, sources = [entry for entry, _ in whole], [source for _, source in whole]
     if picked:
-        sources = apart(written, sources) if whole else sources
-        given = apart(written, [source for _, source, _ in picked], own=False)
+        sources = without_overlap(written, sources) if whole else sources
+        given = without_overlap(written, [source for _, source, _ in picked], own=False)
         picked = [(e, new, _own_index(index, written)) for (e, _, index), new in zip(picked, given, strict=True)]
-    sources = apart(targets, sources)
+    sources = without_overlap(targets, sources)
     writes.kernels += [partial(entry.__setitem__, index, source) for entry, source, index in picked]
     if targets and _listable(targets, sources):
         writes.kernels.append(partial(torch._foreach_copy_, targets, sources, non_blocking))  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
@@ -117,7 +117,9 @@ def _gather(plan: Sequence[Copy], parts: Any, steps: list[Target]) -> None:
 
 def _own_index(index: Any, written: list[Tensor]) -> Any:
     """An index that doesn't share memory with these tensors."""
-    return tuple([apart(written, [part], own=False)[0] if isinstance(part, Tensor) else part for part in index])
+    return tuple(
+        [without_overlap(written, [part], own=False)[0] if isinstance(part, Tensor) else part for part in index]
+    )
 
 
 def copied_alike(
@@ -154,7 +156,7 @@ def copied_alike(
             if True in [leaf.requires_grad or not leaf.is_contiguous() for leaf in leaves]:
                 return False
             targets = leaves if index is None else [leaf[index] for leaf in leaves]
-            _copy(targets, apart(targets, sources), non_blocking)
+            _copy(targets, without_overlap(targets, sources), non_blocking)
             return True
         if not surely_writable(leaves):
             return False
@@ -164,9 +166,9 @@ def copied_alike(
     given = [*sources, index] if picks else sources
     if inside or (_aliases(tuple(leaves), {}, tuple(given)) and _touching(leaves, given)):
         if picks:
-            *sources, index = apart(leaves, [*sources, index], own=False)
+            *sources, index = without_overlap(leaves, [*sources, index], own=False)
         else:
-            sources = apart(leaves if index is None else [leaf[index] for leaf in leaves], sources)
+            sources = without_overlap(leaves if index is None else [leaf[index] for leaf in leaves], sources)
     untracked = seen and not declared  # the check has seen that none is tracked
     if index is None:
         _copy(leaves, sources, non_blocking, untracked)
@@ -223,7 +225,7 @@ def _listable(targets: list[Tensor], sources: list[Tensor], untracked: bool = Fa
     return len(targets) > 1 and untracked and _interpreters() is None
 
 
-def apart(targets: list[Tensor], sources: list[Tensor], own: bool = True) -> list[Tensor]:
+def without_overlap(targets: list[Tensor], sources: list[Tensor], own: bool = True) -> list[Tensor]:
     """Copy the sources of a write that overlap a target, so that all are read before any is written.
 
     A source that is its own target is not copied, unless `own` is False. Overlaps of two storages, such as two numpy
@@ -396,7 +398,7 @@ def copied(target: Any, source: Any, non_blocking: bool, index: Any = None, rows
     if index is not None:
         return _copied_at(target, source, index)
     try:
-        target.copy_(source if source.is_contiguous() else apart([target], [source])[0], non_blocking)
+        target.copy_(source if source.is_contiguous() else without_overlap([target], [source])[0], non_blocking)
     except RuntimeError:  # torch checks contiguous tensors for overlap before it writes
         target.copy_(source.clone(), non_blocking)
     return True
@@ -404,7 +406,7 @@ def copied(target: Any, source: Any, non_blocking: bool, index: Any = None, rows
 
 def _copied_at(target: Tensor, source: Tensor, index: Any) -> bool:
     if type(index) is not Tensor:
-        target[index] = apart([target], [source], own=False)[0]
+        target[index] = without_overlap([target], [source], own=False)[0]
         return True
     try:
         return bool(target.is_cpu and source.is_cpu) and target.index_copy_(0, index, source) is target

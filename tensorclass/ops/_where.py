@@ -42,7 +42,7 @@ def condition_over(condition: Any, size: torch.Size) -> Tensor:
     return condition.reshape(shape)
 
 
-def chosen(
+def choose_leaves(
     frame: Any, whole: Sequence[Tensor], left: Sequence[Tensor], right: Sequence[Any], wide: Tensor, container: bool
 ) -> list[Tensor]:
     """One tensor for each leaf of the result, which `whole` lists.

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from ..core import Path, join_path
-from ..core._batch import broadcasts_to, jagged, over_events
+from ..core._batch import as_jagged_layout, broadcasts_to, over_events
 from ..errors import BatchSizeError, StructureError, UnsupportedOperationError
 
 NUMBERS: Final = (int, float, bool)
@@ -30,14 +30,14 @@ def unwritable(leaf: Tensor, tracked: bool) -> str:
             return "is a view of a tensor that requires grad: write under `torch.no_grad()`, or into a `clone()`"
         if leaf.grad_fn is not None and leaf.grad_fn.name().startswith(("Unbind", "Split")):
             return "is one of several views of one tensor under autograd: write into a `clone()`"
-    if problem := expanded(leaf):
+    if problem := reason_of_expansion(leaf):
         return problem
     if not compiling and leaf.is_inference() and not torch.is_inference_mode_enabled():
         return "was made in inference mode: write in inference mode, or into a `clone()`"
     return ""
 
 
-def expanded(leaf: Tensor) -> str:
+def reason_of_expansion(leaf: Tensor) -> str:
     """The reason why a write to one element would change others; empty if it would not."""
     if not leaf.is_contiguous() and any(s == 0 and n > 1 for s, n in zip(leaf.stride(), leaf.shape, strict=True)):
         return "is expanded, so several elements share memory: write into a `clone()`"
@@ -226,7 +226,7 @@ def spread(source: Tensor, size: torch.Size, event: torch.Size, source_dims: int
     """Expand a source tensor over the batch dims of its destination, never over its event dims."""
     target = size + event
     if source.is_nested:
-        source = jagged(join_path(path), source)
+        source = as_jagged_layout(join_path(path), source)
     shape = source.shape
     if shape == target:
         return source

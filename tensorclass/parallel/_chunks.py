@@ -19,9 +19,9 @@ from ..io._memmap import is_memmap, tensors_in
 from ..io._progress import progress
 from ..ops import cat, stack
 from ._choose import choose, runs_alone, stays_here
-from ._engines import Engine, Failed, at_least, cores, placed
+from ._engines import Engine, Failed, at_least, cores, error_at
 from ._processes import ProcessEngine
-from ._seeds import base_seed, seed_of, seeded
+from ._seeds import base_seed, seed_of, seeded_block
 from ._share import is_shared
 from ._stream import HELD, ordered
 
@@ -98,14 +98,14 @@ def _call_on_chunk(fn: Callable[[Any], Any], chunk: Any, seed: int | None, alone
         if seed is None:
             found = fn(chunk)
         else:
-            with seeded(seed, alone):
+            with seeded_block(seed, alone):
                 found = fn(chunk)
         if out is None or found is None:
             return found
         _write(out, found, about)
         return True
     except Exception as error:  # raised again in the process that called the map
-        return Failed(placed(error, about))
+        return Failed(error_at(error, about))
 
 
 def _write(out: Any, result: Any, about: str) -> None:

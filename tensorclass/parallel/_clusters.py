@@ -20,7 +20,7 @@ import torch
 
 from .._flags import flags
 from .._schema import schema_of
-from ..core._forks import forked
+from ..core._forks import release_in_forks
 from ..errors import ArgumentError, WorkerError
 from ..io._optional import optional
 from ._engines import GRAIN, Failed, Job, checked_limit, checked_retries, cores
@@ -30,7 +30,7 @@ _JOBS: dict[Any, Job] = {}
 """The current job of this Ray or Dask worker; the next job replaces it."""
 _UNTIL: dict[object, float] = {}
 """When each of the running tasks with a limit must have ended."""
-_WATCHED = forked(Lock())
+_WATCHED = release_in_forks(Lock())
 Sent = tuple[bytes, list[Any], Any]
 _PATIENCE, _LOOK = 60.0, 5.0
 """Seconds that Dask may be without workers, and seconds between two checks."""

@@ -16,7 +16,18 @@ from ._blocks import DtypeRun, check_writable, joined, write
 from ._engines import at_least
 from ._links import BUCKET, bytes_on, device_of, group_of, peer_of, rank_in, talking
 from ._structure import Structure, difference
-from ._transfer import FRAME, Incoming, Transfer, ended, message_in, moved, outgoing, problem_message, said, sent
+from ._transfer import (
+    FRAME,
+    Incoming,
+    Transfer,
+    message_in,
+    message_of,
+    moved,
+    outgoing,
+    problem_message,
+    sent,
+    wait_for_requests,
+)
 
 _REMOTE = 2**29
 """The tag of `init_remote`; `send` can't use it."""
@@ -57,7 +68,7 @@ def broadcast(batch: Any, src: int, group: Any, device: Any) -> Any:
     found = group_of(group)
     root, here = rank_in(found, src, "src"), device_of(found)
     mine = root == found.rank()
-    block, error = said(batch, here) if mine else (None, None)
+    block, error = message_of(batch, here) if mine else (None, None)
     given = block.whole if block else bytes_on(here, FRAME)
     with talking(found, f"broadcast from rank {root}", error):
         (whole,) = moved([given], lambda parts, _: found.broadcast(parts[0], root).wait())
@@ -75,7 +86,9 @@ def scatter(batch: Any, src: int, batches: Any, group: Any, device: Any) -> Any:
         if len(given) != world:
             what = f"scatter: rank {root} gives one container for each of {world} ranks"
             error = HeldError(ArgumentError(f"{what}, got {len(given)}"))
-        told = [(problem_message(error.error, here), error)] * world if error else [said(one, here) for one in given]
+        told = (
+            [(problem_message(error.error, here), error)] * world if error else [message_of(one, here) for one in given]
+        )
         most = max([len(block.whole) for block, _ in told])
         for block, _ in told:
             block.head[2] = most  # all ranks move as much
@@ -94,7 +107,7 @@ def scatter(batch: Any, src: int, batches: Any, group: Any, device: Any) -> Any:
 def all_gather(batch: Any, group: Any) -> list[Any]:
     """See `TensorDictBase.all_gather`."""
     found = group_of(group)
-    block, error = said(batch, device_of(found))
+    block, error = message_of(batch, device_of(found))
     with talking(found, "all_gather", error):
         wholes = _gather_messages(found, block.whole)
     return [_container(whole, rank, None) for rank, whole in enumerate(wholes)]
@@ -107,7 +120,7 @@ def init_remote(batch: Any, dst: Any, group: Any, use_broadcast: bool) -> None:
         broadcast(batch, found.rank() if group is None else dist.get_rank(), group, None)
         return
     found, peer = peer_of(dst, group, None, "dst")
-    block, error = said(batch, device_of(found))
+    block, error = message_of(batch, device_of(found))
     with talking(found, f"init_remote to rank {peer}", error):
         sent(found, block, peer, _REMOTE)
 
@@ -135,7 +148,7 @@ def _agree(group: Any, structure: Structure | None, problem: HeldError | None, d
             return structure
         rows = () if structure is None else structure.rows
         text = None if problem is None else f"{type(problem.error).__name__}: {problem.error}"
-        block, _ = said((rows, text, doing), device)
+        block, _ = message_of((rows, text, doing), device)
         told = [_container(whole, rank, None) for rank, whole in enumerate(_gather_messages(group, block.whole))]
     if problem is not None:
         problem.reraise()
@@ -172,7 +185,7 @@ class Reducing(Transfer):
 
     def _end(self, timeout: timedelta | None) -> None:
         with talking(self._group, self._doing):
-            ended(self._works, timeout)
+            wait_for_requests(self._works, timeout)
         if self._root not in (None, self._group.rank()):
             return
         leaves = self._structure.leaves

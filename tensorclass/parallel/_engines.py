@@ -240,7 +240,7 @@ class Group:
             if isinstance(error, SystemExit):
                 text = f"the function ended the program, with sys.exit({error.code!r:.60}), {about}"
                 return Failed(WorkerError(text))
-            return Failed(placed(error, about))
+            return Failed(error_at(error, about))
 
 
 def bytes_of(result: Any) -> int:
@@ -271,7 +271,7 @@ def _failed(raw: bytes, text: str) -> Failed:
     return Failed(pickle.loads(raw) if raw else WorkerError(text))
 
 
-def unwrapped(result: Any) -> Any:
+def unwrap_result(result: Any) -> Any:
     """Return a result, or raise the error of a `Failed`."""
     if isinstance(result, Failed):
         result.reraise()
@@ -281,7 +281,7 @@ def unwrapped(result: Any) -> Any:
 Raised = TypeVar("Raised", bound=BaseException)
 
 
-def placed(error: Raised, where: str) -> Raised:
+def error_at(error: Raised, where: str) -> Raised:
     """An error of the same class that also says where it happened."""
     if not extend_message(error, where):
         add_note(error, where)

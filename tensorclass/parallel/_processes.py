@@ -24,7 +24,7 @@ import torch.multiprocessing as mp
 from torch import Tensor
 
 from .._flags import flags
-from ..core._forks import forked
+from ..core._forks import release_in_forks
 from ..errors import ArgumentError, WorkerError
 from ._engines import GRAIN, Failed, Job, at_least, checked_limit, checked_retries, cores
 from ._wire import Parcel, take_apart, unpicklable
@@ -35,7 +35,7 @@ _UNGUARDED = (
     "a worker process imports the program again, which starts a map before it has begun: put what the program does "
     'under `if __name__ == "__main__":`'
 )
-_STARTING = forked(threading.Lock())
+_STARTING = release_in_forks(threading.Lock())
 
 
 class _Handle:

@@ -22,9 +22,9 @@ from ..io._writer import write_shard
 from ..ops import cat
 from ..ops._by_row import as_mask
 from ..typing import Int64
-from ._engines import Failed, placed
+from ._engines import Failed, error_at
 from ._order import RowOrder
-from ._seeds import seed_of, seeded
+from ._seeds import seed_of, seeded_block
 
 T = TypeVar("T")
 Span = tuple[int, int]
@@ -129,7 +129,7 @@ class RowJob:
             return self._made(part, fatal or {})
         except Exception as error:  # raised again in the process that called the map
             where = "" if getattr(error, "_placed", False) else self.about(part)
-            return Failed(placed(error, where) if where else error)
+            return Failed(error_at(error, where) if where else error)
 
     def batches(self, part: int) -> list[Span]:
         """Where the batches of a part begin and end."""
@@ -181,7 +181,7 @@ class RowJob:
     def _called(self, batch: Any, begin: int) -> Any:
         if self.verb == "copy":
             return batch
-        with seeded(seed_of(self.seed, begin), self.alone_there):
+        with seeded_block(seed_of(self.seed, begin), self.alone_there):
             found = self.fn(batch)
         return found if self.verb == "filter" else fitting(found, self.cls)
 
@@ -202,7 +202,7 @@ class RowJob:
         return found
 
     def _at(self, error: Exception, rows: IntArray) -> Exception:
-        placed(error, self._where(rows))
+        error_at(error, self._where(rows))
         error._placed = True  # type: ignore[attr-defined]  # `__call__` reads it
         return error
 

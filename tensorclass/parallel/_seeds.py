@@ -35,7 +35,7 @@ def seed_of(base: int, *places: int) -> int:
 
 
 @contextmanager
-def seeded(seed: int, alone: bool) -> Iterator[None]:
+def seeded_block(seed: int, alone: bool) -> Iterator[None]:
     """A block whose random numbers derive from a seed.
 
     Args:

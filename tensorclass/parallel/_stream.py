@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from ..errors import ArgumentError, WorkerError
-from ._engines import GRAIN, MOST, Engine, Failed, Group, Job, bytes_of, unwrapped
+from ._engines import GRAIN, MOST, Engine, Failed, Group, Job, bytes_of, unwrap_result
 
 HELD = 1 << 28
 """Bytes of results that may wait for an earlier task; while there are more, no further task starts."""
@@ -79,7 +79,7 @@ class _Run:
             if self._next in self._is_cached:
                 task, result, size = self._is_cached.pop(self._next)
                 self._next, self._held = self._next + 1, self._held - size
-                yield task, unwrapped(result)
+                yield task, unwrap_result(result)
             elif self._flying:
                 self._collect()
             else:

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from ..core import TensorCollection
-from ..core._forks import Turn, forked, in_turn
+from ..core._forks import Turn, in_turn, release_in_forks
 from ..errors import ArgumentError, HeldError, StructureError, WorkerError
 from ..io._memmap import tensors_in
 from ._blocks import Views, check_writable, write
@@ -81,7 +81,7 @@ class _Known:
         self.ahead: dict[tuple[int, int], tuple[MessageBlock, list[Any]]] = {}
         """By peer and tag the blocks and the works of what is awaited behind frames that have not come."""
         self._spare: list[MessageBlock] = []
-        self._lock = forked(Lock())  # threads may use one group, each with its own tags
+        self._lock = release_in_forks(Lock())  # threads may use one group, each with its own tags
 
     def lent(self, device: torch.device, structure: Structure | None = None) -> MessageBlock:
         """Take memory for a message, or a frame; it is reused, since fresh pages take as long as a copy."""
@@ -223,7 +223,7 @@ class Transfer:
     def _end(self, timeout: timedelta | None) -> None: ...
 
 
-def ended(works: list[Any], timeout: timedelta | None = None) -> None:
+def wait_for_requests(works: list[Any], timeout: timedelta | None = None) -> None:
     """Wait for requests of the backend."""
     for work in works:
         work.wait() if timeout is None else work.wait(timeout)
@@ -246,14 +246,14 @@ class Sending(Transfer):
             self._problem, self._asked = HeldError(error), False
             self._block = problem_message(error, device_of(group))
         with talking(group, self._doing):
-            self._works = posted(group, self._block, peer, tag)
+            self._works = post_message(group, self._block, peer, tag)
             if self._asked:
                 self._answer = bytes_on(device_of(group), FRAME)
                 self._works.append(group.recv([self._answer], peer, 2 * tag + 1))
 
     def _end(self, timeout: timedelta | None) -> None:
         with talking(self._group, self._doing):
-            ended(self._works, timeout)
+            wait_for_requests(self._works, timeout)
         self._known.returned(self._block)
         if self._problem is not None:
             self._problem.reraise()
@@ -271,7 +271,7 @@ def _tag_of(digest: int, apart: bool, tag: int) -> int:
     return 2**30 + 2 + (digest + tag) % (2**30 - 4) if apart else 2 * tag
 
 
-def posted(group: Any, block: MessageBlock, peer: int, tag: int) -> list[Any]:
+def post_message(group: Any, block: MessageBlock, peer: int, tag: int) -> list[Any]:
     """Start to send a message: first its frame, then the rest."""
     rest = _tag_of(block.digest, block.apart, tag)
     return [group.send([part], peer, rest if place else 2 * tag) for place, part in enumerate(block.parts)]
@@ -279,7 +279,7 @@ def posted(group: Any, block: MessageBlock, peer: int, tag: int) -> list[Any]:
 
 def sent(group: Any, block: MessageBlock, peer: int, tag: int) -> None:
     """Send a message, and wait for it."""
-    ended(posted(group, block, peer, tag))
+    wait_for_requests(post_message(group, block, peer, tag))
     known_of(group).returned(block)
 
 
@@ -332,7 +332,7 @@ def message_in(whole: Tensor) -> Message:
     return Message(block, *head_of(block.head)[1:7])
 
 
-def said(batch: Any, device: torch.device) -> tuple[MessageBlock, HeldError | None]:
+def message_of(batch: Any, device: torch.device) -> tuple[MessageBlock, HeldError | None]:
     """A container as a message; if it can't be sent, the reason, so that no rank waits."""
     try:
         if isinstance(batch, TensorCollection):
@@ -393,7 +393,7 @@ class Incoming:
         """The whole message; memory is reused if it has the wanted structure."""
         frame = self._frame
         with talking(self._group, self._doing):
-            ended([self._work], timeout)
+            wait_for_requests([self._work], timeout)
             found = Message(frame, *head_of(frame.head)[1:7])
             end = HEAD + found.size + found.length
             if end <= FRAME:
@@ -403,7 +403,7 @@ class Incoming:
             if block is None and wanted is not None and found[1:5] == (_PLAIN, wanted.digest, wanted.size, 0):
                 block = self._known.lent(self._device, wanted)
             block = block or MessageBlock(bytes_on(self._device, end))
-            ended(works or self._await(block, tag), timeout)
+            wait_for_requests(works or self._await(block, tag), timeout)
             block.parts[0].copy_(frame.whole)
         self._known.returned(frame)
         return found._replace(block=block)

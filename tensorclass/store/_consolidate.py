@@ -286,7 +286,7 @@ def block_of(leaves: Sequence[Tensor]) -> Tensor | None:
     return block.set_(storage)
 
 
-def hollow(collection: Any, leaves: Sequence[Tensor]) -> tuple[Any, list[Shape]]:
+def detached_structure(collection: Any, leaves: Sequence[Tensor]) -> tuple[Any, list[Shape]]:
     """A container's structure without memory, and what its leaves are."""
     names: Names = collection._names
     blank = [leaf.new_empty(0, device="cpu") for leaf in leaves]

@@ -24,7 +24,7 @@ from ..core import (
     unravel_key_to_tuple,
 )
 from ..core._base import Handler, Kind, Names, Write, check_names, locked_error, settle
-from ..core._batch import as_jagged, jagged
+from ..core._batch import as_jagged, as_jagged_layout
 from ..core._device import Device, as_device
 from ..core._locks import Owners, children, note_write
 from ..core._pytree import blank, new_object, register, trusted
@@ -42,14 +42,14 @@ from ..ops._reading import ReadingOps
 from ..ops._steps import KnownWrite
 from ._bridges import tables
 from ._combine import combine
-from ._consolidate import block_of, has_own_storage, hollow, restore
+from ._consolidate import block_of, detached_structure, has_own_storage, restore
 from ._dict_steps import DictSteps
 from ._fitting import Replaced, below, fits, in_file, keep_objects, mismatch, missing, named_like, same_tail, within
 from ._relaid import Relaid as Relaid
-from ._values import as_tensor, deepcopied, holds, plain_object, stacked
+from ._values import as_tensor, deepcopy_entries, holds, plain_object, stack_lists
 from .entries._nested import has_rows, held, only_tensors, over
 from .entries._nodes import Node, NonTensorStack
-from .entries._non_tensor import NonTensorData, presented, same_entry, stays_one
+from .entries._non_tensor import NonTensorData, present_entry, same_entry, stays_one
 from .entries._pickled import picklable_entries
 from .entries._unbatched import Unbatched, UnbatchedTensor
 
@@ -411,13 +411,13 @@ class TensorDict(DictSteps, TensorDictBase):
             return super().get(key, default, **options)
         value = self._data.get(key, UNSET) if type(key) is str else UNSET
         if value is not UNSET:
-            return value if isinstance(value, Tensor) else presented(self, value)
+            return value if isinstance(value, Tensor) else present_entry(self, value)
         path = unravel_key_to_tuple(key)
         *outer, last = path
         holder: Any = super().get(tuple(outer), _ABSENT) if outer else self
         if isinstance(holder, TensorDict):
             if last in holder._data:
-                return presented(holder, holder._data[last])
+                return present_entry(holder, holder._data[last])
             holder = _ABSENT
         if holder is _ABSENT and (default is not UNSET or get_defaults_to_none()):
             return None if default is UNSET else default
@@ -454,7 +454,7 @@ class TensorDict(DictSteps, TensorDictBase):
         if isinstance(value, Tensor):
             if type(value) is UnbatchedTensor:
                 return self._check_child(key, Unbatched(value))
-            size, value = self._batch_size, jagged(key, value) if value.is_nested else value
+            size, value = self._batch_size, as_jagged_layout(key, value) if value.is_nested else value
             if size and value.shape[: len(size)] != size:
                 raise mismatch(key, value.shape, size)
             device = self._device
@@ -488,7 +488,7 @@ class TensorDict(DictSteps, TensorDictBase):
             if isinstance(value, Mapping):
                 made = TensorDict(value, self._batch_size, self._device)
                 return made if made._plain and self._names is None else self._check_child(key, made)
-            tensor: Any = stacked(value)  # None unless a list or tuple
+            tensor: Any = stack_lists(value)  # None unless a list or tuple
         except RecursionError:
             raise too_deep(key) from None
         if isinstance(value, (bool, int, float, complex, np.ndarray, np.generic, list, tuple)):
@@ -549,7 +549,7 @@ class TensorDict(DictSteps, TensorDictBase):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         new = self._of({}, self._batch_size, self._device, self._names, self._plain)
         memo[id(self)] = new
-        new._data = deepcopied(self._data.copy(), memo)
+        new._data = deepcopy_entries(self._data.copy(), memo)
         return new
 
     # ---- pickling ------------------------------------------------------------------------------------------------
@@ -571,7 +571,7 @@ class TensorDict(DictSteps, TensorDictBase):
         leaves = [] if has_own_storage(self._data) else self._leaves(STORAGE)
         block = block_of(leaves)
         if block is not None:  # as one block: each single leaf would pickle the whole storage
-            shell, shapes = hollow(self, leaves)
+            shell, shapes = detached_structure(self, leaves)
             return restore, (shell, block, shapes)
         return new_object, (type(self),), self.__getstate__()
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ..core import TensorCollection
-from ..core._locks import Owners, changed, children, noted, relock
+from ..core._locks import Owners, changed, children, note_steps, relock
 from ..core._publish import Step, assign, keep
 from ._fitting import missing
 from .entries._nested import only_tensors
@@ -29,18 +29,18 @@ class DictSteps(TensorCollection):
         data = self._data
         steps = [keep(data.copy()), partial(data.update, values)]
         if self._lock is not None:
-            steps += noted(self)
+            steps += note_steps(self)
         return steps if not self._plain or only_tensors(values) else [*assign(self, _plain=False), *steps]
 
     def _swap_steps(self, entries: dict[str, Any]) -> list[Step]:
         plain = self._plain and only_tensors(entries)
-        return [keep(self._data), *assign(self, _plain=plain, _data=entries), *noted(self)]
+        return [keep(self._data), *assign(self, _plain=plain, _data=entries), *note_steps(self)]
 
     def _drop_steps(self, key: str) -> list[Step]:
         data = self._data
         if key not in data:
             raise missing(self, key)
-        return [keep(data[key]), partial(data.pop, key, None), *noted(self)]
+        return [keep(data[key]), partial(data.pop, key, None), *note_steps(self)]
 
     def _set_lock(self, owner: object | None, held: bool = True) -> None:
         relock(self, owner, held)

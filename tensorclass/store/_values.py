@@ -49,11 +49,11 @@ def holds(key: str, tensor: Tensor, value: Any) -> Tensor:
     return tensor
 
 
-def stacked(value: Any) -> Any:
+def stack_lists(value: Any) -> Any:
     """Stack nested lists of tensors of equal shape, or of containers of equal structure; None for anything else."""
     if not isinstance(value, (list, tuple)) or not value:
         return None
-    parts: Any = [part if isinstance(part, (Tensor, TensorCollection)) else stacked(part) for part in value]
+    parts: Any = [part if isinstance(part, (Tensor, TensorCollection)) else stack_lists(part) for part in value]
     if all([isinstance(part, TensorCollection) for part in parts]):
         try:
             return stack(parts)
@@ -63,7 +63,7 @@ def stacked(value: Any) -> Any:
     return torch.stack(parts) if len(shapes) == 1 and None not in shapes else None
 
 
-def deepcopied(data: dict[str, Any], memo: dict[int, Any]) -> dict[str, Any]:
+def deepcopy_entries(data: dict[str, Any], memo: dict[int, Any]) -> dict[str, Any]:
     """Deep-copy the entries of a dict, in place; plain tensors that don't share their storage are cloned."""
     noted: dict[int, Any] = memo.setdefault("torch", {})  # type: ignore[call-overload]  # torch reads the memo
     own: list[tuple[str, Tensor, int]] = []

@@ -196,7 +196,7 @@ def without_end(path: str, name: str) -> str:
     return f'"{path}" is a {name} again, and an instance could never end; declare `{name} | None`'
 
 
-def undefined(name: str, names: Container[str], known: tuple[str, ...]) -> str:
+def undefined_name(name: str, names: Container[str], known: tuple[str, ...]) -> str:
     """The message for a name in an annotation that is undefined at run time."""
     if name in names:
         return f'"{name}" is imported only under TYPE_CHECKING, and does not exist at run time; import it outside'

@@ -17,7 +17,7 @@ from torch import Tensor
 from tensorclass import PerElement, Ragged, TensorClassDataset, TensorDict, load, tensorclass
 from tensorclass.errors import ArgumentError, FileFormatError
 from tensorclass.io import Batches, _planned, _remote, _shelf, remote_access
-from tensorclass.io._ahead import ahead
+from tensorclass.io._ahead import read_ahead
 from tensorclass.io._manifest import read_manifest, write_manifest
 from tensorclass.typing import Float32, Int64
 from tests.io._exact import assert_same
@@ -237,7 +237,7 @@ def test_how_far_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
         begun.append(key)
         return torch.zeros(1000)
 
-    found = ahead(get, range(100), 3)
+    found = read_ahead(get, range(100), 3)
     next(found)
     assert len(begun) <= 4
     monkeypatch.setattr("tensorclass.io._ahead.MOST", 4000)
@@ -245,8 +245,8 @@ def test_how_far_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     next(found)
     assert len(begun) <= 5
     found.close()  # type: ignore[attr-defined]  # a generator
-    assert len(list(ahead(get, range(7), 3))) == 7
-    failing = ahead(lambda key: 1 // (3 - key), range(9), 2)
+    assert len(list(read_ahead(get, range(7), 3))) == 7
+    failing = read_ahead(lambda key: 1 // (3 - key), range(9), 2)
     assert [next(failing) for _ in range(3)] == [0, 0, 1]
     with pytest.raises(ZeroDivisionError):
         next(failing)

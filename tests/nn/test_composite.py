@@ -16,7 +16,7 @@ from tensorclass import TensorDict
 from tensorclass.errors import MissingKeyError
 from tensorclass.nn import ProbabilisticTensorDictModule
 from tensorclass.nn.distributions import CompositeDistribution, Delta
-from tensorclass.nn.distributions._fixed import fixed
+from tensorclass.nn.distributions._fixed import fixed_value
 from tensorclass.nn.distributions._interaction import (
     InteractionType,
     composite_lp_aggregate,
@@ -274,10 +274,10 @@ def test_deterministic_values(make):
     """The mode of what is discrete, the mean of what is not."""
     dist = make()
     discrete = isinstance(dist, D.Categorical | D.Bernoulli | D.Poisson)
-    assert torch.equal(fixed(dist, InteractionType.DETERMINISTIC), dist.mode if discrete else dist.mean)
+    assert torch.equal(fixed_value(dist, InteractionType.DETERMINISTIC), dist.mode if discrete else dist.mean)
 
 
 def test_deterministic_value_of_its_own():
     """A distribution that has `deterministic_sample` decides itself."""
     value = torch.randn(3, 2)
-    assert fixed(Delta(value), InteractionType.DETERMINISTIC) is value
+    assert fixed_value(Delta(value), InteractionType.DETERMINISTIC) is value

@@ -11,7 +11,7 @@ import tensorclass.nn as ours
 from tensorclass import TensorDict
 from tensorclass.nn import InteractionType, ProbabilisticTensorDictModule
 from tensorclass.nn.distributions import CompositeDistribution, Delta, OneHotCategorical, TruncatedNormal
-from tensorclass.nn.distributions._fixed import fixed
+from tensorclass.nn.distributions._fixed import fixed_value
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -137,27 +137,27 @@ def test_never_nan(name, kind):
 def test_hints_name_what_there_is():
     """Types that would fail too are not suggested."""
     with pytest.raises(NotImplementedError, match="Cauchy has no mean value for 2 of 2 elements") as caught:
-        fixed(D.Cauchy(ONE, ONE), InteractionType.MEAN)
+        fixed_value(D.Cauchy(ONE, ONE), InteractionType.MEAN)
     assert "type: `mode`, `deterministic`, `random`" in str(caught.value)
     with pytest.raises(NotImplementedError, match="type: `mean`, `deterministic`, `random`"):
-        fixed(D.Uniform(0 * ONE, ONE), InteractionType.MODE)
+        fixed_value(D.Uniform(0 * ONE, ONE), InteractionType.MODE)
 
 
 def test_each_element_takes_what_it_has():
     """Whether one element has a mean does not change the value of another one."""
     dist = D.StudentT(torch.tensor([1.0, 3.0]), loc=torch.tensor([4.0, 5.0]))
-    assert fixed(dist, InteractionType.DETERMINISTIC).tolist() == [4.0, 5.0]
+    assert fixed_value(dist, InteractionType.DETERMINISTIC).tolist() == [4.0, 5.0]
     with pytest.raises(NotImplementedError, match="1 of 2 elements"):
-        fixed(dist, InteractionType.MEAN)
+        fixed_value(dist, InteractionType.MEAN)
     tie = D.Bernoulli(torch.tensor([0.5, 0.8, 0.1]))
-    assert fixed(tie, InteractionType.DETERMINISTIC).tolist() == [0.0, 1.0, 0.0]
-    assert tie.log_prob(fixed(tie, InteractionType.DETERMINISTIC)).isfinite().all()
+    assert fixed_value(tie, InteractionType.DETERMINISTIC).tolist() == [0.0, 1.0, 0.0]
+    assert tie.log_prob(fixed_value(tie, InteractionType.DETERMINISTIC)).isfinite().all()
 
 
 def test_parameters_that_are_nan_are_not_blamed_on_the_distribution():
     """A network that has diverged shows as nan, not as a distribution without a mode."""
     dist = D.Gumbel(torch.tensor([torch.nan, 0.0]), ONE, validate_args=False)
-    assert fixed(dist, InteractionType.MODE).isnan().tolist() == [True, False]
+    assert fixed_value(dist, InteractionType.MODE).isnan().tolist() == [True, False]
 
 
 def test_components_are_named():

@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor
 
 from tensorclass import Ragged, RaggedTensor, TensorClass, TensorDict, field, schema
-from tensorclass._schema._constraints import broken
+from tensorclass._schema._constraints import broken_constraints
 from tensorclass._schema._domain import _bound
 from tensorclass.errors import SchemaError
 from tensorclass.typing import Float32, Int64, Shaped, UInt64
@@ -22,7 +22,7 @@ NAN = float("nan")
 
 def hints(mark: Any, value: Tensor, start: int = 0) -> list[str]:
     """What one constraint says against a tensor."""
-    return list(broken((mark,), value, start))
+    return list(broken_constraints((mark,), value, start))
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_outermost_numbers_meet_their_bound(dtype, mark, outermost):
     above, number = _bound(mark, dtype)
     assert above is isinstance(mark, Ge | Gt)
     inside = torch.tensor(number, dtype=dtype)
-    assert list(broken([mark], inside, 0)) == []
+    assert list(broken_constraints([mark], inside, 0)) == []
     if not dtype.is_floating_point:
         assert number == outermost
-        assert list(broken([mark], inside - 1 if above else inside + 1, 0)) != []
+        assert list(broken_constraints([mark], inside - 1 if above else inside + 1, 0)) != []

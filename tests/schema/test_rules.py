@@ -16,7 +16,7 @@ from tensorclass import Ragged, RaggedTensor, TensorClass, TensorDict, field, sc
 from tensorclass._schema import build_schema, infer_batch_size, parse_dims
 from tensorclass._schema._annotations import missing_members
 from tensorclass._schema._check import describe
-from tensorclass._schema._constraints import broken
+from tensorclass._schema._constraints import broken_constraints
 from tensorclass._schema._domain import Sizes, dtypes_of, numbers
 from tensorclass._schema._dtypes import Shape, family_of
 from tensorclass._schema._json import decode, encode, encode_lists
@@ -171,8 +171,8 @@ def test_dtypes_that_are_drawn():
 def test_multiples_are_as_close_as_the_dtype_can_say():
     """A float is off by two units in the last place at most."""
     eps = torch.finfo(torch.float32).eps
-    assert list(broken((MultipleOf(1),), torch.tensor([1 + 2 * eps]), 0)) == []
-    assert len(list(broken((MultipleOf(1),), torch.tensor([1 + 3 * eps]), 0))) == 1
+    assert list(broken_constraints((MultipleOf(1),), torch.tensor([1 + 2 * eps]), 0)) == []
+    assert len(list(broken_constraints((MultipleOf(1),), torch.tensor([1 + 3 * eps]), 0))) == 1
 
 
 # ---- declarations ------------------------------------------------------------------------------------------------

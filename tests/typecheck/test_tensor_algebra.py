@@ -13,7 +13,7 @@ from mypy import nodes
 from torch import Tensor
 from torch.nn import functional
 
-from tensorclass.typecheck.plugin._promotion import promoted, with_number
+from tensorclass.typecheck.plugin._promotion import promote_dtypes, with_number
 from tensorclass.typecheck.plugin._sizes import KnownSizes, Shape
 from tensorclass.typecheck.plugin._torch_calls import Call, Known, TensorFacts, called
 from tensorclass.typecheck.plugin._torch_table import KINDS
@@ -163,9 +163,9 @@ def test_promotion_is_that_of_torch(one: str) -> None:
         left = torch.ones((1,) * ranks[0], dtype=getattr(torch, one))
         right = torch.ones((1,) * ranks[1], dtype=getattr(torch, other))
         real = str((left * right).dtype).removeprefix("torch.")
-        known = promoted(frozenset({one}), frozenset({other}), ranks)
+        known = promote_dtypes(frozenset({one}), frozenset({other}), ranks)
         assert known in (None, frozenset({real})), (other, ranks)
-        unsure = promoted(frozenset({one}), frozenset({other}), (None, ranks[1]))
+        unsure = promote_dtypes(frozenset({one}), frozenset({other}), (None, ranks[1]))
         assert unsure is None or real in unsure, (other, ranks)
     for number, kind in ((True, "bool"), (1, "int"), (1.5, "float")):
         real = str((torch.ones(1, dtype=getattr(torch, one)) * number).dtype).removeprefix("torch.")

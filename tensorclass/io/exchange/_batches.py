@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..._schema import Checker, FieldSpec, Schema, schema_of
 from ..._schema._check import DEFAULT_OPTIONS
-from ..._schema._convert import Inexact, changed, preferred_dtype, to_tensor, torch_dtype_for
+from ..._schema._convert import Inexact, changed_elements, preferred_dtype, to_tensor, torch_dtype_for
 from ..._schema._json import NAMES, NUMPY
 from ..._schema._spec import short
 from ...classes import _json
@@ -133,7 +133,9 @@ def _fill_nulls(value: Any, valid: Tensor, fill: Any) -> Any:
 def _round_decimals(numbers: Tensor, dtype: torch.dtype) -> Tensor:
     """Decimals as floats, or as integers if they are whole."""
     found = numbers.to(dtype)
-    wrong = changed(numbers, found) if not found.is_floating_point() else found.isfinite() != numbers.isfinite()
+    wrong = (
+        changed_elements(numbers, found) if not found.is_floating_point() else found.isfinite() != numbers.isfinite()
+    )
     if bool(wrong.any()):
         raise Inexact
     return found

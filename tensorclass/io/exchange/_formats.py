@@ -26,7 +26,7 @@ from ._arrays_out import mapping_of
 from ._frames import hf_tables
 from ._parquet import arrow_errors, batch_in, read_ipc, read_parquet, write_ipc, write_parquet
 from ._persistent import PersistentTensorDict
-from ._spool import spooled
+from ._spool import spool_batches
 from ._text import read_csv, read_lines, read_records, write_csv, write_lines, write_records
 
 Batches = Iterable[Any]
@@ -50,12 +50,12 @@ def _read_store(path: StrPath, cls: Any, rows: int | None, max_bytes: int | None
 
 
 def _write_store(batches: Batches, path: str, backend: str = "h5") -> None:
-    with spooled(batches, path) as whole:
+    with spool_batches(batches, path) as whole:
         PersistentTensorDict.create(whole, path, backend).close()
 
 
 def _write_stored(batches: Batches, path: StrPath) -> None:
-    with spooled(batches, local_path(path)) as whole:
+    with spool_batches(batches, local_path(path)) as whole:
         save(whole, path, archive=True)
 
 

@@ -43,7 +43,7 @@ from ...errors import (
 from ...ops import cat
 from ...ops._steps import Copy
 from ...store import NonTensorData, NonTensorStack, RaggedTensor, TensorDict, Unbatched
-from ...store.entries._non_tensor import presented
+from ...store.entries._non_tensor import present_entry
 from ...store.entries._rows import spans_of
 from .._classes import find_class
 from .._columns import SharedValue
@@ -382,7 +382,7 @@ class PersistentTensorDict(StoreOps):
     def get(self, key: Any, default: Any = ..., **options: Any) -> Any:
         """The value of a key, or `default` when it is absent; see `TensorDict.get`."""
         if isinstance(key, str) and has_child(self._live_group(), name_of(key), self._backend):
-            return presented(self, self._load(key, self._node(key)))
+            return present_entry(self, self._load(key, self._node(key)))
         return super().get(key, **({} if default is ... else {"default": default}), **options)
 
     def __getitem__(self, index: Any) -> Any:

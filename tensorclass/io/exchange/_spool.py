@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ...ops import cat
-from .._atomic import naming, opened, scratch
+from .._atomic import naming, opened_file, scratch
 from .._columns import Column, Form, ObjectColumn, Parts, RaggedColumn, take_apart
 from .._map import Extent, mapped
 from .._memory import buffer_of
@@ -20,7 +20,7 @@ from ._columns import some
 
 
 @contextmanager
-def spooled(batches: Iterable[Any], path: str) -> Iterator[Any]:
+def spool_batches(batches: Iterable[Any], path: str) -> Iterator[Any]:
     """Batches as one container. Its tensors are in files next to a path until the end of the block.
 
     A batch with other columns is joined in memory; the error of the join names the difference. Python objects stay in
@@ -97,7 +97,7 @@ class _Spool:
         found = []
         for at, (dtype, shape) in enumerate(zip(self.dtypes, self.shapes, strict=True)):
             size = torch.Size(shape).numel() * dtype.itemsize
-            with opened(self._path(at)) as (fd, _):
+            with opened_file(self._path(at)) as (fd, _):
                 found += mapped(fd, size, self._path(at), [Extent(0, size, dtype, shape)])
         return self.form.over(iter(found), self.tables, self.rows)
 

@@ -16,7 +16,7 @@ from torch import nn
 from ..._schema import FieldSpec
 from ...classes import FieldRef
 from ...core import Path
-from ..parts._arity import admits_none, arity_problem, signature_of, swallowed, target_of
+from ..parts._arity import admits_none, arity_problem, signature_of, swallowed_keywords, target_of
 from ..parts._diagnostics import Diagnostic
 from ..parts._slots import Slot, fields_of, specs_along
 from ..parts._stage import WHOLE, Stage
@@ -221,7 +221,7 @@ class DeclaredCheck:
             hint = "name one in field for each parameter; bind other arguments with a lambda or functools.partial"
             self._report(index, "E110", message, None, (f"in_fields: {names}", f"signature: {signature}"), hint)
         elif signature is not None:
-            for name, near in swallowed(signature, stage.how.parameters):
+            for name, near in swallowed_keywords(signature, stage.how.parameters):
                 message = f"{self._who(index)} has no parameter `{name}`: it goes into its `**` arguments"
                 self._report(index, "W208", message, None, (), f"did you mean `{near}`?")
 

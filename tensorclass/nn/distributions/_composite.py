@@ -18,7 +18,7 @@ from ..._flags import flags
 from ...core import KEY_SEPARATOR, NestedKey, TensorCollection, unravel_key, unravel_key_to_tuple
 from ...errors import ArgumentError, MissingKeyError, did_you_mean
 from ...store import TensorDict, is_tensor_collection
-from ._fixed import fixed
+from ._fixed import fixed_value
 from ._interaction import InteractionType, composite_lp_aggregate
 
 Shape = Any  # the shape argument of torch's distributions: a torch.Size or a sequence of ints
@@ -214,17 +214,17 @@ class CompositeDistribution(D.Distribution):
     @property
     def mean(self) -> TensorDict:  # type: ignore[override]  # a container
         """The mean of every component; a component without one is an error that names its distribution."""
-        return self._collect(lambda dist: fixed(dist, InteractionType.MEAN))
+        return self._collect(lambda dist: fixed_value(dist, InteractionType.MEAN))
 
     @property
     def mode(self) -> TensorDict:  # type: ignore[override]  # a container
         """The mode of every component; a component without one is an error that names its distribution."""
-        return self._collect(lambda dist: fixed(dist, InteractionType.MODE))
+        return self._collect(lambda dist: fixed_value(dist, InteractionType.MODE))
 
     @property
     def deterministic_sample(self) -> TensorDict:
         """The deterministic value of every component; see `InteractionType`."""
-        return self._collect(lambda dist: fixed(dist, InteractionType.DETERMINISTIC))
+        return self._collect(lambda dist: fixed_value(dist, InteractionType.DETERMINISTIC))
 
     # ---- probabilities -------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from ..parts._keyed_base import as_keys
 from ..parts._seeded import Seeded
 from . import CompositeDistribution
 from ._composite import drawn
-from ._fixed import fixed
+from ._fixed import fixed_value
 from ._interaction import InteractionType, interaction_type
 
 Label = Callable[[], str]
@@ -105,7 +105,7 @@ def _deterministic_value(dist: Any, kind: InteractionType, estimates: int, label
         }
         return TensorDict(values, dist.batch_shape)
     try:
-        return fixed(dist, kind, estimates)
+        return fixed_value(dist, kind, estimates)
     except NotImplementedError as error:
         raise UnsupportedOperationError(f"{label()}: {error}") from error
 

@@ -20,7 +20,7 @@ _KNOWN = {D.Normal: "mean", D.Laplace: "mean", D.MultivariateNormal: "mean", D.O
 _FIXED = (InteractionType.MODE, InteractionType.MEAN, InteractionType.DETERMINISTIC)
 
 
-def fixed(dist: D.Distribution, kind: InteractionType, estimates: int | None = None) -> Tensor:
+def fixed_value(dist: D.Distribution, kind: InteractionType, estimates: int | None = None) -> Tensor:
     """The value of a kind, `[*batch, *event]`.
 
     An element whose value is undefined is an error, except in compiled code and under functorch, where values can't be
@@ -38,7 +38,7 @@ def fixed(dist: D.Distribution, kind: InteractionType, estimates: int | None = N
     if known is not None and kind is not InteractionType.MEDIAN:
         return getattr(dist, known if kind is InteractionType.DETERMINISTIC else kind.value)  # type: ignore[no-any-return]  # a tensor
     if isinstance(dist, D.Independent):
-        return fixed(dist.base_dist, kind, estimates)
+        return fixed_value(dist.base_dist, kind, estimates)
     found: Tensor | None = None
     for value in _candidates(dist, kind, estimates):
         found = value if found is None else torch.where(found.isfinite(), found, value.to(found.dtype))
@@ -105,7 +105,7 @@ def _likeliest(dist: Any) -> Tensor:
 
 def _transform_fixed_value(dist: Any) -> Tensor:
     """The deterministic value of the base distribution, transformed."""
-    value = fixed(dist.base_dist, InteractionType.DETERMINISTIC)
+    value = fixed_value(dist.base_dist, InteractionType.DETERMINISTIC)
     for transform in dist.transforms:
         value = transform(value)
     return value

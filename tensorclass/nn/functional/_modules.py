@@ -13,7 +13,7 @@ from ...core import KEY_SEPARATOR, Entry, Path, TensorCollection, join_path
 from ...errors import ArgumentError, StructureError, UnsupportedOperationError
 from ...ops._mapping import MappingOps
 from ...store import LazyStackedTensorDict, TensorDict, TensorDictParams
-from ._plan import KEY, swaps_of, uninitialised
+from ._plan import KEY, swaps_of, uninitialised_error
 from ._swap import copy_values, load_state, swap
 from ._traced import swap_traced
 
@@ -26,7 +26,7 @@ def from_module(module: Any, as_module: bool, lock: bool, use_state_dict: bool, 
         raise ArgumentError(f"from_module: give an nn.Module, got {type(module).__name__}: {module!r:.60}")
     if isinstance(module, torch.jit.ScriptModule):
         use_state_dict = True  # it keeps its tensors in C++, not in dicts
-    found = unflattened(module.state_dict()) if use_state_dict else _collect(module, (), filter_empty)
+    found = nest_state_dict(module.state_dict()) if use_state_dict else _collect(module, (), filter_empty)
     if as_module:
         return TensorDictParams(found, no_convert=True)
     return found.lock_() if lock else found
@@ -40,7 +40,7 @@ def _collect(module: nn.Module, path: Path, filter_empty: bool) -> TensorDict:
     for name, value in [*module._parameters.items(), *module._buffers.items()]:
         if value is not None:
             if is_lazy(value):
-                raise uninitialised((*path, name))
+                raise uninitialised_error((*path, name))
             entries[name] = value
     for name, child in module._modules.items():
         if child is not None:
@@ -50,12 +50,12 @@ def _collect(module: nn.Module, path: Path, filter_empty: bool) -> TensorDict:
     return TensorDict._from_entries(entries, torch.Size(), None, None)
 
 
-def unflattened(state: dict[str, Any]) -> TensorDict:
+def nest_state_dict(state: dict[str, Any]) -> TensorDict:
     """A state dict as a container: dots in its keys separate the levels."""
     result = TensorDict()
     for key, value in state.items():
         if isinstance(value, Tensor) and is_lazy(value):
-            raise uninitialised((key,))
+            raise uninitialised_error((key,))
         MappingOps.set(result, tuple(key.split(KEY_SEPARATOR)), value)
     return result
 
@@ -99,7 +99,7 @@ def from_modules(
             "leave out lazy_stack or as_module"
         )
     if use_state_dict:
-        members = [unflattened(module.state_dict(keep_vars=True)) for module in modules]
+        members = [nest_state_dict(module.state_dict(keep_vars=True)) for module in modules]
     else:
         members = [from_module(module, False, False, False, True) for module in modules]
     if lazy_stack:

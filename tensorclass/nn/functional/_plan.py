@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from ...core import Path, TensorCollection, join_path
-from ...core._forks import forked
+from ...core._forks import release_in_forks
 from ...errors import ArgumentError, UnsupportedOperationError
 from ...store import TensorDictParams
 
@@ -23,7 +23,7 @@ KEY = "_tensorclass_swaps"
 """The key of the `Swaps` in the `__dict__` of a module, so that both are freed together."""
 
 _GATES: WeakKeyDictionary[nn.Module, Gate] = WeakKeyDictionary()
-_MAKING = forked(threading.RLock())
+_MAKING = release_in_forks(threading.RLock())
 
 
 class Level:
@@ -108,7 +108,7 @@ class Plan:
         for name, value in held.items():
             if isinstance(value, Tensor):
                 if is_lazy(value):
-                    raise uninitialised((*level.path, name))
+                    raise uninitialised_error((*level.path, name))
                 level.slots[name] = slot
                 level.only = slot if level.only in (slot, -1) else -2
             elif value is None:
@@ -175,7 +175,7 @@ class Gate:
     __slots__ = ("lock", "stack")
 
     def __init__(self) -> None:
-        self.lock = forked(threading.RLock())
+        self.lock = release_in_forks(threading.RLock())
         self.stack: list[ref[Any]] = []
 
 
@@ -189,7 +189,7 @@ def gate_of(modules: list[nn.Module]) -> tuple[Any, list[ref[Any]]]:
     return unique[0].lock if len(unique) == 1 else Several([gate.lock for gate in unique]), held[0].stack
 
 
-def uninitialised(path: Path) -> UnsupportedOperationError:
+def uninitialised_error(path: Path) -> UnsupportedOperationError:
     """The error for a parameter of a lazy module."""
     return UnsupportedOperationError(
         f"`{join_path(path)}` is not initialised: it has no shape yet; run the module once on a batch first"

@@ -46,7 +46,7 @@ def arity_problem(signature: inspect.Signature, count: int, names: Sequence[str]
     return None
 
 
-def swallowed(signature: inspect.Signature, names: Sequence[str]) -> list[tuple[str, str]]:
+def swallowed_keywords(signature: inspect.Signature, names: Sequence[str]) -> list[tuple[str, str]]:
     """Keyword arguments that only `**kwargs` accepts, each with a parameter of a similar name.
 
     >>> swallowed(inspect.signature(lambda attention_mask=None, **more: 0), ["attn_mask", "labels"])

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from ...core._forks import forked
+from ...core._forks import release_in_forks
 
-_LOCK = forked(threading.RLock())
+_LOCK = release_in_forks(threading.RLock())
 
 
 @contextlib.contextmanager

@@ -64,7 +64,7 @@ def refusal(title: str, input: Any, batch: object, error: BuildError | None) -> 
     return f"{text}; {given.__name__} has: {', '.join(fields_of(given))}\nhint: {hint}"
 
 
-def fitted(
+def fit_pipeline(
     known: Report,
     slots: Iterable[Slot],
     identified: Identified,

@@ -20,7 +20,7 @@ from ..parts._slots import Slot, has_path, is_unnamed, item_of
 from ..parts._stage import Stage, read_slot
 from ._forward import Program, generate
 from ._sampler import Sampler
-from ._subsequence import names_of, needed, needs, passed, picked, skipping
+from ._subsequence import class_of_picked, names_of, needed_stages, needs, passed_fields, skipping
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Densities:
         size: Any = getattr(batch, "batch_size", torch.Size())
         reads = self._stages[index].reads
         values = zip(names_of(reads).values(), self._arguments_of(index, batch, None), strict=True)
-        return construct(picked(reads), nest(dict(values)), size, self._stages[index].name)
+        return construct(class_of_picked(reads), nest(dict(values)), size, self._stages[index].name)
 
     def log_prob(self, batch: Any, sample: Any = None) -> Tensor:
         """The log-probability of the values in a sample, each conditional on the values before it.
@@ -142,11 +142,11 @@ class Densities:
         """The modules that compute the parameters of one module; values in a sample are not drawn again."""
         reads = self._stages[index].reads
         drawn = set(self._samplers()) if sampled else set()
-        stages = [self._stages[i] for i in needed(self._stages, range(index), reads) if i not in drawn]
+        stages = [self._stages[i] for i in needed_stages(self._stages, range(index), reads) if i not in drawn]
         missing = needs(stages, reads)
-        inside = len(passed(self.input_class, missing)) == len(missing)
+        inside = len(passed_fields(self.input_class, missing)) == len(missing)
         wanted = [(slot, sampled and self._is_drawn(slot, drawn)) for slot in missing]
-        input, output = self.input_class if inside else picked(missing), picked(reads)
+        input, output = self.input_class if inside else class_of_picked(missing), class_of_picked(reads)
         identified = identify(stages, [input], output, self._title())
         return LeadIn(identified, wanted, input, output)
 

@@ -10,7 +10,7 @@ from torch import nn
 from ...errors import BatchIndexError, BuildError
 from ..check._identity import FieldValues, Unclear
 from ..parts._slots import Slot, slots_of
-from ._subsequence import finals, known_slots, leaves, needed, needs, passed, picked, reachable
+from ._subsequence import class_of_picked, finals, known_slots, leaves, needed_stages, needs, passed_fields, reachable
 
 if TYPE_CHECKING:
     from ._sequential import TensorClassSequential
@@ -43,7 +43,7 @@ class Divisible:
         wanted = self._find(fields, "fields")
         given = [*map(self._values.read, leaves(self.input_class)), *self._written()]
         known_slots(self._title(), wanted, given, "select_out_fields")
-        return picked(wanted)
+        return class_of_picked(wanted)
 
     def _find(self, fields: Any, role: str) -> list[Slot]:
         """The values that fields in an argument name."""
@@ -62,7 +62,7 @@ class Divisible:
 
     def _ends(self) -> list[Slot]:
         """The output fields of the whole pipeline."""
-        paths = {slot.path for slot in [*passed(self.input_class, leaves(self.input_class)), *self._written()]}
+        paths = {slot.path for slot in [*passed_fields(self.input_class, leaves(self.input_class)), *self._written()]}
         return [slot for slot in map(self._values.read, leaves(self.output_class)) if slot.path in paths]
 
     def select_subsequence(self, *, in_fields: Any = None, out_fields: Any = None) -> TensorClassSequential[Any, Any]:
@@ -88,13 +88,13 @@ class Divisible:
         if out_fields is not None:
             wanted = self._find(out_fields, "out_fields")
             known_slots(self._title(), wanted, given, "out_fields")
-            kept = needed(self._stages, kept, wanted)
+            kept = needed_stages(self._stages, kept, wanted)
         if not kept:
             first = ", ".join(slot.label for slot in starts) or "the input"
             last = ", ".join(slot.label for slot in wanted or ()) or "the output"
             raise BuildError(f"no module of {self._title()} leads from {first} to {last}")
         brought = needs([self._stages[index] for index in kept], self._ends())
-        if wanted is None and len(passed(self.input_class, brought)) < len(brought):
+        if wanted is None and len(passed_fields(self.input_class, brought)) < len(brought):
             wanted = finals(self._stages, kept, self._report.sources.values())
         return self._part(kept, wanted, narrow=True)
 
@@ -107,10 +107,10 @@ class Divisible:
         """
         stages = [self._stages[index] for index in kept]
         part = self._bare(kept)
-        part.output_class = part._declared_output = self.output_class if wanted is None else picked(wanted)
+        part.output_class = part._declared_output = self.output_class if wanted is None else class_of_picked(wanted)
         missing = needs(stages, self._ends() if wanted is None else wanted)
-        inside = len(passed(self.input_class, missing)) == len(missing)
-        part.input_class = self.input_class if inside and not narrow else picked(missing)
+        inside = len(passed_fields(self.input_class, missing)) == len(missing)
+        part.input_class = self.input_class if inside and not narrow else class_of_picked(missing)
         part._build(part._declared(), warn=False)  # probed as part of this pipeline; `part.check()` probes it again
         if inside and part.input_class is not self.input_class:
             part._others[self.input_class] = part.on(self.input_class)  # now, since torch.compile can't trace it later

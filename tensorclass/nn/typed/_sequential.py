@@ -27,7 +27,7 @@ from ..parts._skipping import skip_existing, skip_mode
 from ..parts._slots import Slot, is_tensorclass_type
 from ..parts._stage import Batch, Stage, TensorClassModule, as_module, check_name, default_name, fields_text
 from ..probe._prober import influences, probe, relearn
-from ._calls import Probing, as_class, as_probing, fitted, frame_of, name_numbers, refusal
+from ._calls import Probing, as_class, as_probing, fit_pipeline, frame_of, name_numbers, refusal
 from ._class_module import TensorClassModuleBase
 from ._densities import Densities
 from ._divisible import Divisible
@@ -35,7 +35,7 @@ from ._drawing import Format, draw
 from ._explain import Explanation, explain
 from ._forward import Program, fillable, generate
 from ._resolving import Forward, OpenListing, Staged, WithEnds, opened
-from ._subsequence import Ends, inlined, needs, passed, skipping
+from ._subsequence import Ends, inline_stages, needs, passed_fields, skipping
 
 In = TypeVar("In", contravariant=True)  # noqa: PLC0105  # users read these names in types
 Out = TypeVar("Out", covariant=True)  # noqa: PLC0105
@@ -454,9 +454,9 @@ class TensorClassSequential(Divisible, Densities, Hooked, Generic[In, Out]):
         other = self._bare(range(len(self._stages)))
         other._modules = self._modules  # shared, so that a submodule that is replaced in one is replaced in both
         other.input_class, other.output_class, other._declared_output = cls, self.output_class, self._declared_output
-        slots = passed(self.input_class, needs(self._stages, self._ends()))
+        slots = passed_fields(self.input_class, needs(self._stages, self._ends()))
         found = other._identify(self.input_class)
-        other._build(fitted(self._report, slots, found, self._targets(), cls, self.output_class), warn=False)
+        other._build(fit_pipeline(self._report, slots, found, self._targets(), cls, self.output_class), warn=False)
         return other
 
     def _refuse(self, batch: object, error: BuildError | None = None) -> NoReturn:
@@ -479,7 +479,7 @@ class TensorClassSequential(Divisible, Densities, Hooked, Generic[In, Out]):
     @property
     def in_fields(self) -> tuple[Any, ...]:
         """References to the fields of a batch that the modules read."""
-        return tuple(slot.ref for slot in passed(self.input_class, needs(self._stages, ())))
+        return tuple(slot.ref for slot in passed_fields(self.input_class, needs(self._stages, ())))
 
     @property
     def out_fields(self) -> tuple[Any, ...]:
@@ -603,7 +603,7 @@ def _stages_of(keyword: str | None, member: Any, index: int) -> tuple[str, list[
     if isinstance(member, TensorClassSequential):
         name = keyword or member._name or f"pipeline_{index}"
         ends = Ends(member.input_class, member.output_class, member._report.sources)
-        return name, inlined(member._stages, name, ends), member
+        return name, inline_stages(member._stages, name, ends), member
     stage, registered = member._stage_at(index)
     stage = replace(stage, name=keyword or stage.name)
     return stage.name, [stage], registered

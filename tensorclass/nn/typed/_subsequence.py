@@ -18,7 +18,7 @@ from ..parts._slots import Slot, fields_of, has_path, is_unnamed, specs_along
 from ..parts._stage import Stage
 
 
-def inlined(stages: Iterable[Stage], name: str, ends: Ends) -> list[Stage]:
+def inline_stages(stages: Iterable[Stage], name: str, ends: Ends) -> list[Stage]:
     """The modules of a nested pipeline as modules of the outer one.
 
     Fields that the nested pipeline writes but doesn't return are private to it: other modules neither see nor overwrite
@@ -98,7 +98,7 @@ def needs(stages: Iterable[Stage], wanted: Iterable[Slot]) -> list[Slot]:
     return list(found.values())
 
 
-def passed(input: type, slots: Iterable[Slot]) -> list[Slot]:
+def passed_fields(input: type, slots: Iterable[Slot]) -> list[Slot]:
     """The fields that a batch of the input class provides."""
     return [s for s in slots if has_path(input, s.path) and not any(p.produced for p in specs_along(input, s.path))]
 
@@ -114,7 +114,7 @@ def reachable(stages: Sequence[Stage], kept: Iterable[int], available: Iterable[
     return found
 
 
-def needed(stages: Sequence[Stage], kept: Sequence[int], wanted: Iterable[Slot]) -> list[int]:
+def needed_stages(stages: Sequence[Stage], kept: Sequence[int], wanted: Iterable[Slot]) -> list[int]:
     """The modules that the wanted fields depend on."""
     open_ = {slot.path for slot in wanted}
     found = []
@@ -162,7 +162,7 @@ def known_slots(value: object, slots: Sequence[Slot], known: Iterable[Slot], rol
 _PICKED = Classes()
 
 
-def picked(slots: Iterable[Slot]) -> Any:
+def class_of_picked(slots: Iterable[Slot]) -> Any:
     """A class with some fields: their owner if these are all its fields, else a new class, which is cached."""
     chosen = tuple({slot.path: slot for slot in slots}.values())
     names = names_of(chosen)
@@ -207,5 +207,5 @@ def _pick(recipe: tuple[tuple[Slot, ...], Path], by_path: dict[Path, Slot]) -> A
 
 
 def _nested_class_at(slots: tuple[Slot, ...], path: Path) -> Any:
-    cls = picked(slots)
+    cls = class_of_picked(slots)
     return specs_along(cls, path)[-1].nested if path else cls

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from ...core._forks import forked
+from ...core._forks import release_in_forks
 
-_GROWING = forked(Lock())
+_GROWING = release_in_forks(Lock())
 _SMALL = 64  # tables up to this size are copied
 
 
@@ -43,7 +43,7 @@ class Grown(Sequence[Any]):
         return tuple, (tuple(self),)
 
 
-def grown(table: Sequence[Any], values: Sequence[Any]) -> Sequence[Any]:
+def grow_table(table: Sequence[Any], values: Sequence[Any]) -> Sequence[Any]:
     """A table with further objects appended; if tables share a list, the longest one grows in place."""
     if len(table) < _SMALL or torch.compiler.is_compiling():
         return (*table, *values)

@@ -21,14 +21,14 @@ from ..._flags import flags
 from ...core import BATCHED, STORAGE, VALUES, VIEWS, Entry, Path, TensorEntry, batch_dim, join_path
 from ...core._base import Kind, Names
 from ...core._batch import broadcasts_to, over_events
-from ...core._exported import dumped, restored, single
+from ...core._exported import dump_value, restored, single
 from ...core._pytree import trusted
 from ...errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
 from ...ops import Join, LinkedList
 from ...ops._compare import same_object
 from ...ops._index import is_plain, near, normalise
 from ...ops._steps import Writes, commit
-from ...ops._writable import expanded
+from ...ops._writable import reason_of_expansion
 from ._follow import Follower
 from ._object_table import (
     Slots,
@@ -429,7 +429,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         if isinstance(parts, tuple):
             parts = tuple([near(part, self._index) for part in parts])
         numbers = self._leaves(BATCHED)[0]
-        if problem := expanded(numbers):
+        if problem := reason_of_expansion(numbers):
             raise UnsupportedOperationError(f"in-place write: `{join_path(path)}` {problem}; nothing was written")
         size = (numbers if parts is None else numbers[parts]).shape
         if not broadcasts_to(value.shape, size):
@@ -589,6 +589,6 @@ pytree.register_pytree_node(
     _unflatten_stack,
     flatten_with_keys_fn=lambda node: ([(pytree.GetAttrKey("index"), node._index)], node._table),  # pyright: ignore[reportArgumentType]  # our own context
     serialized_type_name="tensorclass.NonTensorStack",
-    to_dumpable_context=lambda table: dumped(table, "a field of objects of elements"),
+    to_dumpable_context=lambda table: dump_value(table, "a field of objects of elements"),
     from_dumpable_context=restored,
 )

@@ -374,11 +374,11 @@ class NonTensorOps(Container):
                 below = NonTensorOps.non_tensor_items(value, True) if include_nested else ()
                 found += [((key, *unravel_key_to_tuple(inner)), item) for inner, item in below]
             elif not isinstance(value, (Tensor, TensorCollection, Unbatched)):
-                found.append((key, presented(self, value)))
+                found.append((key, present_entry(self, value)))
         return tuple(found)
 
 
-def presented(holder: TensorCollection, value: Any) -> Any:
+def present_entry(holder: TensorCollection, value: Any) -> Any:
     """An entry as `get` returns it: a Python object in a `NonTensorData` with the batch size of its container."""
     if isinstance(value, (Tensor, TensorCollection, NonTensorStack)):
         return value

@@ -13,7 +13,7 @@ from ...errors import BatchSizeError, UnsupportedOperationError, too_deep
 from ...ops._index import is_plain
 from ...ops._steps import Writes
 from ...ops._writable import same_storage
-from ._grown import grown
+from ._grown import grow_table
 
 _functorch = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs leave it out
 
@@ -156,7 +156,7 @@ class Slots:
         if numbers is not None:
             changed, at = changed.reshape(-1), numbers[parts]
         changed[at] = new
-        writes.shared[self] = compact(grown(table, objects), changed.reshape(places.shape))
+        writes.shared[self] = compact(grow_table(table, objects), changed.reshape(places.shape))
 
     def settle(self, contents: Any, writes: Writes) -> None:
         """Add the step that shows the new contents to all views."""

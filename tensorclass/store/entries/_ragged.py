@@ -22,7 +22,7 @@ from ..._flags import answers, flag
 from ...core import BATCHED, STORAGE, Path, TensorEntry, join_path
 from ...core._base import Kind, Names
 from ...core._batch import broadcasts_to, over_events
-from ...core._exported import keyed
+from ...core._exported import with_keys
 from ...core._publish import Step
 from ...core._pytree import trusted
 from ...core._repr import short_dtype
@@ -36,7 +36,19 @@ from ._nodes import Node
 from ._object_table import is_view
 from ._pickled import picklable
 from ._ragged_ops import RaggedOps, mask_of
-from ._rows import Held, Rows, counted, holds, leaves_of, nesting, pack, padded_rows, spans_of, table_of, write_step
+from ._rows import (
+    Held,
+    Rows,
+    holds,
+    leaves_of,
+    nesting,
+    pack,
+    padded_rows,
+    spans_of,
+    spans_of_lengths,
+    table_of,
+    write_step,
+)
 
 Elements: TypeAlias = "Sequence[Tensor] | Sequence[Sequence[Tensor]] | Sequence[Sequence[Sequence[Tensor]]]"
 
@@ -84,7 +96,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
     ) -> None:
         rows: Any = tensors
         rows = torch.from_numpy(rows) if isinstance(rows, np.ndarray) else rows
-        made = self._read(rows, None) if lengths is None else self._of(rows, counted(rows, lengths), True)
+        made = self._read(rows, None) if lengths is None else self._of(rows, spans_of_lengths(rows, lengths), True)
         self._rows, self._at, self._seen, self._copy = made._rows, made._at, None, None
 
     if TYPE_CHECKING:  # the types of a field `Float32[RaggedTensor, "t d"]` for checkers
@@ -143,7 +155,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
     def _of_state(cls, values: Any, lengths: Any, path: Path) -> Self:
         """Elements from the tensors in a state dict."""
         try:
-            return cls._of(values, counted(values, lengths), True)
+            return cls._of(values, spans_of_lengths(values, lengths), True)
         except StructureError as error:
             raise StructureError(f"`{join_path(path)}`: {error}") from None
 
@@ -542,7 +554,7 @@ def _restore(table: Tensor, spans: Tensor) -> RaggedTensor:
 
 
 def _flatten(node: RaggedTensor) -> tuple[list[Any], Any]:
-    return keyed(list(node._packed()), ("values", "spans")), None
+    return with_keys(list(node._packed()), ("values", "spans")), None
 
 
 def _flatten_with_keys(node: RaggedTensor) -> tuple[list[Any], Any]:

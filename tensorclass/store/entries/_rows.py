@@ -159,7 +159,7 @@ def spans_of(lengths: Tensor) -> Tensor:
     return torch.stack([flat.cumsum(0) - flat, flat], -1).reshape(*lengths.shape, 2)
 
 
-def counted(values: Any, lengths: Any) -> Tensor:
+def spans_of_lengths(values: Any, lengths: Any) -> Tensor:
     """The spans of consecutive elements with given lengths.
 
     Raises:

@@ -22,7 +22,7 @@ from ...ops._join import JoinOps
 from ...ops._mapping import MappingOps
 from ...ops._shape import Dims, ShapeOps, given_sizes, grown_size, one_of
 from ...ops._undo import FLIPPED, PERMUTED, RESHAPED
-from ...ops._writable import expanded
+from ...ops._writable import reason_of_expansion
 from .._dict import TensorDict
 from ._index import LazyIndex
 
@@ -242,7 +242,7 @@ class LazyShapes(LazyIndex):
 
     def _apart(self, found: list[Any], op: str) -> list[Any]:
         """Elements that don't share memory with each other; copies if members are expanded, as in torch."""
-        if not any([expanded(leaf) for leaf in self._leaves(VALUES)]):
+        if not any([reason_of_expansion(leaf) for leaf in self._leaves(VALUES)]):
             return found
         if op == "view":
             raise UnsupportedOperationError(

@@ -16,7 +16,7 @@ from ..._flags import flags
 from ...core import STORAGE, Key, Path, TensorCollection, batch_dim, join_path, store_of, unravel_key_to_tuple
 from ...core._base import Names
 from ...core._device import Device
-from ...core._exported import dumped, restored
+from ...core._exported import dump_value, restored
 from ...core._publish import Step, assign, publish
 from ...core._pytree import trusted
 from ...core._views import KeysView, LeafTest
@@ -25,7 +25,7 @@ from ...ops import UNSET, Join
 from ...ops._join import JoinOps
 from ...ops._keys import KeyOps
 from ...ops._mapping import MappingOps
-from ...ops._operands import Pointwise, arranged
+from ...ops._operands import Pointwise, arrange_leaves
 from ...ops._undo import FLATTENED_KEYS, UNFLATTENED_KEYS
 from .._dict import TensorDict
 from . import _entries as entries
@@ -323,9 +323,9 @@ class LazyStackedTensorDict(LazyShapes):
         store = store_of(other)
         count, dim = len(self._members), self.stack_dim
         if store._stacked and (store.stack_dim, len(store._members)) == (dim, count):
-            return self._new([arranged(m, o) for m, o in zip(self._members, store._members, strict=True)], dim)
+            return self._new([arrange_leaves(m, o) for m, o in zip(self._members, store._members, strict=True)], dim)
         cut = self._spread_source(other, self._batch_size, dim, ())
-        return self._new([arranged(m, o) for m, o in zip(self._members, cut, strict=True)], dim)
+        return self._new([arrange_leaves(m, o) for m, o in zip(self._members, cut, strict=True)], dim)
 
     def _cut_alike(self, other: Any) -> Any:
         """Another container as a lazy stack along the same dim, of its class; its elements are views."""
@@ -461,6 +461,6 @@ pytree.register_pytree_node(
         _flatten(stack)[1],
     ),  # pyright: ignore[reportArgumentType]  # our own context
     serialized_type_name="tensorclass.LazyStackedTensorDict",
-    to_dumpable_context=lambda context: dumped(context[1:], "a lazy stack"),  # pyright: ignore[reportIndexIssue]  # as above
+    to_dumpable_context=lambda context: dump_value(context[1:], "a lazy stack"),  # pyright: ignore[reportIndexIssue]  # as above
     from_dumpable_context=lambda saved: (LazyStackedTensorDict, *restored(saved)),
 )

@@ -124,7 +124,7 @@ def base(ctx: AnalyzeTypeContext, root: str) -> Type:
     return ctx.api.named_type(root, [])
 
 
-def annotated(ctx: AnalyzeTypeContext, ragged: nodes.TypeInfo | None) -> Type:
+def read_ragged(ctx: AnalyzeTypeContext, ragged: nodes.TypeInfo | None) -> Type:
     """`Ragged[Tensor, "t d"]`, an alias of `Annotated`, is read as a `RaggedTensor`."""
     api: Any = ctx.api
     found: Type = api.try_analyze_special_unbound_type(ctx.type, "typing.Annotated")
@@ -132,7 +132,7 @@ def annotated(ctx: AnalyzeTypeContext, ragged: nodes.TypeInfo | None) -> Type:
     return Instance(ragged, []) if named and ragged is not None else found
 
 
-def bracketed(ctx: ClassDefContext) -> None:
+def read_brackets(ctx: ClassDefContext) -> None:
     """Turn the names in brackets of base classes into class keywords."""
     for expr in ctx.cls.base_type_exprs:
         inner = expr.index if isinstance(expr, nodes.IndexExpr) else None

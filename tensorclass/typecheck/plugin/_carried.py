@@ -33,7 +33,7 @@ def carry(api: Any, typ: Type, expr: nodes.Context, known: Any, classes: list[In
     return made
 
 
-def carried(expr: nodes.Expression) -> tuple[Any, list[Instance]] | None:
+def cross_file_facts(expr: nodes.Expression) -> tuple[Any, list[Instance]] | None:
     """The record of a variable of another file, and its classes."""
     variable = expr.node if isinstance(expr, nodes.RefExpr) else None
     variable = variable.var if isinstance(variable, nodes.Decorator) else variable

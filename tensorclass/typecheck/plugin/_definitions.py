@@ -14,7 +14,7 @@ from mypy.types import FunctionLike, Instance, LiteralType, ProperType, Type, ge
 from ..._dims import DimMap
 from ..._kinds import TENSOR
 from .. import _rules as rules
-from ._annotations import AnnotationReader, bracketed
+from ._annotations import AnnotationReader, read_brackets
 from ._codes import DECLARATION
 from ._facts import ROOT, ClassDeclaration, fields_of, is_below_root, lineage, option, own_fields, record
 from ._given import GivenCheck, refused
@@ -50,7 +50,7 @@ def decorated(ctx: ClassDefContext) -> None:
 def declared(ctx: ClassDefContext) -> None:
     """Record the fields and options of a class below TensorClass."""
     info = ctx.cls.info
-    bracketed(ctx)
+    read_brackets(ctx)
     for name, value in ctx.cls.keywords.items():
         _take_option(ctx, name, value)
     if not is_below_root(info):

@@ -15,10 +15,10 @@ from mypy.maptype import map_instance_to_supertype
 from mypy.plugin import FunctionContext, MethodContext
 from mypy.types import Instance, Type, get_proper_type
 
-from ._carried import carried, carry
+from ._carried import carry, cross_file_facts
 from ._facts import Found, at_path, batch_instance, fields_of
 from ._refs import FieldReference, class_of, from_row, references, to_row
-from ._source import aliased, call_arguments, callee_name, source_of, type_of
+from ._source import aliased_class, call_arguments, callee_name, source_of, type_of
 from ._stages import KnownStage, batch_ends, stage_of
 
 BASE = "tensorclass.nn.typed._class_module.TensorClassModuleBase"
@@ -143,7 +143,7 @@ def ends_of(call: nodes.CallExpr, stages: list[KnownStage | None]) -> tuple[Inst
 def _brackets(call: nodes.CallExpr) -> list[Type]:
     """The types in `TensorClassSequential[Digits, Prediction](...)`, or in an alias of it."""
     callee = call.callee
-    alias = aliased(callee)
+    alias = aliased_class(callee)
     if alias is not None:
         return list(alias.args)
     application = callee.analyzed if isinstance(callee, nodes.IndexExpr) else None
@@ -270,7 +270,7 @@ def _stage(row: list[Any] | None, classes: list[Instance]) -> KnownStage | None:
 
 def _recorded_pipeline(expr: nodes.Expression) -> Pipeline | None:
     """The module or the pipeline of another file; without ends, when it is a module."""
-    found = carried(expr)
+    found = cross_file_facts(expr)
     if found is None or "stages" not in found[0]:
         return None
     known, classes = found

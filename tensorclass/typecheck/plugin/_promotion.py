@@ -44,7 +44,7 @@ def magnitudes(dtypes: Dtypes) -> Dtypes:
     return None if dtypes is None else frozenset(_PARTS.get(dtype, dtype) for dtype in dtypes)
 
 
-def promoted(one: Dtypes, other: Dtypes, ranks: tuple[int | None, int | None] = (1, 1)) -> Dtypes:
+def promote_dtypes(one: Dtypes, other: Dtypes, ranks: tuple[int | None, int | None] = (1, 1)) -> Dtypes:
     """The dtype of two tensors in one operation; ranks are 0, 1 for any other, or None for unknown.
 
     A tensor without dims counts less than one with dims.

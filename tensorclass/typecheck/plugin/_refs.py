@@ -11,7 +11,7 @@ from mypy.plugin import AttributeContext
 from mypy.types import Instance, Type
 from mypy.typevars import fill_typevars_with_any
 
-from ._carried import carried, carry
+from ._carried import carry, cross_file_facts
 from ._facts import Found, at_path, is_batch_class
 from ._source import Source, call_arguments, source_of
 
@@ -55,7 +55,7 @@ def _resolve(source: Source, expr: nodes.Expression, env: Env, depth: int) -> Fi
     value = resolved(source, expr, env)
     path: list[str] = []
     while True:
-        known = carried(value)
+        known = cross_file_facts(value)
         base = from_row(known[0]["field"], known[1]) if known is not None and "field" in known[0] else None
         if base is not None:
             found = at_path(base.owner, (*base.path, *path))

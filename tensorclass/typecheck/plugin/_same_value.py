@@ -33,7 +33,7 @@ class NamedValues:
         """The values that a field may be: those of its class, else those of related classes, else all of its name."""
         known = self._known.get(name, [])
         own = [value for value in known if owner in value.owners]
-        kin = own or [value for value in known if any(related(owner, other) for other in value.owners)]
+        kin = own or [value for value in known if any(are_same_or_subclass(owner, other) for other in value.owners)]
         return kin or (known if by_name else [])
 
     def path_of(self, ref: FieldReference) -> Path:
@@ -56,6 +56,6 @@ class NamedValues:
         return (found[0].key, *ref.path[1:])
 
 
-def related(one: TypeInfo, other: TypeInfo) -> bool:
+def are_same_or_subclass(one: TypeInfo, other: TypeInfo) -> bool:
     """Whether two classes are the same, or one is a subclass of the other."""
     return one is other or one.has_base(other.fullname) or other.has_base(one.fullname)

@@ -58,12 +58,12 @@ def _keep_sizes_behind(sizes: KnownSizes, dim: int, more: int) -> KnownSizes:
     return replace(sizes, dims=sizes.dims[max(dim, 0) :], extra=sizes.extra + more)
 
 
-def touched(sizes: KnownSizes, dim: int) -> KnownSizes:
+def change_sizes_at(sizes: KnownSizes, dim: int) -> KnownSizes:
     """The shape after a change of sizes at a dim that is counted from the front."""
     return replace(sizes, dims=tuple(None if at <= dim else size for at, size in enumerate(sizes.dims)))
 
 
-def without(sizes: KnownSizes | None, dim: int | None, keep: bool = False) -> KnownSizes | None:
+def remove_dim(sizes: KnownSizes | None, dim: int | None, keep: bool = False) -> KnownSizes | None:
     """The shape after a reduction of one dim."""
     if sizes is None or dim is None:
         return None
@@ -71,14 +71,14 @@ def without(sizes: KnownSizes | None, dim: int | None, keep: bool = False) -> Kn
     if at is None:
         if sizes.base is None:
             return None
-        return touched(sizes, dim) if keep else _keep_sizes_behind(sizes, dim + 1, -1)
+        return change_sizes_at(sizes, dim) if keep else _keep_sizes_behind(sizes, dim + 1, -1)
     if at < 0:
         return sizes if keep else replace(sizes, extra=sizes.extra - 1)
     left, right = sizes.dims[:at], sizes.dims[at + 1 :]
     return replace(sizes, dims=(*left, *((1,) if keep else ()), *right), extra=sizes.extra - (not keep))
 
 
-def unsqueezed(sizes: KnownSizes | None, dim: int | None) -> KnownSizes | None:
+def unsqueeze_sizes(sizes: KnownSizes | None, dim: int | None) -> KnownSizes | None:
     """The shape with a new dim."""
     if sizes is None:
         return None
@@ -97,12 +97,12 @@ def unsqueezed(sizes: KnownSizes | None, dim: int | None) -> KnownSizes | None:
     return replace(sizes, dims=(*left, 1, *right) if at >= 0 else sizes.dims, extra=sizes.extra + 1)
 
 
-def squeezed(sizes: KnownSizes | None, dim: int | None) -> KnownSizes | None:
+def squeeze_sizes(sizes: KnownSizes | None, dim: int | None) -> KnownSizes | None:
     """The shape without a dim if its size is 1; unknown if the size is."""
     at = None if sizes is None or dim is None else place_of(sizes, dim)
     if sizes is None or at is None or at < 0 or sizes.dims[at] is None:
         return None
-    return without(sizes, dim) if sizes.dims[at] == 1 else sizes
+    return remove_dim(sizes, dim) if sizes.dims[at] == 1 else sizes
 
 
 def resized(sizes: KnownSizes | None, dim: int, size: Size) -> KnownSizes | None:
@@ -111,13 +111,13 @@ def resized(sizes: KnownSizes | None, dim: int, size: Size) -> KnownSizes | None
         return None
     at = place_of(sizes, dim)
     if at is None:
-        return None if sizes.base is None else touched(sizes, dim)
+        return None if sizes.base is None else change_sizes_at(sizes, dim)
     if at < 0:
         return replace(sizes, dims=(size, *(None,) * (-at - 1), *sizes.dims)) if size is not None else sizes
     return replace(sizes, dims=(*sizes.dims[:at], size, *sizes.dims[at + 1 :]))
 
 
-def swapped(sizes: KnownSizes | None, one: int | None, other: int | None) -> KnownSizes | None:
+def swap_sizes(sizes: KnownSizes | None, one: int | None, other: int | None) -> KnownSizes | None:
     """The shape with two dims exchanged."""
     if sizes is None:
         return None
@@ -242,14 +242,14 @@ def merged_shapes(shapes: Sequence[KnownSizes | None]) -> KnownSizes | None:
     return replace(first, dims=tuple(column[0] if len({*column}) == 1 else None for column in columns))
 
 
-def multiplied(one: KnownSizes | None, other: KnownSizes | None) -> KnownSizes | None:
+def multiply_sizes(one: KnownSizes | None, other: KnownSizes | None) -> KnownSizes | None:
     """The shape of a matrix product."""
     if one is None or other is None or one.rank == 0 or other.rank == 0:
         return None
     if other.rank == 2:
         return resized(one, -1, other.dims[-1])
     if other.rank == 1:
-        return without(one, -1)
+        return remove_dim(one, -1)
     if len(one.dims) < 2 or len(other.dims) < 2:
         return None
     if (one.base, one.extra) == (other.base, other.extra) and len(one.dims) == len(other.dims):

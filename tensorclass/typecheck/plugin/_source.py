@@ -338,13 +338,13 @@ def callee_name(expr: nodes.Node | None) -> str:
     callee = expr.callee if isinstance(expr, nodes.CallExpr) else None
     if isinstance(callee, nodes.IndexExpr) and isinstance(callee.analyzed, nodes.TypeApplication):
         callee = callee.base
-    alias = aliased(callee)
+    alias = aliased_class(callee)
     if alias is not None:
         return alias.type.fullname
     return (callee.fullname or "") if isinstance(callee, nodes.RefExpr) else ""
 
 
-def aliased(expr: nodes.Node | None) -> Instance | None:
+def aliased_class(expr: nodes.Node | None) -> Instance | None:
     """The class that an alias of a type stands for."""
     node = expr.node if isinstance(expr, nodes.RefExpr) else None
     target = get_proper_type(node.target) if isinstance(node, nodes.TypeAlias) else None

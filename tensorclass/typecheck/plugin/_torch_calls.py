@@ -9,7 +9,7 @@ from typing import Protocol
 from mypy import nodes
 
 from . import _sizes as shapes
-from ._promotion import BOOL, FLOATS, INT64, Dtypes, floating, magnitudes, promoted, summed, with_number
+from ._promotion import BOOL, FLOATS, INT64, Dtypes, floating, magnitudes, promote_dtypes, summed, with_number
 from ._sizes import KnownSizes, Shape
 from ._torch_table import KINDS, PARAMETERS
 
@@ -137,7 +137,7 @@ def operated(reader: Reader, kind: str, left: nodes.Expression, right: nodes.Exp
     one, other = sides
     if one is not None and other is not None:
         dtypes, shape = (
-            promoted(one.dtypes, other.dtypes, (one.rank, other.rank)),
+            promote_dtypes(one.dtypes, other.dtypes, (one.rank, other.rank)),
             shapes.broadcast(one.shape, other.shape),
         )
     else:
@@ -208,7 +208,7 @@ def _reduce_shape(call: Call, shape: KnownSizes | None) -> KnownSizes | None:
         return None
     whole = len(dims) == 1 or all(dim is not None and dim < 0 for dim in dims)
     for dim in sorted((dim for dim in dims if dim is not None), reverse=bool(dims and (dims[0] or 0) >= 0)):
-        shape = shapes.without(shape, dim, keep)
+        shape = shapes.remove_dim(shape, dim, keep)
         if dim < 0 and len(dims) > 1 and not keep:
             return None
     return shape if whole and None not in dims else None
@@ -243,7 +243,7 @@ def _top(call: Call) -> Known:
 
 def _kth(call: Call) -> Known:
     first, keep = call.first(), call.flag("keepdim")
-    shape = None if keep is None else shapes.without(first.shape, call.number("dim", -1), keep)
+    shape = None if keep is None else shapes.remove_dim(first.shape, call.number("dim", -1), keep)
     return TensorFacts(first.dtypes, shape), TensorFacts(INT64, shape)
 
 
@@ -256,7 +256,7 @@ def _members(call: Call) -> list[TensorFacts] | None:
 def _dtype_of_all(members: list[TensorFacts]) -> Dtypes:
     found = members[0].dtypes
     for member in members[1:]:
-        found = promoted(found, member.dtypes)
+        found = promote_dtypes(found, member.dtypes)
     return found
 
 
@@ -273,7 +273,7 @@ def _stack_facts(call: Call) -> Known:
     if members is None:
         return None
     dim = call.number("dim", 0)
-    shape = shapes.unsqueezed(shapes.merged_shapes([one.shape for one in members]), dim)
+    shape = shapes.unsqueeze_sizes(shapes.merged_shapes([one.shape for one in members]), dim)
     if shape is not None:
         shape = shapes.resized(shape, 0 if dim is None else dim, None if dim is None else len(members))
     return TensorFacts(_dtype_of_all(members), shape)
@@ -287,7 +287,7 @@ def _product(call: Call) -> Known:
         return None
     known = [one.dtypes for one in (first, other) if one.dtypes is not None]
     dtypes = frozenset.intersection(*known) if known else None
-    return TensorFacts(dtypes or None, shapes.multiplied(first.shape, other.shape))
+    return TensorFacts(dtypes or None, shapes.multiply_sizes(first.shape, other.shape))
 
 
 def _rows(call: Call) -> Known:
@@ -354,7 +354,7 @@ def _narrow_facts(call: Call) -> Known:
 def _squeeze_facts(call: Call) -> Known:
     first = call.first()
     dim = call.number("dim", None)
-    return replace(first, shape=shapes.squeezed(first.shape, dim))
+    return replace(first, shape=shapes.squeeze_sizes(first.shape, dim))
 
 
 def _shaped_by(change: Callable[[Call, KnownSizes | None], KnownSizes | None]) -> Callable[[Call], Known]:
@@ -375,7 +375,7 @@ def _like_other(call: Call) -> Known:
 def _transpose_facts(call: Call) -> Known:
     first = call.first()
     return replace(
-        first, shape=None if first.shape is None or first.shape.rank != 2 else shapes.swapped(first.shape, 0, 1)
+        first, shape=None if first.shape is None or first.shape.rank != 2 else shapes.swap_sizes(first.shape, 0, 1)
     )
 
 
@@ -447,13 +447,15 @@ _MAKERS: dict[str, Callable[[Call], Known]] = {
     "reshape": _reshape_facts,
     "like_other": _like_other,
     "flatten": _flatten_facts,
-    "unsqueeze": _shaped_by(lambda call, shape: shapes.unsqueezed(shape, call.number("dim", None))),
+    "unsqueeze": _shaped_by(lambda call, shape: shapes.unsqueeze_sizes(shape, call.number("dim", None))),
     "squeeze": _squeeze_facts,
     "permute": _shaped_by(lambda call, shape: shapes.permuted(shape, call.varargs("dims"))),
-    "swap": _shaped_by(lambda call, shape: shapes.swapped(shape, call.number("dim0", None), call.number("dim1", None))),
+    "swap": _shaped_by(
+        lambda call, shape: shapes.swap_sizes(shape, call.number("dim0", None), call.number("dim1", None))
+    ),
     "turn": _transpose_facts,
     "move": _move_facts,
     "expand": _shaped_by(lambda call, shape: shapes.expanded(shape, call.varargs("size"))),
     "narrow": _narrow_facts,
-    "select": _shaped_by(lambda call, shape: shapes.without(shape, call.number("dim", None))),
+    "select": _shaped_by(lambda call, shape: shapes.remove_dim(shape, call.number("dim", None))),
 }

@@ -254,7 +254,7 @@ class Values:
         if expr.name == "data":
             return base
         matrix = expr.name in ("mT", "mH") or (base.shape is not None and base.shape.rank == 2)
-        return replace(base, shape=shapes.swapped(base.shape, -1, -2) if matrix else None)
+        return replace(base, shape=shapes.swap_sizes(base.shape, -1, -2) if matrix else None)
 
     def _indexed(self, expr: nodes.IndexExpr) -> Known:
         owner = instance_of(self.api, expr.base)
@@ -289,13 +289,13 @@ class Values:
         if shape is None:
             return None
         if _is_new(item):
-            return shapes.unsqueezed(shape, dim)
+            return shapes.unsqueeze_sizes(shape, dim)
         if isinstance(item, nodes.SliceExpr):
             whole = item.begin_index is None and item.end_index is None and item.stride is None
             return shape if whole else shapes.resized(shape, dim, self._slice_length(shape, dim, item))
         found = get_proper_type(static_type(self.api, item))
         is_int = isinstance(found, Instance) and found.type.fullname == "builtins.int"
-        return shapes.without(shape, dim) if self.number(item) is not None or is_int else None
+        return shapes.remove_dim(shape, dim) if self.number(item) is not None or is_int else None
 
     def _slice_length(self, shape: KnownSizes, dim: int, item: nodes.SliceExpr) -> int | None:
         at = shapes.place_of(shape, dim)

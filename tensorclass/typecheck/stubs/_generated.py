@@ -153,7 +153,7 @@ def _is_referred(module: Module, node: ast.ClassDef, line: ast.AnnAssign) -> boo
     return module.stubs.strict_keys and tensor and not known.is_frozen(module.file, node)
 
 
-def generated(module: Module, node: ast.ClassDef) -> Iterator[str]:
+def generated_lines(module: Module, node: ast.ClassDef) -> Iterator[str]:
     """The constructor and the types of string keys; left to the checker if a parent is in another module."""
     found = module.stubs.declarations.fields(module.types, node)
     own = {line.name for line in node.body if isinstance(line, (ast.FunctionDef, ast.AsyncFunctionDef))}

@@ -53,7 +53,7 @@ def overlay(out: Path) -> dict[Path, str]:
     """
     found = find_spec("torch")
     root = Path(found.origin).parent if found is not None and found.origin else Path("torch")
-    names, added, texts = supported(), set[str](), dict[Path, str]()
+    names, added, texts = supported_functions(), set[str](), dict[Path, str]()
     for module, places in MODULES.items():
         file = SourceFile(root / module, f"torch.{module.partition('.')[0].replace('/', '.')}")
         lines = [f"{MARK} torch's own; run it again after an update of torch.", *_lines(file, names, added)]
@@ -65,7 +65,7 @@ def overlay(out: Path) -> dict[Path, str]:
     return {**texts, out / PACKAGE / "py.typed": "partial\n"}
 
 
-def supported() -> set[str]:
+def supported_functions() -> set[str]:
     """The names of torch's functions that return a container of the class of their argument, or a bool."""
     names = {*TORCH_FUNCTIONS, *(function.__name__ for function in TensorCollection._torch_functions)}
     return {name for name in names if name in (*JOINS, *LIKE) or _keeps_class(POINTWISE.get(name) or name)}

@@ -108,7 +108,7 @@ class SourceFile:
         line = self._lines[_end(node)[0] - 1].decode()
         rest = line[len(line.encode()[: _end(node)[1]].decode()) :].strip()
         comment = f"  {rest}" if rest.startswith("#") else ""
-        return dedented(self.text_of(node) + comment, node.col_offset)
+        return dedent_text(self.text_of(node) + comment, node.col_offset)
 
     def head(self, node: Definition) -> tuple[str, str]:
         """The head, `def f(x: int) -> str`, and the comment for checkers after the colon."""
@@ -119,7 +119,7 @@ class SourceFile:
         found = next(match for match in BODY_START.finditer(text) if _parses(f"{text[: match.start()]}: ..."))
         mark = (found["mark"] or "").strip()
         comment = f"  {mark}" if re.match(r"#\s*(type|pyright):", mark) else ""
-        return dedented(text[: found.start()], node.col_offset), comment
+        return dedent_text(text[: found.start()], node.col_offset), comment
 
     def docstring(self, node: ast.Module | Definition) -> str:
         """The source of the docstring; empty if there is none."""
@@ -215,7 +215,7 @@ def items_of(node: ast.expr) -> list[ast.expr]:
     return node.elts if isinstance(node, ast.Tuple) else [node]
 
 
-def dedented(text: str, columns: int) -> str:
+def dedent_text(text: str, columns: int) -> str:
     """Remove the indentation of all lines but the first, which has none."""
     return re.sub(rf"\n {{1,{columns}}}", "\n", text) if columns else text
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ._fields import DECORATOR, Declarations, Types
-from ._generated import class_head, declared, generated
+from ._generated import class_head, declared, generated_lines
 from ._project import Definition, Function, Project, SourceFile, is_text
 from ._wrong import ClassCheck, Finding
 
@@ -114,21 +114,21 @@ class Module:
         if "__name__" in test and "__main__" in test:
             return
         yield f"if {test}:"
-        yield from indented(self._block(node.body))
+        yield from indent_lines(self._block(node.body))
         if node.orelse:
             yield "else:"
-            yield from indented(self._block(node.orelse))
+            yield from indent_lines(self._block(node.orelse))
 
     def _try(self, node: ast.Try) -> Iterator[str]:
         yield "try:"
-        yield from indented(self._block(node.body))
+        yield from indent_lines(self._block(node.body))
         for handler in node.handlers:
             kind = f" {self.file.text_of(handler.type)}" if handler.type is not None else ""
             yield f"except{kind}:"
-            yield from indented(self._block(handler.body))
+            yield from indent_lines(self._block(handler.body))
         if not node.handlers:
             yield "finally:"
-            yield from indented(self._block(node.finalbody))
+            yield from indent_lines(self._block(node.finalbody))
 
     def _block(self, statements: Sequence[ast.stmt]) -> list[str]:
         return [line for node in statements for line in self.statement(node)] or ["pass"]
@@ -153,8 +153,8 @@ class Module:
             yield f"{head}: ...{comment}"
         else:
             yield f"{head}:{comment}"
-            yield from indented([docstring] if docstring else [])
-            yield from indented(body if list(body) != ["..."] else [])
+            yield from indent_lines([docstring] if docstring else [])
+            yield from indent_lines(body if list(body) != ["..."] else [])
 
     def class_lines(self, node: ast.ClassDef) -> Iterator[str]:
         """A class; a typed one with its base, constructor and keys."""
@@ -162,7 +162,7 @@ class Module:
         kept = [d for d in node.decorator_list if self.file.full_name(d) != DECORATOR]
         yield from (f"@{self.file.text_of(decorator)}" for decorator in kept)
         head, comment = class_head(self, node) if typed else self.file.head(node)
-        lines = [*self._members(node, typed), *(generated(self, node) if typed else self._attributes(node))]
+        lines = [*self._members(node, typed), *(generated_lines(self, node) if typed else self._attributes(node))]
         yield from self.whole(node, head, comment, lines or ["..."])
 
     def _members(self, node: ast.ClassDef, typed: bool) -> Iterator[str]:
@@ -214,7 +214,7 @@ def without_bodies(statements: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
         yield node
 
 
-def indented(lines: Iterable[str]) -> Iterator[str]:
+def indent_lines(lines: Iterable[str]) -> Iterator[str]:
     """Indent lines by one level; a string may have several lines."""
     for line in lines:
         yield "\n".join(INDENT + part if part.strip() else "" for part in line.split("\n"))

@@ -246,7 +246,7 @@ class ClassCheck:
         bound = self.reader.bound(cls[0])
         for name in dict.fromkeys(_names(row.field.line.annotation)):
             if name not in bound.real and not hasattr(builtins, name) and "*" not in bound.meanings:
-                yield rules.undefined(name, bound.meanings.keys(), tuple(sorted(bound.real)))
+                yield rules.undefined_name(name, bound.meanings.keys(), tuple(sorted(bound.real)))
 
 
 def _says_shadow(value: ast.expr | None) -> bool:
