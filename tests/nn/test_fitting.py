@@ -58,7 +58,7 @@ def test_a_class_is_checked_once(monkeypatch):
     """The second batch of a class costs a look-up."""
     built = classifier()
     built(Image(torch.rand(2, 1, 8, 8)))
-    monkeypatch.setattr("tensorclass.nn.typed._sequential.fitted", None)
+    monkeypatch.setattr("tensorclass.nn.typed._sequential.fit_pipeline", None)
     assert built(Image(torch.rand(3, 1, 8, 8))).batch_size == (3,)
 
 

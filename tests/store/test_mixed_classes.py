@@ -98,7 +98,7 @@ def test_mixed_classes_go_the_quick_way(cls: Any, name: str, monkeypatch: pytest
     run = OPERATIONS[name]
     due = run(_make(Plain, 0), _make(Plain, 1))
     with monkeypatch.context() as patch:
-        patch.setattr(_operands, "aligned", general)
+        patch.setattr(_operands, "align_leaves", general)
         patch.setattr(_join.Join, "entry", general)
         patch.setattr(InplaceOps, "_plan", general)
         found = run(_make(cls, 0), _make(cls, 1))
