@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
@@ -59,18 +61,33 @@ def from_rows(cls: Any, rows: Any, device: Device, nan_as_none: bool) -> Any:
 
 
 def _at_once(cls: Any, rows: Sequence[Any], device: Device) -> Any:
-    """The batch of dicts whose values need no conversion; None for other rows, and if anything is wrong."""
-    names = rows[0].keys() if rows and type(rows[0]) is dict else ()
+    """The batch of rows of one type whose values need no conversion; None for other rows, and if anything is wrong."""
+    names = _names_of(rows)
     fields = cls.__tensorclass_schema__.fields
-    if not names or not fields.keys() >= names or not all([type(row) is dict and row.keys() == names for row in rows]):
+    if not names or not fields.keys() >= set(names):
         return None
+    read = itemgetter if type(rows[0]) is dict else attrgetter
     try:
-        columns = {name: _join_values(fields[name], [row[name] for row in rows], device) for name in names}
+        columns = {name: _join_values(fields[name], list(map(read(name), rows)), device) for name in names}
         if any([column is None for column in columns.values()]):
             return None
         return cls(**columns, batch_size=[len(rows)], device=device)
     except (ValueError, TypeError, RuntimeError):  # the slower path below names the row
         return None
+
+
+def _names_of(rows: Sequence[Any]) -> Iterable[str]:
+    """The names of the values of rows that are all of one type; empty for other rows."""
+    if not rows or len(set(map(type, rows))) > 1:
+        return ()
+    if type(rows[0]) is dict:
+        names = rows[0].keys()
+        return names if all([row.keys() == names for row in rows]) else ()
+    if isinstance(rows[0], (TensorCollection, Mapping, type)):
+        return ()
+    if dataclasses.is_dataclass(rows[0]):
+        return [field.name for field in dataclasses.fields(rows[0])]
+    return getattr(type(rows[0]), "_fields", ())
 
 
 def _join_values(spec: FieldSpec, values: list[Any], device: Device) -> Any:
@@ -81,14 +98,20 @@ def _join_values(spec: FieldSpec, values: list[Any], device: Device) -> Any:
     (kind,) = kinds
     if kind is Tensor and spec.kind.is_batched:
         return torch.stack(values) if len({value.dtype for value in values}) == 1 else None
-    if kind is dict and spec.kind.is_nested:
+    if spec.kind.is_nested:
         return _at_once(spec.nested, values, device)
     if kind is str and spec.kind.is_per_element:
         return values
-    if spec.kind.is_batched and spec.dtype is not None and (kind, spec.dtype.exact) in _NUMBERS:
-        numbers = torch.tensor(values, dtype=spec.dtype.exact)
-        return numbers if kind is int or bool(numbers.isfinite().all()) else None
-    return None
+    if not (spec.kind.is_batched and spec.kind.is_dense) or spec.dtype is None:
+        return None
+    numbers: list[Any] = values
+    while kinds == {list}:
+        numbers = list(chain.from_iterable(numbers))
+        kinds = set(map(type, numbers))
+    if not any(kinds == {number} and dtype is spec.dtype.exact for number, dtype in _NUMBERS):
+        return None
+    made = torch.tensor(values, dtype=spec.dtype.exact)
+    return made if kinds == {int} or bool(made.isfinite().all()) else None
 
 
 def _from_table(cls: Any, rows: Any, device: Device) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path as File
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from ...errors import Problem, SchemaError
@@ -195,7 +196,10 @@ class Words:
             place = shape.index(batch)
             hint = f"dim {place} looks like the batch; the batch comes first (`batch_first=True`, `movedim`)"
         elif shape and shape[0] and shape[0] % batch == 0 and batch > 1:
-            hint = "the batch was flattened into other dims; `flatten(1)` keeps it, and so does `flatten(-2)`"
+            hint = (
+                "the batch was flattened into other dims, or a mean or sum took it; `flatten(1)` keeps it, and so do "
+            )
+            hint += "`flatten(-2)` and `mean(-1)`"
         message = f"{writes} without the batch dim: shape {shape} for a batch of {batch}"
         return self.diagnostic(index, "E112", message, notes, hint)
 
@@ -308,7 +312,7 @@ def _token(use: Use, dim: int | None, rank: int) -> str:
 
 def _dtype_hint(use: Use, given: str) -> str:
     exact = use.place.dtype.exact if use.place.dtype is not None else None
-    if use.slot.spec.dtype is None or exact is None or " " in given or not given.islower():
+    if use.slot.spec.dtype is None or exact is None or not isinstance(getattr(torch, given, None), torch.dtype):
         return "return a value of the declared type, or declare the type that the module returns"
     return f"convert with `.to({exact})` in the module, or declare {given.capitalize()}"
 
