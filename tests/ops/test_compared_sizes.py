@@ -29,7 +29,7 @@ SIZES_BROADCAST: list[Pair] = [
     (((2, 1), [2], None), ((2, 3), [2], None)),
 ]
 NEITHER: list[Pair] = [
-    (((), [], None), ((2, 3), [2], None)),
+    (((2, 3), [], None), ((2,), [2], None)),
     (((2,), [2], None), ((2, 2), [2], None)),
     (((3,), [3], None), ((2, 3), [2], None)),
 ]
@@ -77,6 +77,18 @@ def test_batch_sizes_that_broadcast(left: Part, right: Part, op: Any) -> None:
     """The result of the anchor."""
     expected = op(make(anchor.TensorDict, left), make(anchor.TensorDict, right))
     assert told(op(make(TensorDict, left), make(TensorDict, right))) == told(expected)
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+def test_fewer_event_dims_without_batch_dims(op: Any) -> None:
+    """The right container broadcasts as a tensor does. On the left the anchor expands it to the batch first, and fails."""
+    row, one = ((2, 3), [2], None), ((), [], None)
+    expected = op(make(anchor.TensorDict, row), make(anchor.TensorDict, one))
+    assert told(op(make(TensorDict, row), make(TensorDict, one))) == told(expected)
+    with pytest.raises(StructureError):
+        op(make(TensorDict, one), make(TensorDict, row))
+    with pytest.raises(RuntimeError):
+        op(make(anchor.TensorDict, one), make(anchor.TensorDict, row))
 
 
 @pytest.mark.parametrize(("left", "right"), both_ways(NEITHER), ids=str)
