@@ -81,7 +81,7 @@ def test_batch_sizes_that_broadcast(left: Part, right: Part, op: Any) -> None:
 
 @pytest.mark.parametrize("op", OPERATORS)
 def test_fewer_event_dims_without_batch_dims(op: Any) -> None:
-    """The right container broadcasts as a tensor does. On the left the anchor expands it to the batch first, and fails."""
+    """The right container broadcasts as a tensor does. A left one would grow: an error, in the anchor too."""
     row, one = ((2, 3), [2], None), ((), [], None)
     expected = op(make(anchor.TensorDict, row), make(anchor.TensorDict, one))
     assert told(op(make(TensorDict, row), make(TensorDict, one))) == told(expected)
