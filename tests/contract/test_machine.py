@@ -120,6 +120,10 @@ DIVERGED = [
     Sequence("a typed class", 1995, (("split_keys", 475460),)),
     Sequence("a typed class", 112082, (("to_dict", 939227),)),
     Sequence("a typed class", 300291, (("to_dict", 227188),)),
+    Sequence("an untyped structure", 30003530, (("[tensor2d]", 727130), ("exclude(inplace)", 741044))),
+    Sequence("an untyped structure", 20002218, (("sub", 195926),)),
+    Sequence("a typed class", 114304, (("apply(==)", 907466), ("maximum", 795593))),
+    Sequence("a typed class", 50002416, (("torch.where", 646042), ("abs", 330710), ("[...] =", 145891))),
     Sequence("a typed class", 106533, (("rename_keys", 181153), ("torch.stack", 835778))),
 ]
 
@@ -131,7 +135,8 @@ def test_sequences_that_once_diverged(sequence: Sequence):
     A reshaped expanded lazy stack copies its elements, as torch copies those of a tensor. A container of Python objects
     isn't empty. A tensor that the batch shares is written whole. Equal objects stay what they are. A typed stack with
     other keys is stacked as what it is, not by its class. A nested class has the batch size of its parent, not of what
-    it holds.
+    it holds. Keys of stacks of stacks change member by member. A tensor that members share is promoted as in a dense
+    container. Functions over stacks of instances keep declared dtypes. Results without values are no detached views.
     """
     assert run(sequence) == len(sequence.steps)
 

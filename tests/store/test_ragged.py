@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tensorclass import RaggedTensor, TensorDict, cat, equal, stack
-from tensorclass.errors import BatchIndexError, BatchSizeError, StructureError
+from tensorclass.errors import BatchIndexError, BatchSizeError, StructureError, UnsupportedOperationError
 
 LENGTHS = st.lists(st.integers(0, 4), min_size=1, max_size=6)
 
@@ -418,3 +418,18 @@ def test_on_the_meta_device() -> None:
     moved = holder(RaggedTensor(rows([2, 1]))).to("meta")
     assert repr(moved["r"]) == "RaggedTensor(Ragged[f32[2,-1]], lengths=?)"
     assert moved["r"].device.type == "meta"
+
+
+@pytest.mark.parametrize(
+    "fn", [torch.abs, lambda rows: rows + 1, lambda rows: rows.clone()], ids=["abs", "add", "clone"]
+)
+def test_results_without_values_take_other_lengths(fn: Any) -> None:
+    """What an operation makes of elements that are all empty is a batch of its own; a detached view is none."""
+    empty = TensorDict(r=RaggedTensor.unpad(torch.ones(2, 3), torch.tensor([0, 0])), batch_size=[2])
+    made = fn(empty)
+    made[...] = TensorDict(r=RaggedTensor.unpad(torch.ones(2, 3), torch.tensor([1, 3])), batch_size=[2])
+    assert made["r"].lengths.tolist() == [1, 3]
+    assert empty["r"].lengths.tolist() == [0, 0]
+    grown = TensorDict(r=RaggedTensor(torch.ones(0, requires_grad=True), torch.tensor([0, 0])), batch_size=[2])
+    with pytest.raises(UnsupportedOperationError, match="detached view"):
+        grown.detach()[...] = made
