@@ -51,6 +51,16 @@ def path_or_url(path: StrPath) -> str:
     return found
 
 
+def whole_path(path: StrPath) -> str:
+    """The absolute path of a folder, or its URL without a slash at the end.
+
+    >>> whole_path("s3://bucket/rows/")
+    's3://bucket/rows'
+    """
+    found = path_or_url(path)
+    return found.rstrip("/") if is_url(found) else os.path.abspath(found)
+
+
 def local_path(path: StrPath) -> str:
     """A path on the disk as text, for functions that take no URL.
 

@@ -336,7 +336,7 @@ def make_folder(path: str) -> None:
     Raises:
         OSError: if the file can't be used. The message names the path.
     """
-    if os.path.isdir(path):
+    if is_url(path) or os.path.isdir(path):  # stores have no folders
         return
     parent = os.path.dirname(os.path.abspath(path))
     make_folder(parent)

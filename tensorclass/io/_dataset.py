@@ -13,7 +13,7 @@ from torch.utils.data import Dataset
 
 from .._budget import budget, reserve
 from .._flags import flags
-from .._places import is_url, path_or_url
+from .._places import is_url, whole_path
 from .._schema import Schema, schema_of
 from ..classes import pick as pick_class
 from ..errors import (
@@ -99,7 +99,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
         if not given:
             raise ArgumentError("a dataset has a path, got none")
-        self.paths: tuple[str, ...] = tuple([_whole_path(path_or_url(one)) for one in given])
+        self.paths: tuple[str, ...] = tuple([whole_path(one) for one in given])
         self._given = cls
         self._mmap = mmap
         self._verify = verify
@@ -151,11 +151,14 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         writer_id: str | None = None,
         checksums: bool = False,
         pbar: bool = False,
+        storage_options: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+        retries: int | None = None,
     ) -> DatasetWriter[T]:
         """Create a dataset, or resume one, and return its writer.
 
         Args:
-            path: the folder, which is created.
+            path: the folder, which is created; or a URL of a store, such as `s3://bucket/rows`.
             row_cls: the class of the rows.
             rows_per_shard: rows of a full shard. They stay in memory until they are written. By default a shard takes
                 about 64 MB.
@@ -164,6 +167,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
             writer_id: a different id for each of several concurrent writers. Shards are in the order of their commits.
             checksums: write checksums, for `verify`.
             pbar: show the progress.
+            storage_options, timeout, retries: of URLs, see `tensorclass.io.remote_access`.
 
         Raises:
             FileExistsError: if a dataset exists and `resume` is False.
@@ -175,7 +179,8 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         >>> len(data), len(TensorClassDataset("digits", Digits))
         (10, 11)
         """
-        return DatasetWriter(path, row_cls, rows_per_shard, resume, writer_id, checksums, pbar)
+        access = checked_access(storage_options, timeout, retries)
+        return DatasetWriter(path, row_cls, rows_per_shard, resume, writer_id, checksums, pbar, access)
 
     # ---- what it is --------------------------------------------------------------------------------------------------
 
@@ -503,10 +508,6 @@ def _items(dataset: Any) -> Iterator[Any]:
     """The items of a dataset. A loop over a `Dataset` of torch may never end, so its length is used if it has one."""
     count = len(dataset) if isinstance(dataset, Dataset) and isinstance(dataset, Sized) else None
     return iter(dataset) if count is None else (dataset[i] for i in range(count))
-
-
-def _whole_path(path: str) -> str:
-    return path.rstrip("/") if is_url(path) else os.path.abspath(path)
 
 
 def _open(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from typing import Annotated, Any, TypeVar
@@ -11,7 +12,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from .._schema import Schema, schema_of
 from ..errors import ArgumentError, ChecksumError, FileFormatError, TensorClassError
-from ._atomic import opened_file, read_bytes, replacing
+from ._atomic import opened_file, read_bytes
 from ._format import ClassPart, Count, Part
 
 P = TypeVar("P", bound=Part)
@@ -22,6 +23,8 @@ SHARD = re.compile(r"(?:(?P<writer>[A-Za-z0-9_]{1,64})-)?(?P<number>\d{6,})-(?P<
 _START = '{"crc32":"'
 MOST = 2**62
 """More rows than any dataset has."""
+_AGAIN = 8
+"""How often a manifest that was replaced while it was read is read again."""
 _MANY = 1 << 30
 """The largest manifest that is read, in bytes."""
 
@@ -81,27 +84,9 @@ def schema_in(part: ClassPart, path: str) -> Schema:
         raise FileFormatError(f"it describes the class {part.name:.100} wrongly: {error!s:.300}", path) from None
 
 
-def write_manifest(folder: str, manifest: Manifest) -> None:
-    """Replace the manifest of a folder atomically.
-
-    Raises:
-        OSError: if the file can't be used. The message names the path.
-    """
-    with replacing(os.path.join(folder, NAME)) as target:
-        target.write([sealed(manifest.model_dump_json(exclude_none=True))])
-
-
 def sealed(body: str) -> bytes:
     """A JSON object with its checksum as the first key."""
     return f'{_START}{crc32(body.encode()):08x}",{body[1:]}'.encode()
-
-
-def find_manifest(folder: str) -> Manifest | None:
-    """The manifest of a folder, or None if there is none; see `read_manifest`."""
-    try:
-        return read_manifest(folder)
-    except FileNotFoundError:
-        return None
 
 
 def read_manifest(folder: str) -> Manifest:
@@ -116,12 +101,22 @@ def read_manifest(folder: str) -> Manifest:
 
 
 def read_small(path: str) -> bytes:
-    """The bytes of a manifest or an index.
+    """The bytes of a manifest or an index. One in a store that a writer replaces meanwhile is read again.
 
     Raises:
         FileFormatError: if the file is too long.
         OSError: if the file can't be used. The message names the path.
     """
+    for _ in range(_AGAIN):
+        try:
+            return _read_once(path)
+        except OSError as error:
+            if error.errno != errno.ESTALE:
+                raise
+    return _read_once(path)
+
+
+def _read_once(path: str) -> bytes:
     with opened_file(path) as (fd, size):
         if size > _MANY:
             raise FileFormatError(f"it has at most {_MANY} bytes, this one has {size}", path)

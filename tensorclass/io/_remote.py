@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from contextvars import ContextVar
 from hashlib import sha256
 from secrets import token_hex
+from tempfile import NamedTemporaryFile
 from threading import Lock
 from typing import Any, ClassVar, NamedTuple, TypeVar
 from weakref import WeakValueDictionary, finalize
@@ -94,6 +95,11 @@ def reaching(access: Access) -> Iterator[None]:
         yield
     finally:
         _ACCESS.reset(token)
+
+
+def current_access() -> Access:
+    """How stores are reached in this block, for other threads and processes."""
+    return _ACCESS.get()
 
 
 def remote_access(
@@ -478,6 +484,97 @@ def names_in(url: str) -> list[str]:
     return sorted({name.rstrip("/").rpartition("/")[2] for name in found})
 
 
+class Version(NamedTuple):
+    """The content of a small remote file, None if there is none, and what identifies it for the store."""
+
+    data: bytes | None
+    tag: Any
+
+
+def read_version(url: str) -> Version:
+    """The content of a small remote file, and its version.
+
+    Raises:
+        OSError: if the request fails. The message names the URL.
+    """
+
+    def read() -> Version:
+        store, path = _store(url)
+        while True:
+            store.invalidate_cache()
+            tag = _etag(store, path)
+            data = store.cat_file(path)
+            if tag is None or _etag(store, path) == tag:
+                return Version(data, tag or data)
+
+    try:
+        return _call_with_retries(url, "reading it", read)
+    except FileNotFoundError:
+        return Version(None, None)
+
+
+def _etag(store: Any, path: str) -> Any:
+    """The tag of a file in S3; None in other stores."""
+    if not hasattr(store, "call_s3"):
+        return None
+    store.invalidate_cache()
+    return store.info(path)["ETag"]
+
+
+def replace_version(url: str, before: Version, data: bytes) -> Version | None:
+    """Replace a small remote file if it is still a known version; None if somebody else has replaced it.
+
+    S3 compares the versions itself. In other stores the file is read again just before.
+
+    Raises:
+        UnsupportedOperationError: for http.
+        OSError: if the request fails. The message names the URL.
+    """
+
+    def replace() -> Version | None:
+        store, path = _store(url)
+        try:
+            if hasattr(store, "call_s3"):
+                return Version(data, _put_if(store, path, before.tag, data))
+            if read_version(url).tag == before.tag:
+                upload_bytes(data, url)
+                return Version(data, data)
+        except TensorClassError:
+            raise
+        except Exception:  # every store has its own errors; an answer may also be lost after the file was replaced
+            if read_version(url) == before:
+                raise
+        now = read_version(url)
+        return now if now.data == data else None
+
+    return _call_with_retries(url, "replacing it", replace)
+
+
+def _put_if(store: Any, path: str, tag: Any, data: bytes) -> Any:
+    """Put a file to S3 on a condition; returns its new tag."""
+    bucket, key, _ = store.split_path(path)
+    condition = {"IfNoneMatch": "*"} if tag is None else {"IfMatch": tag}
+    return store.call_s3("put_object", Bucket=bucket, Key=key, Body=data, **condition)["ETag"]
+
+
+def refuse_http(url: str) -> None:
+    """Refuse to write to a web server.
+
+    Raises:
+        UnsupportedOperationError: names the URL.
+    """
+    if url.partition("://")[0] in ("http", "https"):
+        raise UnsupportedOperationError(f"{url}: http servers take no files; save to a store, or to disk")
+
+
+def upload_bytes(data: bytes, url: str) -> None:
+    """Upload bytes to a URL; see `upload`."""
+    with NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        upload(file.name, url)
+
+
 def upload(local: str, url: str) -> None:
     """Upload a file to a URL, as a whole or not at all.
 
@@ -485,15 +582,14 @@ def upload(local: str, url: str) -> None:
         UnsupportedOperationError: for http.
         OSError: if the request fails. The message names the URL.
     """
+    refuse_http(url)
     store, path = _store(url)
-    kind = url.partition("://")[0]
-    if kind in ("http", "https"):
-        raise UnsupportedOperationError(f"{url}: http servers take no files; save to a store, or to disk")
-    if kind in _ATOMIC:
+    if url.partition("://")[0] in _ATOMIC:
         _call_with_retries(url, "uploading", lambda: store.put_file(local, path))
         return
     temporary = f"{path}.{token_hex(8)}.tmp"
     try:
+        store.makedirs(path.rpartition("/")[0], exist_ok=True)
         _call_with_retries(url, "uploading", lambda: store.put_file(local, temporary))
         _call_with_retries(url, "renaming", lambda: store.mv(temporary, path))
     except BaseException:  # also on an interrupt, so that nothing is left behind

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
 import threading
 from collections.abc import Iterable
 from concurrent.futures import Future, wait
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import chain
 from secrets import token_hex
 from typing import Any, Generic, TypeVar
@@ -17,7 +18,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flags
-from .._places import local_path
+from .._places import is_url, path_or_url, whole_path
 from .._schema import Schema, schema_of
 from ..core import STORAGE
 from ..core._forks import Turn, in_turn
@@ -25,11 +26,13 @@ from ..core._walks import tensors_alone
 from ..errors import ArgumentError, BatchDimError, HeldError, SchemaError, StructureError
 from ..ops import cat
 from ._atomic import Target, make_folder
+from ._documents import document_at, target_at
 from ._lock import FileLock
-from ._manifest import NAME, SHARD, Manifest, ShardEntry, class_part, find_manifest, read_manifest, write_manifest
+from ._manifest import NAME, SHARD, Manifest, ShardEntry, class_part
 from ._pack import Packed, pack
 from ._paths import StrPath
 from ._progress import progress
+from ._remote import Access, current_access, reaching
 from ._shards import ReadHow, Shard, open_shard
 from ._write import header_of, write_to
 
@@ -52,7 +55,8 @@ class DatasetWriter(Generic[T]):
     block ends with an exception, full shards are kept. Uncommitted rows are in memory: at most the rows of one shard
     and the last batch.
 
-    Threads may share a writer: each batch is appended as a whole, in the order of the calls.
+    Threads may share a writer: each batch is appended as a whole, in the order of the calls. Path and options are those
+    of `TensorClassDataset.create`.
 
     >>> import torch
     >>> from torch import Tensor
@@ -75,10 +79,11 @@ class DatasetWriter(Generic[T]):
         writer_id: str | None = None,
         checksums: bool = False,
         pbar: bool = False,
+        access: Access | None = None,
     ) -> None:
         self._check(cls, rows_per_shard, writer_id)
         self._turn = Turn()
-        self.path: str = os.path.abspath(local_path(path))
+        self.path: str = whole_path(path)
         self.cls: Any = cls
         self._capacity = rows_per_shard
         self._writer_id = writer_id
@@ -92,10 +97,14 @@ class DatasetWriter(Generic[T]):
         self._behind: tuple[Future[Manifest | HeldError], ShardEntry] | None = None
         self._head: Any = None
         self._plain: Any = None
+        self._document = document_at(self.path)
+        with reaching(access or Access()):
+            self._access = current_access()
         make_folder(self.path)
-        self._locks = self._take_locks()
+        self._locks, self._open = self._take_locks(), True
         try:
-            self._manifest = self._start(resume)
+            with reaching(self._access):
+                self._manifest = self._start(resume)
             sweep(self.path, self._manifest, writer_id)
             self._bar = progress(pbar, None, f"writing {os.path.basename(self.path)}")
             self._count = self._bar.__enter__()
@@ -116,6 +125,8 @@ class DatasetWriter(Generic[T]):
 
     def _take_locks(self) -> list[FileLock]:
         mine, found = self._writer_id, list[FileLock]()
+        if is_url(self.path):  # no store has locks; a manifest that changed in between is refused
+            return found
         try:
             found.append(FileLock(os.path.join(self.path, LOCK), shared=mine is not None))
             if mine is not None:
@@ -131,16 +142,18 @@ class DatasetWriter(Generic[T]):
             raise BlockingIOError(error.errno, what, self.path) from None
         return found
 
-    def _updating(self) -> FileLock:
+    def _updating(self) -> AbstractContextManager[Any]:
         """The lock that is held while the manifest is read and replaced."""
+        if is_url(self.path):
+            return nullcontext()
         return FileLock(os.path.join(self.path, f"{LOCK}-manifest-update"), wait=True)
 
     def _start(self, resume: bool) -> Manifest:
         with self._updating():
-            found = find_manifest(self.path)
+            found = self._document.manifest()
             if found is None:
                 found = Manifest(cls=class_part(self.cls))
-                write_manifest(self.path, found)
+                self._document.replace(found)
                 return found
         if not resume and (self._writer_id is None or self._own(found)):
             what = "there is a dataset already; `create(..., resume=True)` continues it"
@@ -295,12 +308,27 @@ class DatasetWriter(Generic[T]):
 
     def _list(self, target: Target, entry: ShardEntry) -> Manifest:
         """Flush a shard to disk, then the manifest that lists it."""
-        _finish(target)
-        with self._updating():
-            now = read_manifest(self.path) if self._writer_id is not None else self._manifest
+        with reaching(self._access):
+            _finish(target)
+            with self._updating():
+                return self._add_entry(entry)
+
+    def _add_entry(self, entry: ShardEntry) -> Manifest:
+        """Add a shard to the manifest. In a store, other writers may replace it in between, but not list my shards."""
+        now = self._manifest if self._writer_id is None else self._document.manifest()
+        while True:
+            if now is None:
+                raise FileNotFoundError(errno.ENOENT, "the manifest was removed while a writer is open", self.path)
+            if self._own(now) != self._own(self._manifest):
+                who = "another writer" if self._writer_id is None else f"another writer with the id {self._writer_id!r}"
+                raise BlockingIOError(errno.EAGAIN, f"{who} has added shards; this one has failed", self.path)
             following = now.model_copy(update={"shards": [*now.shards, entry]})
-            write_manifest(self.path, following)
-        return following
+            try:
+                self._document.replace(following)
+            except BlockingIOError:
+                now = self._document.manifest()
+            else:
+                return following
 
     def _settle(self) -> None:
         """Wait until the last shard is listed."""
@@ -361,7 +389,7 @@ class DatasetWriter(Generic[T]):
         5
         """
         try:
-            if self._locks and self._failure is None:
+            if self._open and self._failure is None:
                 self.commit()
         finally:
             self._release()
@@ -377,13 +405,13 @@ class DatasetWriter(Generic[T]):
                 del self._bar
             for lock in self._locks:
                 lock.release()
-            self._locks = []
+            self._locks, self._open = [], False
 
     def _alive(self) -> None:
         if self._failure is not None:
             what = f"the writer has failed ({self._failure!r:.200}); `create(..., resume=True)` continues after what is"
             raise ArgumentError(f"{self.path}: {what} committed")
-        if not self._locks:
+        if not self._open:
             raise ArgumentError(f"{self.path}: the writer is closed; `create(..., resume=True)` opens another")
 
     def __enter__(self) -> Self:
@@ -399,7 +427,7 @@ class DatasetWriter(Generic[T]):
     def __repr__(self) -> str:
         if self._failure is not None:
             state = "failed"
-        elif self._locks:
+        elif self._open:
             state = "open"
         else:
             state = "closed"
@@ -421,14 +449,14 @@ def write_dataset(
     Raises:
         TypeError: for untyped batches.
     """
-    local_path(path)
+    where = path_or_url(path)
     given = iter(batches)
     first = next(given, None) if cls is None else None
     cls = cls or type(first)
     if schema_of(cls) is None:
         what = "there are no rows" if first is None else f"the first one is a {cls.__name__}"
         hint = "name the class (`cls=`; `--class train.py:Digits` for a command), or use `TensorClassDataset.create`"
-        raise ArgumentError(f"{name or local_path(path)}: a dataset holds rows of a tensorclass, and {what}; {hint}")
+        raise ArgumentError(f"{name or where}: a dataset holds rows of a tensorclass, and {what}; {hint}")
     with DatasetWriter(path, cls, rows_per_shard, checksums=checksums, pbar=pbar) as writer:
         for batch in given if first is None else chain([first], given):
             writer.append(batch)
@@ -441,7 +469,7 @@ def start_shard(
     """Write rows as a shard under a temporary name; the caller commits and ends the returned file."""
     key = token_hex(8)
     name = f"{'' if writer is None else f'{writer}-'}{number:06d}-{key}.safetensors"
-    target = Target(os.path.join(folder, name), sweep=False)
+    target = target_at(os.path.join(folder, name))
     try:
         target.start()
         items = write_to(target, packed._replace(shard=key), checksums)
@@ -471,6 +499,8 @@ def _finish(target: Target) -> None:
 
 def sweep(folder: str, manifest: Manifest | None, writer: str | None = None) -> None:
     """Remove shards that the manifest does not list; with an id, only those of that writer."""
+    if is_url(folder):  # there are no locks, so that a file may belong to a writer that is open
+        return
     known = {shard.file for shard in manifest.shards} if manifest is not None else set[str]()
     for name in os.listdir(folder):
         found = SHARD.fullmatch(name) or _UNFINISHED.fullmatch(name)

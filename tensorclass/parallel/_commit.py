@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import suppress
 from typing import Any
 
 from typing_extensions import Self
 
+from .._places import is_url
 from ..errors import ArgumentError
-from ..io._atomic import make_folder, replacing
+from ..io._atomic import make_folder
+from ..io._documents import document_at
 from ..io._format import Part
 from ..io._lock import FileLock
 from ..io._manifest import (
@@ -22,11 +23,7 @@ from ..io._manifest import (
     Manifest,
     ShardEntry,
     class_part,
-    find_manifest,
     parse_sealed,
-    read_small,
-    sealed,
-    write_manifest,
 )
 from ..io._writer import LOCK, sweep
 from ._rows import Done, FailedRow
@@ -77,21 +74,25 @@ class Commits:
         self.out, self.asked, self.cls = out, asked, cls
         make_folder(out)
         try:
-            self._lock = FileLock(os.path.join(out, LOCK))
+            self._lock = None if is_url(out) else FileLock(os.path.join(out, LOCK))
         except BlockingIOError as error:
             raise BlockingIOError(error.errno, "another map or writer has the dataset open", out) from None
         try:
             self._begin(resume)
         except BaseException:  # also on an interrupt, so that others may write
-            self._lock.release()
+            self._release()
             raise
 
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+
     def _begin(self, resume: bool) -> None:
-        path = os.path.join(self.out, _JOURNAL)
-        before: MapRequest | None = None
-        with suppress(FileNotFoundError):
-            before = parse_sealed(read_small(path), path, "journal", MapRequest)
-        self._manifest = find_manifest(self.out)
+        self._request, self._listing = document_at(self.out, _JOURNAL), document_at(self.out)
+        self._failures = document_at(f"{self.out}/failed")
+        raw = self._request.find()
+        before = None if raw is None else parse_sealed(raw, self._request.path, "journal", MapRequest)
+        self._manifest = self._listing.manifest()
         if (before or self._manifest) and not resume:
             raise FileExistsError(17, "there is a dataset already; resume=True continues a map", self.out)
         if before is None and self._manifest is not None:
@@ -101,7 +102,7 @@ class Commits:
         shards = [] if self._manifest is None else self._manifest.shards
         self.next = 1 + max(map(_number, shards), default=-1)
         self.done = before is not None and before.done
-        self._failed = find_manifest(f"{self.out}/failed")
+        self._failed = self._failures.manifest()
         if self._failed is not None and not self.done:
             known = [shard for shard in self._failed.shards if _number(shard) < self.next]
             self._failed = self._failed.model_copy(update={"shards": known})
@@ -128,8 +129,7 @@ class Commits:
                 raise ArgumentError(f"{self.out}: its rows are of {self._manifest.cls.name}, `cls` is {now.name}")
 
     def _journal(self, done: bool) -> None:
-        with replacing(os.path.join(self.out, _JOURNAL)) as target:
-            target.write([sealed(self.asked.model_copy(update={"done": done}).model_dump_json())])
+        self._request.replace(self.asked.model_copy(update={"done": done}))
 
     def _sweep(self) -> None:
         sweep(self.out, self._manifest)
@@ -151,14 +151,14 @@ class Commits:
         if failed:
             held = self._failed or Manifest(cls=class_part(FailedRow))
             self._failed = held.model_copy(update={"shards": [*held.shards, *failed]})
-            write_manifest(f"{self.out}/failed", self._failed)
+            self._failures.replace(self._failed)
         new = [done for _, done in pending if done.entry is not None]
         if new:
             self._learn(new)
             assert self._manifest is not None  # it was learned
             shards = [*self._manifest.shards, *[done.entry for done in new]]
             self._manifest = self._manifest.model_copy(update={"shards": shards})
-            write_manifest(self.out, self._manifest)
+            self._listing.replace(self._manifest)
         self._since = time.monotonic()
 
     def _learn(self, new: list[Done]) -> None:
@@ -177,7 +177,7 @@ class Commits:
             if self.cls is None:
                 raise ArgumentError("map: there are no rows, so that nothing says their class; pass cls=")
             self._manifest = Manifest(cls=class_part(self.cls))
-            write_manifest(self.out, self._manifest)
+            self._listing.replace(self._manifest)
         self._journal(True)
         self._sweep()
 
@@ -188,4 +188,4 @@ class Commits:
         try:
             self.flush()
         finally:
-            self._lock.release()
+            self._release()

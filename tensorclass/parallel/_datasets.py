@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._places import local_path
+from .._places import is_url, whole_path
 from ..errors import ArgumentError
 from ..io import TensorClassDataset
 from ..io._progress import progress
@@ -144,10 +144,14 @@ def _run_all(
 def _folder(data: Data, out: Any) -> str:
     if not isinstance(out, (str, os.PathLike)) or not os.fspath(out):
         raise ArgumentError(f"out is the path of a folder, got {out!r:.80}")
-    path = os.path.abspath(local_path(out))
-    if any([os.path.realpath(path) == os.path.realpath(one) for one in data.paths]):
+    path = whole_path(out)
+    if any([_real_path(path) == _real_path(one) for one in data.paths]):
         raise ArgumentError(f"out is another folder than that of the dataset, got {path!r:.200}")
     return path
+
+
+def _real_path(path: str) -> str:
+    return path if is_url(path) else os.path.realpath(path)
 
 
 def _function(fn: Any, verb: str) -> str:
@@ -218,7 +222,7 @@ def group_rows_by(data: Data, field: Any, **how: Any) -> tuple[Any, tuple[Data, 
     pieces = []
     for number, rows in enumerate(groups):
         digest = hashlib.sha256(rows.tobytes()).hexdigest()[:16]
-        out = os.path.join(local_path(given.out), f"{number:06d}")
+        out = os.path.join(whole_path(given.out), f"{number:06d}")
         pieces.append(Piece(out, ListedRows(rows), f"group {field!s:.80} {digest}"))
     return values, _run_all(data, given, "copy", pieces, None, cls, 0, False)
 

@@ -18,6 +18,7 @@ from ..io import TensorClassDataset
 from ..io._advice import IntArray
 from ..io._manifest import ShardEntry
 from ..io._pack import pack
+from ..io._remote import current_access, reaching
 from ..io._writer import write_shard
 from ..ops import cat
 from ..ops._by_row import as_mask
@@ -101,6 +102,7 @@ class RowJob:
     ) -> None:
         self.data, self.fn, self.verb, self.cls, self.out, self.order = data, fn, verb, cls, out, order
         self.size, self.skip, self.seed, self.alone_there, self.checksums = size, skip, seed, alone, checksums
+        self._access = current_access()
         self._shards, self._identity = len(data.shards), identity(data, len(data.shards))
 
     def span(self, part: int) -> tuple[int, int]:
@@ -220,7 +222,8 @@ class RowJob:
             names = sorted(cls.__name__ for cls in kinds)
             raise ArgumentError(f"map: the function gives rows of one class, got {' and '.join(names)}; pass cls=")
         whole = rows[0] if len(rows) == 1 else cat(rows)
-        return write_shard(folder, part, pack(whole.detach().cpu()), len(whole), self.checksums)
+        with reaching(self._access):  # a worker is outside the block of the caller
+            return write_shard(folder, part, pack(whole.detach().cpu()), len(whole), self.checksums)
 
 
 class Jobs:

@@ -16,7 +16,8 @@ from torch.utils.data import DataLoader
 from tensorclass import PerElement, Ragged, TensorClass, TensorClassDataset, TensorDict, field
 from tensorclass.errors import BatchDimError, BatchIndexError, SchemaError, StructureError, UnknownFieldError
 from tensorclass.io import _shards, _shelf
-from tensorclass.io._manifest import Manifest, ShardEntry, class_part, write_manifest
+from tensorclass.io._documents import document_at
+from tensorclass.io._manifest import Manifest, ShardEntry, class_part
 from tensorclass.typing import Float32, Int64
 from tests.io._classes import Digits, Everything
 from tests.io._exact import assert_same
@@ -238,7 +239,7 @@ def test_opening_touches_no_shard(tmp_path):
     entries = [
         ShardEntry(file=f"{i:06d}-{i:016x}.safetensors", rows=1000, bytes=99, id=f"{i:016x}") for i in range(10_000)
     ]
-    write_manifest(str(tmp_path), Manifest(cls=class_part(Digits), shards=entries))
+    document_at(str(tmp_path)).replace(Manifest(cls=class_part(Digits), shards=entries))
     begin = time.process_time()
     data: Any = TensorClassDataset(tmp_path)
     assert time.process_time() - begin < 2.0  # 0.05 where nothing else runs

@@ -21,6 +21,7 @@ import tensorclass
 from tensorclass import PerElement, PersistentTensorDict, RaggedTensor, TensorClass, TensorClassDataset, TensorDict
 from tensorclass.errors import FileFormatError, MemoryBudgetError, SchemaError, TensorClassError
 from tensorclass.io import _manifest, _remote
+from tensorclass.io._documents import document_at
 from tensorclass.io._values import decode
 from tensorclass.typing import Float32
 
@@ -164,7 +165,7 @@ def _dataset(folder, rows, size=None):
         )
         for i, n in enumerate(rows)
     ]
-    _manifest.write_manifest(str(folder), manifest.model_copy(update={"shards": changed}))
+    document_at(str(folder)).replace(manifest.model_copy(update={"shards": changed}))
     return Row
 
 
@@ -184,7 +185,7 @@ def test_a_wrong_schema_in_a_manifest_names_the_manifest(tmp_path):
     manifest = _manifest.read_manifest(str(tmp_path / "d"))
     for wrong in ({"fields": 3}, {"fields": {"x": None}}, {"name": 3}):
         part = manifest.cls.model_copy(update={"fields": wrong})
-        _manifest.write_manifest(str(tmp_path / "d"), manifest.model_copy(update={"cls": part}))
+        document_at(str(tmp_path / "d")).replace(manifest.model_copy(update={"cls": part}))
         with pytest.raises(FileFormatError, match=r"manifest\.json"):
             TensorClassDataset(tmp_path / "d", row)
 

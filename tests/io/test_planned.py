@@ -18,7 +18,8 @@ from tensorclass import PerElement, Ragged, TensorClassDataset, TensorDict, load
 from tensorclass.errors import ArgumentError, FileFormatError
 from tensorclass.io import Batches, _planned, _remote, _shelf, remote_access
 from tensorclass.io._ahead import read_ahead
-from tensorclass.io._manifest import read_manifest, write_manifest
+from tensorclass.io._documents import document_at
+from tensorclass.io._manifest import read_manifest
 from tensorclass.typing import Float32, Int64
 from tests.io._exact import assert_same
 from tests.io._server import serving
@@ -77,7 +78,7 @@ def without_plans(folder: Path) -> None:
     """Rewrite the manifest as older versions did."""
     manifest = read_manifest(str(folder / "data"))
     shards = [shard.model_copy(update={"header": None, "layout": None}) for shard in manifest.shards]
-    write_manifest(str(folder / "data"), manifest.model_copy(update={"shards": shards}))
+    document_at(str(folder / "data")).replace(manifest.model_copy(update={"shards": shards}))
     assert "layout" not in json.loads((folder / "data" / "manifest.json").read_text())["shards"][0]
 
 
