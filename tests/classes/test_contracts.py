@@ -21,6 +21,9 @@ from tensorclass.errors import ArgumentError, SchemaError
 from tensorclass.typing import Float, Float32, Int64, Shaped
 
 
+CHECKER = "beartype"
+
+
 class Step(TensorClass):
     reward: Float32[Tensor, ""]
 
@@ -293,7 +296,7 @@ def test_beartype():
     def total(x: jaxtyping.Shaped[Step, "t b"], y: jaxtyping.Shaped[Step, "b"], z: Float32[Tensor, "4"]) -> None: ...
 
     total.__annotations__ = inspect.get_annotations(total, eval_str=True)
-    run = jaxtyping.jaxtyped(total, typechecker=pytest.importorskip("beartype").beartype)
+    run = jaxtyping.jaxtyped(total, typechecker=pytest.importorskip(CHECKER).beartype)
     run(steps(5, 3), steps(3), torch.zeros(4))
     wrong: list[tuple[Any, ...]] = [
         (steps(5, 3), steps(4), torch.zeros(4)),

@@ -17,6 +17,7 @@ from mypy.types import CallableType, ProperType, Type, TypeType, TypeVarType, ge
 
 from ._facts import batch_instance, made_by
 from ._given import batch_of_instance, named
+from ._layers import check_layer_calls
 from ._source import anything, source_of
 from ._types import method_type, static_type
 
@@ -59,6 +60,7 @@ def check_rest(ctx: MethodContext, hook_of: Callable[[str], Hook | None]) -> Typ
             inner = get_proper_type(receiver.item) if isinstance(receiver, TypeType) else receiver
             if isinstance(inner, TypeVarType):
                 _check(ctx.api, call, call.callee, receiver, hook_of)
+        check_layer_calls(ctx.api, source_of(ctx.api).method_calls)
         for target, value in source_of(ctx.api).assigned.items():
             if isinstance(target, nodes.IndexExpr) and isinstance(target.index, nodes.StrExpr):
                 _check_item(ctx.api, target, target.index.value, value)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mypy import nodes
+from mypy.errorcodes import ErrorCode
 
 from . import _sizes as shapes
+from ._codes import DTYPE, SHAPE
 from ._promotion import FLOATS
 from ._shapes import int_of, sizes_of
 from ._sizes import KnownSizes, Size
@@ -28,6 +30,77 @@ _ADAPTIVE: Final = {f"Adaptive{kind}Pool{count}d": count for kind in ("Avg", "Ma
 _RECURRENT: Final = frozenset({"RNN", "GRU", "LSTM"})
 
 
+_MORE: Final = tuple(f"more{i}" for i in range(20))
+_WIDTHS: Final[dict[str, tuple[tuple[str, ...], int | None]]] = {
+    "Linear": (("in_features",), -1),
+    "LayerNorm": (("normalized_shape",), -1),
+    "RMSNorm": (("normalized_shape",), -1),
+    "MultiheadAttention": (("embed_dim",), -1),
+    **{name: (("in_channels",), -count - 1) for name, count in _CONVOLUTIONS.items()},
+    **{
+        f"{kind}{count}d": (("num_features",), -count - 1) for kind in ("BatchNorm", "InstanceNorm") for count in (2, 3)
+    },
+    "BatchNorm1d": (("num_features",), None),
+    "GroupNorm": (("num_groups", "num_channels"), None),
+    **dict.fromkeys(_RECURRENT, (("input_size",), -1)),
+}
+"""The argument that fixes a dim of the given value, behind those before it, and the dim; None: the first event dim."""
+_INTEGERS: Final = frozenset({"int32", "int64"})
+
+
+class WidthProblem(NamedTuple):
+    """A value that a layer does not take."""
+
+    text: str
+    code: ErrorCode
+
+
+def layer_name(layer: nodes.Expression) -> str:
+    """The name of the class of torch that an expression makes a layer of; "" for anything else."""
+    module, _, name = callee_name(layer).rpartition(".")
+    return name if isinstance(layer, nodes.CallExpr) and module.startswith(MODULES) else ""
+
+
+def width_problem(source: Source, layer: nodes.Expression, given: TensorFacts, label: str) -> WidthProblem | None:
+    """Why a layer does not take a value; None if it may.
+
+    Args:
+        source: The file.
+        layer: The expression that makes the layer.
+        given: What is known of the value.
+        label: What the value is, for the message.
+    """
+    name = layer_name(layer)
+    if not isinstance(layer, nodes.CallExpr) or not name:
+        return None
+    kind = "float" if (given.dtypes or frozenset()) & FLOATS else "/".join(sorted(given.dtypes or ()))
+    if name == "Embedding" and given.dtypes is not None and not given.dtypes & _INTEGERS:
+        return WidthProblem(f"nn.Embedding takes int32 or int64, {label} is {kind}", DTYPE)
+    if name not in _WIDTHS:
+        return None
+    if given.dtypes is not None and not given.dtypes & FLOATS and "dtype" not in layer.arg_names:
+        return WidthProblem(f"nn.{name} takes floating values, {label} is {kind}", DTYPE)
+    names, dim = _WIDTHS[name]
+    named = call_arguments(layer, (*names, *_MORE)) or {}
+    wide = named.get(names[-1])
+    wanted = None if wide is None else sizes_of(source, wide)
+    found = None if wanted is None or given.shape is None else _given_sizes(given.shape, dim, len(wanted))
+    if wanted and found and any(None not in pair and pair[0] != pair[1] for pair in zip(wanted, found, strict=True)):
+        one, other = (sizes[0] if len(sizes) == 1 else [*sizes] for sizes in (wanted, found))
+        place = "the last dim" if dim == -1 else "the number of channels"
+        return WidthProblem(f"{names[-1]} is {one}, and {place} of {label} is {other}", SHAPE)
+    return None
+
+
+def _given_sizes(shape: KnownSizes, dim: int | None, count: int) -> tuple[Size, ...] | None:
+    """The sizes of a value that a layer fixes; None if their place is unknown."""
+    if dim is not None:
+        return shape.last(-dim)[:1] if count == 1 else shape.last(count)
+    if shape.base is None:
+        return shape.dims[1:2] or None
+    return shape.dims[:1] if shape.dims and shape.extra == len(shape.dims) else None
+
+
 def applied(values: Any, source: Source, call: nodes.CallExpr) -> Known:
     """What a call of a layer makes: `layer(x)`, for a layer that is written out in the file."""
     layer = source.follow(call.callee)
@@ -39,8 +112,8 @@ def applied(values: Any, source: Source, call: nodes.CallExpr) -> Known:
 def after(source: Source, layer: nodes.Expression, given: TensorFacts) -> Known:
     """What a layer makes of a value; None for anything else than a known layer of torch."""
     layer = source.follow(layer)
-    module, _, name = callee_name(layer).rpartition(".")
-    if not isinstance(layer, nodes.CallExpr) or not module.startswith(MODULES):
+    name = layer_name(layer)
+    if not isinstance(layer, nodes.CallExpr) or not name:
         return None
     if name == "Sequential":
         return _facts_after(source, layer, given)

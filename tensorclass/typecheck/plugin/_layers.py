@@ -12,29 +12,24 @@ from typing import Any, Final
 from mypy import nodes
 
 from ._codes import DTYPE, SHAPE
+from ._layer_table import MODULES, after, layer_name, width_problem
 from ._promotion import FLOATS
 from ._refs import FieldReference, reference, references
-from ._shapes import int_of
-from ._source import Source, call_arguments, callee_name, source_of
-from ._stages import LINEAR, STAGE, KnownStage, inputs_of, last_dim, options_of, value_of
+from ._source import Source, callee_name, source_of
+from ._stages import STAGE, KnownStage, inputs_of, options_of, value_of
+from ._torch_calls import NOTHING, TensorFacts
+from ._types import instance_of
+from ._values import tensor_facts, whole_sizes
 
-_MODULES: Final = "torch.nn.modules."
-_SAME: Final = frozenset({
-    "ReLU", "GELU", "SiLU", "Tanh", "Sigmoid", "ELU", "LeakyReLU", "Softplus", "Softmax", "LogSoftmax", "Dropout",
-    "Mish", "Hardswish", "ReLU6", "SELU", "CELU",
-})  # fmt: skip
-"""Layers that keep the dtype and the shape of floating values."""
-_INTEGERS: Final = frozenset({"int32", "int64"})
 _CHOSEN: Final = ("argmax", "argmin", "long")
 """Methods of a tensor whose result is int64."""
 
 
 @dataclass(frozen=True)
 class ValueFacts:
-    """The possible dtypes of a value, its last dim, and what it is, for messages; None means unknown."""
+    """What is known of a value, and what it is, for messages."""
 
-    dtypes: frozenset[str] | None = None
-    last: int | None = None
+    tensor: TensorFacts = NOTHING
     label: str = "the value that it gets"
 
 
@@ -72,7 +67,10 @@ def _facts_of_input(api: Any, expr: nodes.Expression, known: dict[nodes.CallExpr
 
 def _of_field(ref: FieldReference) -> ValueFacts:
     declared = ref.found.declared
-    return ValueFacts(declared.dtypes, last_dim(ref), str(ref)) if declared.kind.is_batched else UNKNOWN
+    if not declared.kind.is_batched:
+        return UNKNOWN
+    shape = None if declared.shape is None else whole_sizes(declared.shape, object())
+    return ValueFacts(TensorFacts(declared.dtypes, shape), str(ref))
 
 
 def _outs(api: Any, call: nodes.CallExpr) -> list[FieldReference | None]:
@@ -84,28 +82,34 @@ def _compare(api: Any, made: ValueFacts, out: FieldReference, where: nodes.Conte
     declared = out.found.declared
     if not declared.kind.is_batched:
         return
-    size = last_dim(out)
-    if made.dtypes is not None and declared.dtypes is not None and not made.dtypes & declared.dtypes:
-        name = "float" if made.dtypes & FLOATS else "/".join(sorted(made.dtypes))
+    dtypes, shape = made.tensor.dtypes, made.tensor.shape
+    if dtypes is not None and declared.dtypes is not None and not dtypes & declared.dtypes:
+        name = "float" if dtypes & FLOATS else "/".join(sorted(dtypes))
         api.fail(f"{out} is declared {declared}, the stage gives a {name} tensor", where, code=DTYPE)
-    elif made.last is not None and size is not None and made.last != size:
-        api.fail(f'{out} is declared "{declared.dims}", the last dim of the stage is {made.last}', where, code=SHAPE)
+        return
+    wanted = None if declared.shape is None else whole_sizes(declared.shape, object())
+    size = None if wanted is None or not wanted.dims else wanted.dims[-1]
+    last = None if shape is None or not shape.dims else shape.dims[-1]
+    if last is not None and size is not None and last != size:
+        api.fail(f'{out} is declared "{declared.dims}", the last dim of the stage is {last}', where, code=SHAPE)
 
 
 # ---- layers ----------------------------------------------------------------------------------------------------------
 
 
-def _result(api: Any, source: Source, module: nodes.Expression, given: list[ValueFacts]) -> ValueFacts:
-    """What a callable makes of a value; widths that don't fit are reported."""
+def _result(
+    api: Any, source: Source, module: nodes.Expression, given: list[ValueFacts], where: nodes.Context | None = None
+) -> ValueFacts:
+    """What a callable makes of a value; widths that don't fit are reported, at the layer by default."""
     facts = given[0]
     for layer in _layers(source, source.follow(module)):
-        facts = _facts_after_layer(api, source, layer, facts)
+        facts = _facts_after_layer(api, source, layer, facts, where or layer)
     return facts
 
 
 def _layers(source: Source, module: nodes.Expression) -> Iterator[nodes.Expression]:
     """The layers of `nn.Sequential(...)` in order; anything else is one layer."""
-    if not isinstance(module, nodes.CallExpr) or callee_name(module) != f"{_MODULES}container.Sequential":
+    if not isinstance(module, nodes.CallExpr) or callee_name(module) != f"{MODULES}container.Sequential":
         yield module
         return
     for arg, kind in zip(module.args, module.arg_kinds, strict=True):
@@ -116,39 +120,36 @@ def _layers(source: Source, module: nodes.Expression) -> Iterator[nodes.Expressi
             yield from _layers(source, source.follow(item))
 
 
-def _facts_after_layer(api: Any, source: Source, layer: nodes.Expression, facts: ValueFacts) -> ValueFacts:
+def _facts_after_layer(
+    api: Any, source: Source, layer: nodes.Expression, facts: ValueFacts, where: nodes.Context
+) -> ValueFacts:
     if isinstance(layer, nodes.LambdaExpr):
         return _of_lambda(layer)
-    module, _, name = callee_name(layer).rpartition(".")
-    if not isinstance(layer, nodes.CallExpr) or not module.startswith(_MODULES):
-        return UNKNOWN
-    if name in _SAME:
-        return facts if facts.dtypes is None or facts.dtypes <= FLOATS else UNKNOWN
-    if callee_name(layer) == LINEAR:
-        return _linear(api, source, layer, facts)
-    if name == "Embedding":
-        return _embedding(api, source, layer, facts)
-    return UNKNOWN
+    problem = width_problem(source, layer, facts.tensor, facts.label)
+    if problem is not None:
+        api.fail(problem.text, where, code=problem.code)
+    made = after(source, layer, facts.tensor)
+    same = isinstance(made, TensorFacts) and made.shape == facts.tensor.shape
+    found = made[0] if isinstance(made, tuple) else made
+    return UNKNOWN if found is None else ValueFacts(found, facts.label if same else UNKNOWN.label)
 
 
-def _linear(api: Any, source: Source, layer: nodes.CallExpr, facts: ValueFacts) -> ValueFacts:
-    named = call_arguments(layer, ("in_features", "out_features", "bias", "device", "dtype")) or {}
-    takes, gives = (int_of(source, named.get(name)) for name in ("in_features", "out_features"))
-    if takes is not None and facts.last is not None and takes != facts.last:
-        api.fail(f"in_features is {takes}, and the last dim of {facts.label} is {facts.last}", layer, code=SHAPE)
-    if facts.dtypes is not None and not facts.dtypes & FLOATS and "dtype" not in named:
-        api.fail(
-            f"nn.Linear takes floating values, {facts.label} is {'/'.join(sorted(facts.dtypes))}", layer, code=DTYPE
-        )
-    return ValueFacts(None if "dtype" in named else FLOATS, gives)
+def check_layer_calls(api: Any, calls: list[nodes.CallExpr]) -> None:
+    """Compare the arguments of `self.layer(x)` with the widths that the layer takes."""
+    source = source_of(api)
+    for call in calls:
+        layer = source.follow(call.callee)
+        if layer is call.callee or not call.args or call.arg_kinds[0] != nodes.ARG_POS or not layer_name(layer):
+            continue
+        facts = tensor_facts(api, call.args[0])
+        if facts is not None:
+            _result(api, source, layer, [ValueFacts(facts, _label(api, call.args[0]))], call)
 
 
-def _embedding(api: Any, source: Source, layer: nodes.CallExpr, facts: ValueFacts) -> ValueFacts:
-    named = call_arguments(layer, ("num_embeddings", "embedding_dim")) or {}
-    if facts.dtypes is not None and not facts.dtypes & _INTEGERS:
-        kind = "float" if facts.dtypes & FLOATS else "/".join(sorted(facts.dtypes))
-        api.fail(f"nn.Embedding takes int32 or int64, {facts.label} is {kind}", layer, code=DTYPE)
-    return ValueFacts(FLOATS, int_of(source, named.get("embedding_dim")))
+def _label(api: Any, expr: nodes.Expression) -> str:
+    """A field as the program reads it, for messages."""
+    known = isinstance(expr, nodes.MemberExpr) and isinstance(expr.expr, nodes.NameExpr) and instance_of(api, expr.expr)
+    return f"{expr.expr.name}.{expr.name}" if known else UNKNOWN.label  # type: ignore[attr-defined]  # as just seen
 
 
 def _of_lambda(function: nodes.LambdaExpr) -> ValueFacts:
@@ -157,5 +158,5 @@ def _of_lambda(function: nodes.LambdaExpr) -> ValueFacts:
     callee = body.callee if isinstance(body, nodes.CallExpr) else None
     if isinstance(callee, nodes.MemberExpr) and isinstance(callee.expr, nodes.NameExpr) and callee.name in _CHOSEN:
         own = [argument.variable for argument in function.arguments]
-        return ValueFacts(frozenset({"int64"})) if callee.expr.node in own else UNKNOWN
+        return ValueFacts(TensorFacts(frozenset({"int64"}), None)) if callee.expr.node in own else UNKNOWN
     return UNKNOWN

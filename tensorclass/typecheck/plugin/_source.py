@@ -322,10 +322,20 @@ def _keeps(use: nodes.Node, variable: nodes.Node, is_list: bool) -> bool:
 
 
 def _spread(value: nodes.Expression | None, count: int) -> list[nodes.Expression | None]:
+    if isinstance(value, nodes.CallExpr):
+        return [_part(value, at) for at in range(count)]
     whole = isinstance(value, nodes.TupleExpr | nodes.ListExpr) and len(value.items) == count
     if not whole or any(isinstance(item, nodes.StarExpr) for item in value.items):  # type: ignore[union-attr]  # one of the two
         return [None] * count
     return [*value.items]  # type: ignore[union-attr]  # as above
+
+
+def _part(value: nodes.CallExpr, at: int) -> nodes.IndexExpr:
+    """One of the values that a call returns: `value[at]`."""
+    part = nodes.IndexExpr(value, nodes.IntExpr(at))
+    for node in (part, part.index):
+        node.set_line(value)
+    return part
 
 
 def anything() -> AnyType:

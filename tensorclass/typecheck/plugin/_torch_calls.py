@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from mypy import nodes
 
@@ -303,18 +303,22 @@ def _gather_facts(call: Call) -> Known:
     return replace(call.first(), shape=None if index is None else index.shape)
 
 
+_KINDS_OF_NUMBERS: Final = {"bool": BOOL, "int": INT64, "float": FLOATS}
+
+
 def _where(call: Call) -> Known:
     """`torch.where(condition, a, b)` and `a.where(condition, b)`."""
     chosen = call.plain[1:3] if call.own is None else [_OWN, *call.plain[1:2]]
     condition = call.reader.tensor(call.plain[0]) if call.plain else None
     if len(chosen) != 2:
         return None
-    both = operated(_Bound(call.reader, call.own), "arithmetic", *chosen)  # type: ignore[arg-type]  # it reads _OWN only
-    return (
-        None
-        if both is None
-        else replace(both, shape=shapes.broadcast(both.shape, None if condition is None else condition.shape))
-    )
+    reader = _Bound(call.reader, call.own)
+    both = operated(reader, "arithmetic", *chosen)  # type: ignore[arg-type]  # it reads _OWN only
+    if both is None and None not in (kinds := {_KINDS_OF_NUMBERS.get(reader.kind_of_number(one)) for one in chosen}):
+        both = TensorFacts(FLOATS if FLOATS in kinds else max(kinds, key=INT64.__eq__), KnownSizes(()))
+    if both is None:
+        return None
+    return replace(both, shape=shapes.broadcast(both.shape, None if condition is None else condition.shape))
 
 
 def _one_hot(call: Call) -> Known:
@@ -383,7 +387,9 @@ def _spread(call: Call) -> Known:
     """`std`, `var` and `norm`, whose further arguments mean several things."""
     first = call.first()
     alone = not call.rest() and not call.named
-    return TensorFacts(magnitudes(first.dtypes), KnownSizes(()) if alone else None)
+    by_name = not call.rest() and call.named.keys() <= {"dim", "keepdim"} and "dim" in call.named
+    shape = _reduce_shape(call, first.shape) if by_name else None
+    return TensorFacts(magnitudes(first.dtypes), KnownSizes(()) if alone else shape)
 
 
 def _clamp_facts(call: Call) -> Known:

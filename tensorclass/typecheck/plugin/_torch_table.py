@@ -75,6 +75,7 @@ KINDS: Final[dict[str, str]] = {
 }  # fmt: skip
 """The kind of each operation; `_torch_calls` says what a kind does."""
 PARAMETERS: Final[dict[str, tuple[str, ...]]] = {
+    "spread": ("input", "p", "dim", "keepdim"),
     **dict.fromkeys(("reduce_sum", "reduce_float", "reduce_same", "reduce_bool"), ("input", "dim", "keepdim")),
     **dict.fromkeys(("reduce_index", "pair"), ("input", "dim", "keepdim")),
     **dict.fromkeys(("cumulative", "cumulative_pair", "index_same"), ("input", "dim")),

@@ -137,10 +137,7 @@ class Values:
         if not declared.kind.is_batched:
             return None
         dims = declared.shape
-        if dims is None or dims.variadic is not None:
-            return TensorFacts(declared.dtypes, None if dims is None else _sizes_of(dims))
-        shape = KnownSizes(_known_shape(dims), self.lead(of), len(dims.tokens))
-        return TensorFacts(declared.dtypes, shape)
+        return TensorFacts(declared.dtypes, None if dims is None else whole_sizes(dims, self.lead(of)))
 
     def lead(self, expr: nodes.Expression) -> object:
         """What the number of batch dims of an instance is known by: equal for the same instance."""
@@ -365,6 +362,11 @@ def _known_shape(dims: Dims) -> Shape:
 def _whole(declared: ClassDeclaration) -> TensorFacts:
     """A tensor whose dims are all declared."""
     return TensorFacts(declared.dtypes, None if declared.shape is None else _sizes_of(declared.shape))
+
+
+def whole_sizes(dims: Dims, lead: object) -> KnownSizes:
+    """The dims of a field, behind the batch dims of its instance."""
+    return _sizes_of(dims) if dims.variadic is not None else KnownSizes(_known_shape(dims), lead, len(dims.tokens))
 
 
 def _sizes_of(dims: Dims) -> KnownSizes:
