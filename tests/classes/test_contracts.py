@@ -20,7 +20,6 @@ from tensorclass import Ragged, TensorClass, TensorDict, checked, tensorclass
 from tensorclass.errors import ArgumentError, SchemaError
 from tensorclass.typing import Float, Float32, Int64, Shaped
 
-
 CHECKER = "beartype"
 
 
