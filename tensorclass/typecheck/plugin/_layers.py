@@ -27,7 +27,7 @@ _CHOSEN: Final = ("argmax", "argmin", "long")
 
 @dataclass(frozen=True)
 class ValueFacts:
-    """What is known of a value, and what it is, for messages."""
+    """The known facts about a value, and its name for messages."""
 
     tensor: TensorFacts = NOTHING
     label: str = "the value that it gets"
