@@ -20,7 +20,6 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._dims import Bindings, Dims, parse_dims
-from .._kinds import TENSOR
 from ..errors import Problem
 from ._annotations import WrongDeclaration, is_tensorclass, parse_annotation, peel
 from ._check import describe, dtype_hint
@@ -165,7 +164,7 @@ def _one(annotation: Any, core: Any, optional: bool, batches: type) -> One | Non
     if core is Any or not isinstance(collection, type) or not issubclass(collection, Tensor):
         return None
     parsed = parse_annotation(annotation)
-    if parsed.kind is not TENSOR:
+    if not parsed.kind.is_batched:
         raise WrongDeclaration(f"a {parsed.kind} parameter", "a contract is about tensors and batches")
     return One(collection, parsed.spec or TensorSpec(Shaped), "shape", optional)
 
