@@ -700,8 +700,8 @@ NO_HINT_TO_FOLLOW = {"W204", "W206", "W207", "W209"}
 """Warnings whose hints change no program: a fault of the package, a mode, a module that mixes on purpose."""
 
 
-CONTRACTS = {"E119", "E120", "E121", "W212"}
-"""Codes whose hints are not followed here."""
+DISTRIBUTED = {"E119", "E120", "E121", "W212"}
+"""Codes of the distributed check, whose hints tests/parallel/test_followed.py covers."""
 
 
 def run(text: str) -> Any:
@@ -738,6 +738,6 @@ def test_a_hint_that_is_followed_mends_the_program(name: str, part: str):
 
 
 def test_every_code_has_a_program():
-    """No code of an error or a warning is left out, but for contracts of functions, which have programs of their own."""
-    wanted = {code for code in CODES if code[0] != "N"} - NO_HINT_TO_FOLLOW - CONTRACTS
+    """No code of an error or a warning is left out, but for those of the distributed check."""
+    wanted = {code for code in CODES if code[0] != "N"} - NO_HINT_TO_FOLLOW - DISTRIBUTED
     assert wanted == {code for code, _, _ in PROGRAMS.values()}
