@@ -367,8 +367,8 @@ FORKING = {check_loader, check_processes_engine}
 
 STATELESS = {
     "Diagnostic", "Dispatch", "FailedRow", "FieldRef", "Engine", "HeldError", "Later", "LinkedList", "PackLayout",
-    "PerElement", "Problem", "RayBatches", "Same", "Schema", "Shape", "TensorAttrs", "as_tensordict_module", "dispatch",
-    "set_printoptions", "NestedKey", "UnbatchedTensor",
+    "PerElement", "Problem", "RayBatches", "Layout", "Same", "Schema", "Shape", "TensorAttrs", "dispatch",
+    "as_tensordict_module", "set_printoptions", "NestedKey", "UnbatchedTensor",
 }  # fmt: skip
 """Descriptions, functions, blocks, values and protocols: nothing in them changes after they are made."""
 

@@ -119,7 +119,7 @@ def _leaf(value: Any) -> Any:
 
 def _even_dims(batch_size: Any) -> Any:
     """The sizes before a -1: the size of that dim differs between elements."""
-    ragged = isinstance(batch_size, Sequence) and -1 in batch_size
+    ragged = isinstance(batch_size, (list, tuple)) and -1 in batch_size
     return batch_size[: batch_size.index(-1)] if ragged else batch_size
 
 

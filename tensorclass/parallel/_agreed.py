@@ -20,7 +20,7 @@ def is_fake(group: Any) -> bool:
     return str(dist.get_backend(group)) == "fake"
 
 
-def agree(batch: Any, layout: Layout, mesh: Any, source: str, problem: Exception | None, rows: bool = False) -> None:
+def agree(batch: Any, layout: Layout, mesh: Any, source: str, problem: str, rows: bool = False) -> None:
     """Compare layout and structure on all ranks of a mesh.
 
     Raises:
@@ -28,12 +28,12 @@ def agree(batch: Any, layout: Layout, mesh: Any, source: str, problem: Exception
     """
     if is_fake(mesh.get_group(0)):
         return
-    found = [] if batch is None or problem is not None else _without_rows(Structure(batch).rows, rows)
-    told = (repr(layout), source, found, "" if problem is None else str(problem))
-    data = repr((layout._key, source, found, problem is None)).encode()
+    found = [] if batch is None or problem else _without_rows(Structure(batch).rows, rows)
+    told = (repr(layout), source, found, problem)
+    data = repr((layout._key, source, found, not problem)).encode()
     digest = int.from_bytes(hashlib.sha256(data).digest()[:7], "little")
     groups = [mesh.get_group(dim) for dim in range(mesh.ndim)]
-    most = torch.tensor([digest, -digest, problem is not None], device=device_of(groups[0]))
+    most = torch.tensor([digest, -digest, bool(problem)], device=device_of(groups[0]))
     with talking(groups[0], "distribute"):
         for group in groups:
             dist.all_reduce(most, dist.ReduceOp.MAX, group=group)

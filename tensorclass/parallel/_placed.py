@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .._deferred import dtensor, is_dtensor
 from ..core import TensorCollection, is_shared, is_typed
-from ..errors import ArgumentError, BatchSizeError, UnsupportedOperationError
+from ..errors import ArgumentError, BatchSizeError, HeldError, UnsupportedOperationError
 from ..ops import cat
 from ._agreed import agree, is_fake, rows_of_all
 from ._collectives import all_gather
@@ -65,15 +65,15 @@ def distribute(batch: Any, layout: Any, source: Any, check: bool) -> Any:
 
 def _checked(batch: Any, layout: Layout, mesh: Any, source: str, check: bool, rows: bool = False) -> None:
     """Look at all placements, on all ranks, before the first tensor is made; every rank raises the problem of one."""
-    problem: Exception | None = None
+    problem: HeldError | None = None
     try:
         turned(batch, layout, lambda place, leaf, found: leaf)
     except ArgumentError as error:
-        problem = error
+        problem = HeldError(error)
     if check:
-        agree(batch, layout, mesh, source, problem, rows)
+        agree(batch, layout, mesh, source, "" if problem is None else str(problem.error), rows)
     if problem is not None:
-        raise problem
+        problem.reraise()
 
 
 def _again(batch: Any, layout: Layout, source: Any, every: bool) -> Any:
@@ -98,7 +98,7 @@ def _again(batch: Any, layout: Layout, source: Any, every: bool) -> Any:
 def _received(batch: Any, layout: Layout, mesh: Any, source: int, check: bool) -> Any:
     """The batch of one rank, on all ranks of the mesh."""
     if check:
-        agree(None, layout, mesh, repr(source), None)
+        agree(None, layout, mesh, repr(source), "")
     if is_fake(mesh.get_group(0)):
         return batch
     if source not in mesh.mesh.flatten().tolist():

@@ -144,7 +144,7 @@ class Data:
         self.store._data = data
 
 
-class Several:
+class LockGroup:
     """Several locks as one, always acquired in the same order."""
 
     __slots__ = ("locks",)
@@ -186,7 +186,7 @@ def gate_of(modules: list[nn.Module]) -> tuple[Any, list[ref[Any]]]:
         for module in modules:
             _GATES.setdefault(module, held[0])
     unique = sorted({id(gate): gate for gate in held}.values(), key=id)
-    return unique[0].lock if len(unique) == 1 else Several([gate.lock for gate in unique]), held[0].stack
+    return unique[0].lock if len(unique) == 1 else LockGroup([gate.lock for gate in unique]), held[0].stack
 
 
 def uninitialised_error(path: Path) -> UnsupportedOperationError:

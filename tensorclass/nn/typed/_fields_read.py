@@ -13,7 +13,7 @@ from ...errors import TensorClassError
 from ..check._declared import check
 from ..check._identity import identify
 from ..parts._how import Over
-from ..parts._reading import ReadFields
+from ..parts._watched_reads import ReadFields
 from ..parts._slots import Slot, fields_of
 from ..parts._stage import Stage, module_of
 from ..probe._fake import Unavailable
