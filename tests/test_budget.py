@@ -92,7 +92,12 @@ def public_names(source: Source) -> list[str]:
 
 
 def lacks_docstring(value: object) -> bool:
-    """Whether a class or function says nothing about itself; what dataclasses write for their class is nothing."""
+    """Whether a class or function says nothing about itself; what dataclasses write for their class is nothing.
+
+    Names for classes and functions of Python itself have a text beside them.
+    """
+    if getattr(value, "__module__", "").partition(".")[0] in ("builtins", "copyreg"):
+        return False
     if inspect.isclass(value):
         doc = value.__dict__.get("__doc__")
         return not doc or doc.startswith(f"{value.__name__}(")

@@ -67,10 +67,7 @@ FACES = {
         "_accepted", "_check", "_constraints", "_convert", "_domain", "_dtypes", "_json", "_json_keys",
         "_json_schema", "_schema", "_scope", "_spec",
     },
-    "core": {
-        "_base", "_batch", "_caches", "_describe", "_device", "_exported", "_forks", "_html", "_keys", "_layered",
-        "_locks", "_modes", "_publish", "_pytree", "_repr", "_views", "_walks",
-    },
+    "core": set(),
     "ops": {
         "_apply", "_at_once", "_by_row", "_compare", "_conversions", "_device", "_index", "_inplace", "_join", "_keys",
         "_lengths", "_mapping", "_nesting", "_objects", "_operands", "_pairs", "_reading", "_shape", "_stacks",
@@ -87,8 +84,8 @@ FACES = {
         "parts._results", "parts._seeded", "typed._sequential",
     },
     "io": {
-        "_advice", "_atomic", "_format", "_inspect", "_lock", "_manifest", "_memmap", "_optional", "_orders", "_pack",
-        "_progress", "_writer", "exchange._formats",
+        "_advice", "_atomic", "_documents", "_format", "_inspect", "_lock", "_manifest", "_memmap", "_optional",
+        "_orders", "_pack", "_progress", "_remote", "_writer", "exchange._formats",
     },
     "typecheck": {
         "_lint", "plugin._plugin", "stubs._project", "stubs._pyi",
@@ -373,7 +370,8 @@ def test_wrong_folders_are_found(name, code, count):
 @pytest.mark.parametrize(
     ("name", "code", "count"),
     [
-        ("store/_a.py", "from ..core import Key\nfrom ..core._locks import changed\nfrom ._dict import _x", 0),
+        ("store/_a.py", "from ..core import Key, changed\nfrom ._dict import _x", 0),
+        ("store/_a.py", "from ..core._locks import changed", 1),
         ("store/_a.py", "from ..core._entry import batch_shape", 1),
         ("store/_a.py", "from ..core._base import _private", 1),
         ("store/_a.py", "from ..core._keys import Key", 1),

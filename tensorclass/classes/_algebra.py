@@ -13,8 +13,7 @@ import torch
 
 from .._schema import MISSING, FieldSpec, Options, Schema
 from .._schema._schema import unknown_field
-from ..core import TensorCollection
-from ..core._caches import Classes, constant
+from ..core import Classes, TensorCollection, constant
 from ..errors import ArgumentError, BatchSizeError, Problem, SchemaError, StructureError, UnknownFieldError
 from ..ops._compare import same_object
 from ._build import complete, finish_class

@@ -14,12 +14,24 @@ from typing_extensions import Self
 
 from .._flags import flags
 from .._schema import Options, Schema, field
-from ..core import BATCHED, Key, Path, TensorCollection
-from ..core._base import Handler, Kind, Names, Write, locked_error, settle
-from ..core._device import Device
-from ..core._layered import Layered
-from ..core._publish import Step, publish
-from ..core._pytree import blank, trusted
+from ..core import (
+    BATCHED,
+    Device,
+    Handler,
+    Key,
+    Kind,
+    Layered,
+    Names,
+    Path,
+    Step,
+    TensorCollection,
+    Write,
+    blank,
+    locked_error,
+    publish,
+    settle,
+    trusted,
+)
 from ..errors import ArgumentError, FrozenError, MissingKeyError
 from ..ops import UNSET, Container, Join
 from ..store import Relaid, TensorDict

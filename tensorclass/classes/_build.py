@@ -27,11 +27,7 @@ from .._schema import (
     substitute,
 )
 from .._schema._scope import is_open
-from ..core._base import check_names
-from ..core._batch import as_jagged
-from ..core._caches import Classes, constant
-from ..core._device import as_device
-from ..core._pytree import register
+from ..core import Classes, as_device, as_jagged, check_names, constant, register
 from ..errors import ArgumentError, Problem, SchemaError
 from ..ops._by_row import RowOps
 from ..store import Relaid

@@ -11,10 +11,7 @@ from torch import Tensor
 from .._deferred import is_dtensor
 from .._kinds import per_kind
 from .._schema import Dim, Dims, FieldSpec, Schema, cast_problem, check_field, check_fields
-from ..core import VALUES, TensorCollection, store_of
-from ..core._base import Names
-from ..core._batch import as_jagged, as_jagged_layout
-from ..core._publish import Step
+from ..core import VALUES, Names, Step, TensorCollection, as_jagged, as_jagged_layout, store_of
 from ..errors import CastError, Problem, SchemaError, StructureError
 from ..store import Node, NonTensorDataBase, NonTensorStack, RaggedTensor, TensorDict, Unbatched, plain_object
 from ..store.entries._agreement import require_agreement

@@ -17,8 +17,7 @@ from typing_extensions import Self
 from .._flags import answers
 from .._schema import Dim, FieldSpec, check_fields
 from .._schema._domain import dtypes_of, first_name
-from ..core import TensorCollection, as_batch_size
-from ..core._device import Device
+from ..core import Device, TensorCollection, as_batch_size
 from ..errors import ArgumentError, Problem, SchemaError, did_you_mean
 from ..ops._mapping import MappingOps
 from ..store import RaggedTensor, TensorDict

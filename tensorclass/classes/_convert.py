@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from .._schema import FieldSpec, Schema, infer_batch_size, migrate, told_batch_size
-from ..core import TensorCollection, unravel_key_to_tuple
-from ..core._batch import as_jagged
+from ..core import TensorCollection, as_jagged, unravel_key_to_tuple
 from ..errors import BatchSizeError, Problem, SchemaError, StructureError
 from ..ops._nesting import as_entries, nested_entries
 from ..store import TensorDict

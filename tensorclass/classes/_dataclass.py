@@ -10,8 +10,7 @@ from typing import Any, get_type_hints
 
 from .._flags import flags
 from .._schema import field
-from ..core._caches import Classes
-from ..core._device import Device
+from ..core import Classes, Device
 from ..errors import ArgumentError, UnsupportedOperationError
 from ..ops._conversions import ConversionOps
 from ._base import TensorClass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._schema import Schema
-from ..core._keys import later
+from ..core import later
 from ..errors import (
     FieldNotProducedError,
     MissingKeyError,

@@ -15,9 +15,7 @@ from torch import Tensor
 
 from .._kinds import INIT_VAR, per_kind
 from .._schema import EXACT, MISSING, FieldSpec, Options, Schema
-from ..core import as_batch_size
-from ..core._batch import as_jagged
-from ..core._pytree import blank
+from ..core import as_batch_size, as_jagged, blank
 from ..store import TensorDict
 from ._compile import compile_function
 from ._convert import says_size

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from .._schema import FieldSpec
-from ..core import Entry
-from ..core._base import Names
+from ..core import Entry, Names
 from ..errors import StructureError
 from ..ops import Join
 from ..ops._compare import same_object

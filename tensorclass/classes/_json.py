@@ -30,8 +30,7 @@ from .._schema._json import (
     spell,
 )
 from .._schema._spec import short
-from ..core import BATCHED, TensorCollection, unstacked
-from ..core._base import check_names
+from ..core import BATCHED, TensorCollection, check_names, unstacked
 from ..errors import ArgumentError, Problem, SchemaError, UnsupportedOperationError
 from ..store import Node, NonTensorData, NonTensorStack, RaggedTensor, TensorDict, Unbatched
 from ._build import complete

@@ -19,6 +19,7 @@ from ._publish import Step, assign, publish
 from ._relation import related, unrelated_error
 
 Kind: TypeAlias = int
+"""Which leaves an operation takes: one of the four below."""
 BATCHED: Final = 0
 """Leaves with the batch dims, for shape, index and join operations."""
 VALUES: Final = 1

@@ -33,6 +33,7 @@ from ._mapped import (
 
 T = TypeVar("T", bound=Callable[..., Any])
 new_object: Any = copyreg.__newobj__  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # what pickle writes as an opcode
+"""The function that makes an object without its `__init__` when a pickle is read."""
 
 
 class Context(NamedTuple):

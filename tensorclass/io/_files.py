@@ -16,8 +16,7 @@ from .._budget import budget
 from .._flags import flags
 from .._places import is_url, path_or_url
 from .._schema import schema_of
-from ..core import STORAGE, Key, Path, TensorCollection, unravel_key_to_tuple
-from ..core._device import Device
+from ..core import STORAGE, Device, Key, Path, TensorCollection, unravel_key_to_tuple
 from ..errors import (
     ArgumentError,
     FileFormatError,

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from .._flags import flags
 from .._places import local_path
-from ..core import Key, Path, TensorCollection, join_path, unravel_key_to_tuple
-from ..core._walks import tensors_alone
+from ..core import Key, Path, TensorCollection, join_path, tensors_alone, unravel_key_to_tuple
 from ..errors import ArgumentError, StructureError, UnsupportedOperationError
 from ..ops import cat
 from ..store import RaggedTensor, TensorDict

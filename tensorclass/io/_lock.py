@@ -7,7 +7,7 @@ import os
 from contextlib import suppress
 from weakref import WeakSet
 
-from ..core._forks import Turn, in_turn
+from ..core import Turn, in_turn
 from ._atomic import naming
 from ._memory import flock
 

@@ -14,8 +14,7 @@ from torch import Tensor
 from .._flags import flags
 from .._places import is_url, local_path
 from .._schema import schema_of
-from ..core import STORAGE, Key, Path, TensorCollection, store_of
-from ..core._device import Device
+from ..core import STORAGE, Device, Key, Path, TensorCollection, store_of
 from ..errors import ArgumentError, FileFormatError, StructureError, UnknownFieldError, UnsupportedOperationError
 from ..ops._lengths import settled
 from ..store import TensorDictParams, UnbatchedTensor, keep_objects

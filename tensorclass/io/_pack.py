@@ -13,8 +13,7 @@ from torch import Tensor
 from torch.nn.parameter import Parameter
 
 from .._schema import FieldSpec, schema_of
-from ..core import Path, TensorCollection, join_path, store_of
-from ..core._batch import too_few_dims
+from ..core import Path, TensorCollection, join_path, store_of, too_few_dims
 from ..errors import UnsupportedOperationError
 from ..store import (
     MetaData,

@@ -27,7 +27,7 @@ import numpy as np
 
 from .._budget import LEAST
 from .._places import is_url, local_path
-from ..core._forks import release_in_forks
+from ..core import release_in_forks
 from ..errors import ArgumentError, HeldError, MemoryBudgetError, TensorClassError, UnsupportedOperationError
 from ._memory import flock
 from ._optional import optional

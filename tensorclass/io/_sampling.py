@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from .._flags import flags
-from ..core._forks import InTurn, Turn, in_turn
+from ..core import InTurn, Turn, in_turn
 from ..errors import ArgumentError
 from ._ahead import read_ahead
 from ._orders import EXACT, RandomRows, order_of

@@ -16,8 +16,7 @@ from torch.nn.parameter import Buffer, Parameter
 
 from .._budget import reserve
 from .._schema import FieldSpec, schema_of
-from ..core import Path, join_path
-from ..core._base import check_names
+from ..core import Path, check_names, join_path
 from ..errors import FileFormatError, MissingKeyError, SchemaError, did_you_mean
 from ..store import (
     LazyStackedTensorDict,

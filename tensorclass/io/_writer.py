@@ -20,9 +20,7 @@ from typing_extensions import Self
 from .._flags import flags
 from .._places import is_url, path_or_url, whole_path
 from .._schema import Schema, schema_of
-from ..core import STORAGE
-from ..core._forks import Turn, in_turn
-from ..core._walks import tensors_alone
+from ..core import STORAGE, Turn, in_turn, tensors_alone
 from ..errors import ArgumentError, BatchDimError, HeldError, SchemaError, StructureError
 from ..ops import cat
 from ._atomic import Target, make_folder

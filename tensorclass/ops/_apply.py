@@ -18,20 +18,22 @@ from typing_extensions import Self
 from .._flags import flag, flags
 from ..core import (
     VALUES,
+    Device,
+    LeafTest,
     Path,
     TensorCollection,
     TensorEntry,
     as_batch_size,
+    as_device,
+    as_jagged_layout,
     batch_shape,
+    check_names,
     has_lengths,
     is_shared,
     join_path,
+    publish,
+    sharing,
 )
-from ..core._base import check_names
-from ..core._batch import as_jagged_layout
-from ..core._device import Device, as_device
-from ..core._publish import publish, sharing
-from ..core._views import LeafTest
 from ..errors import ArgumentError, BatchSizeError, KeySetError, StructureError
 from ._at_once import at_once
 from ._kernels import KERNELS

@@ -15,9 +15,18 @@ from typing_extensions import Self
 
 from .._config import print_options
 from .._flags import answers
-from ..core import Entry, Key, TensorCollection, batch_shape, join_path, unravel_key_to_tuple
-from ..core._describe import Description, describe
-from ..core._repr import describe_entry, entries_in_order
+from ..core import (
+    Description,
+    Entry,
+    Key,
+    TensorCollection,
+    batch_shape,
+    describe,
+    describe_entry,
+    entries_in_order,
+    join_path,
+    unravel_key_to_tuple,
+)
 from ..errors import ArgumentError, BatchDimError, BatchSizeError, MissingKeyError, UnknownFieldError
 from ._conversions import ConversionOps
 

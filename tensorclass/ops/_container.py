@@ -8,8 +8,7 @@ from typing import Any, ClassVar, TypeAlias
 from typing_extensions import Self
 
 from .._flags import flag
-from ..core._html import represent_html
-from ..core._repr import represent
+from ..core import represent, represent_html
 from ._autograd import AutogradOps
 from ._by_row import RowOps
 from ._new import NewOps

@@ -15,9 +15,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import answers
-from ..core import TensorCollection, as_batch_size
-from ..core._base import check_names
-from ..core._device import Device, as_device
+from ..core import Device, TensorCollection, as_batch_size, as_device, check_names
 from ..errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError, too_deep
 from ._apply import ApplyOps
 from ._export_ops import ExportOps

@@ -14,9 +14,19 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flag, flags
-from ..core import STORAGE, VALUES, Entry, Path, TensorCollection, as_batch_size
-from ..core._device import CPU, Device, as_device
-from ..core._walks import typed_within, walk
+from ..core import (
+    CPU,
+    STORAGE,
+    VALUES,
+    Device,
+    Entry,
+    Path,
+    TensorCollection,
+    as_batch_size,
+    as_device,
+    typed_within,
+    walk,
+)
 from ..errors import ArgumentError, CastError, UnsupportedOperationError
 from ._apply import ApplyOps
 from ._attrs import CastFilter, TensorAttrs

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from .._flags import answers
-from ..core import STORAGE, TensorCollection, TensorEntry, is_typed, unstacked
-from ..core._base import Names
+from ..core import STORAGE, Names, TensorCollection, TensorEntry, is_typed, unstacked
 from ..errors import ArgumentError
 from ._apply import ApplyOps
 from ._exports import LinkedList, plain, struct_array, tuple_class

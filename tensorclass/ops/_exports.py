@@ -12,8 +12,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._schema._json import NUMPY
-from ..core import Entry, TensorCollection, TensorEntry, batch_shape, has_lengths, is_shared
-from ..core._caches import Classes
+from ..core import Classes, Entry, TensorCollection, TensorEntry, batch_shape, has_lengths, is_shared
 from ..errors import ArgumentError, StructureError, UnsupportedOperationError, did_you_mean
 
 _SHORTEST_STRING = 10  # characters, as in the arrays of `tensordict`

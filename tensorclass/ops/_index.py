@@ -14,9 +14,7 @@ from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from .._flags import flags
-from ..core import BATCHED, TensorCollection, batch_shape, unravel_key_to_tuple
-from ..core._base import Names
-from ..core._batch import over_events
+from ..core import BATCHED, Names, TensorCollection, batch_shape, over_events, unravel_key_to_tuple
 from ..errors import BatchIndexError, UnsupportedOperationError
 from ._mapping import MappingOps
 from ._names import NameOps
@@ -290,6 +288,11 @@ class IndexOps(NameOps):
         new = apply_index(leaves, parts)
         new_size = indexed_size(parts, size, leaves[0] if leaves else None, new[0] if new else None)
         return twin._refill(new, new_size, self._names and indexed_names(parts, self._names, len(new_size)))
+
+    def _held(self, key: str) -> Any:
+        """The entry that this container holds, or None; those of a file are copies."""
+        entries = self._live()
+        return entries.get(key) if entries is self._live() else None
 
     def _gathered(self, index: Tensor, mask: bool) -> Self | None:
         """The elements at an int64 index of one dim, or at a mask, on the CPU; None for the general path."""

@@ -19,16 +19,21 @@ from ..core import (
     Entry,
     Key,
     Path,
+    Step,
     TensorCollection,
     TensorEntry,
     as_batch_size,
+    broadcasts_to,
+    each_row,
     is_shared,
     join_path,
+    over_events,
+    publish,
+    sharing,
     store_of,
     unravel_key_to_tuple,
+    with_dims,
 )
-from ..core._batch import broadcasts_to, over_events, with_dims
-from ..core._publish import Step, each_row, publish, sharing
 from ..errors import (
     ArgumentError,
     MissingKeyError,
@@ -315,11 +320,6 @@ class InplaceOps(IndexOps):
         elif self._beside(self, leaves, [], "index") is None:
             return None
         return leaves if all([type(leaf) is Tensor and takes(leaf, value) for leaf in leaves]) else None
-
-    def _held(self, key: str) -> Any:
-        """The entry that this container holds, or None; those of a file are copies."""
-        entries = self._live()
-        return entries.get(key) if entries is self._live() else None
 
     def _set_at(self, index: Index, value: Any, wanted: list[Path] | None, non_blocking: bool) -> None:
         if self._stacked:

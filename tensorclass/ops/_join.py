@@ -16,19 +16,22 @@ from typing_extensions import Self
 from .._flags import flags
 from ..core import (
     Entry,
+    Exactly,
+    K,
     Key,
+    Names,
     Path,
     TensorCollection,
     are_objects,
+    as_int,
     batch_dim,
     join_path,
+    publish,
     store_of,
+    too_few_dims,
     unravel_key_to_tuple,
     unstacked,
 )
-from ..core._base import Exactly, K, Names
-from ..core._batch import as_int, too_few_dims
-from ..core._publish import publish
 from ..errors import ArgumentError, BatchDimError, BatchSizeError, KeySetError, StructureError, defined_again
 from ._compare import same_atom, same_object
 from ._inplace import InplaceOps

@@ -15,9 +15,7 @@ from torch import Tensor
 from torch.compiler import is_compiling
 
 from .._operations import BITWISE, COMPARISONS, ROWS, UNSUPPORTED, Numbers, Row
-from ..core import VALUES, TensorCollection
-from ..core._batch import broadcasts_to
-from ..core._publish import Step, publish
+from ..core import VALUES, Step, TensorCollection, broadcasts_to, publish
 from ..errors import ArgumentError, StructureError, UnsupportedOperationError
 from ._alike import alike
 from ._at_once import FEW, FEW_PAIRS, at_once, interpreters, over_lists

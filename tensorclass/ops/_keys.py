@@ -15,16 +15,17 @@ from .._flags import flag, flags
 from ..core import (
     KEY_SEPARATOR,
     Key,
+    LeafTest,
     Path,
+    Step,
     TensorCollection,
     default_is_leaf,
     is_shared,
     join_path,
+    publish,
     store_of,
     unravel_key_to_tuple,
 )
-from ..core._publish import Step, publish
-from ..core._views import LeafTest
 from ..errors import KeySetError, KeyThroughLeafError, MissingKeyError, StructureError
 from ._mapping import UNSET, MappingOps
 from ._stacks import LazyOps

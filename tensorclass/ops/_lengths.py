@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from ..core import STORAGE, VALUES, Path, TensorCollection, TensorEntry, is_shared, join_path, store_of
+from ..core import STORAGE, VALUES, Path, Step, TensorCollection, TensorEntry, is_shared, join_path, store_of
 from ..core import has_lengths as has_lengths
-from ..core._publish import Step
 from ..errors import UnsupportedOperationError
 
 

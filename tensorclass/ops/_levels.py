@@ -44,3 +44,8 @@ def _nest(path: Path, value: Any) -> dict[str, Any]:
     for part in reversed(path):
         value = {part: value}
     return value  # type: ignore[no-any-return]  # a path has at least one part
+
+
+def in_some_member(holder: Any, key: str) -> bool:
+    """Whether any member of a lazy stack has an entry, which can then be removed there."""
+    return holder._stacked and any([key in member._outline() for member in holder._parts()])

@@ -14,23 +14,28 @@ from typing_extensions import Self
 from .._flags import flag, flags
 from ..core import (
     STORAGE,
+    Device,
     Key,
+    KeysView,
     Path,
+    Step,
+    Subscript,
     TensorCollection,
+    ViewScope,
+    adopt_locks,
     as_batch_size,
+    as_device,
+    assign,
     batch_shape,
+    check_names,
     is_key,
     is_typed,
     join_path,
+    publish,
+    sharing,
     store_of,
     unravel_key_to_tuple,
 )
-from ..core._base import check_names
-from ..core._device import Device, as_device
-from ..core._keys import Subscript
-from ..core._locks import adopt_locks
-from ..core._publish import Step, assign, publish, sharing
-from ..core._views import KeysView, ViewScope
 from ..errors import (
     ArgumentError,
     BatchSizeError,
@@ -39,7 +44,7 @@ from ..errors import (
     StructureError,
     UnsupportedOperationError,
 )
-from ._levels import by_level
+from ._levels import by_level, in_some_member
 from ._pairs import both, items_of, once, tensors_at, wanted_paths
 from ._reading import UNSET as UNSET
 from ._reading import BatchIndex as BatchIndex
@@ -291,7 +296,7 @@ class MappingOps(ReadingOps):
     def _del_steps(self, path: Path) -> list[Step]:
         """The steps that remove an entry."""
         holder = self._holder(path, create=None)
-        if holder is None or not (path[-1] in holder._outline() or _in_some_member(holder, path[-1])):
+        if holder is None or not (path[-1] in holder._outline() or in_some_member(holder, path[-1])):
             self._read(path)  # raises, and names the nearest key
         holder._require_unlocked("delete", join_path(path))  # pyright: ignore[reportOptionalMemberAccess]  # the holder exists
         return holder._drop_steps(path[-1])  # type: ignore[no-any-return]  # of a container
@@ -591,8 +596,3 @@ def _clone_entry(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.clone()
     return MappingOps.clone(value) if isinstance(value, MappingOps) else value
-
-
-def _in_some_member(holder: Any, key: str) -> bool:
-    """Whether any member of a lazy stack has an entry, which can then be removed there."""
-    return holder._stacked and any([key in member._outline() for member in holder._parts()])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing_extensions import Self
 
 from .._flags import flags
-from ..core._modes import Entered, Mode, Setting
+from ..core import Entered, Mode, Setting
 
 
 class set_capture_non_tensor_stack(Mode):  # lower case: used like a function

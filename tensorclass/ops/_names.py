@@ -8,9 +8,7 @@ from typing import Any
 
 from typing_extensions import Self
 
-from ..core import TensorCollection, batch_dim, batch_dims
-from ..core._base import Names, check_names
-from ..core._batch import as_int
+from ..core import Names, TensorCollection, as_int, batch_dim, batch_dims, check_names
 from ..errors import BatchDimError, StructureError, did_you_mean
 from ._mapping import MappingOps
 

@@ -11,10 +11,7 @@ from typing_extensions import Self
 
 from .._flags import flags
 from .._operations import LIKE
-from ..core import VALUES, Entry, Key, as_batch_size, join_path
-from ..core._batch import Sizes
-from ..core._device import Device, as_device
-from ..core._walks import walk
+from ..core import VALUES, Device, Entry, Key, Sizes, as_batch_size, as_device, join_path, walk
 from ..errors import StructureError, UnsupportedOperationError
 from ._apply import ApplyOps
 from ._device import DeviceOps

@@ -10,10 +10,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..core import VALUES, Path, TensorCollection, TensorEntry, join_path, store_of, unstacked
-from ..core._base import Handler
-from ..core._batch import broadcasts_to, over_events
-from ..core._walks import typed_within
+from ..core import (
+    VALUES,
+    Handler,
+    Path,
+    TensorCollection,
+    TensorEntry,
+    broadcasts_to,
+    join_path,
+    over_events,
+    store_of,
+    typed_within,
+    unstacked,
+)
 from ..errors import ArgumentError, BatchSizeError, KeySetError, SchemaError, StructureError, did_you_mean
 from ._inplace import InplaceOps
 from ._lengths import in_stacks, require_same_lengths

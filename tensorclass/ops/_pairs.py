@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core import Entry, Key, Path, TensorCollection, join_path, unravel_key_to_tuple
-from ..core._views import View
+from ..core import Entry, Key, Path, TensorCollection, View, join_path, unravel_key_to_tuple
 from ..errors import ArgumentError, BatchSizeError, KeySetError, MissingKeyError, did_you_mean
 from ._levels import concerns
 

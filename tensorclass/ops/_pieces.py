@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core import Entry, TensorCollection
-from ..core._base import Names
+from ..core import Entry, Names, TensorCollection
 
 
 def split_levels(store: Any, cut: Any, sizes: Sequence[torch.Size], names: Names, at: int) -> list[Any] | None:

@@ -13,9 +13,21 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flag
-from ..core import Key, Path, TensorCollection, is_key, join_path, unravel_key_to_tuple
-from ..core._keys import Subscript
-from ..core._views import ItemsView, KeysView, LeafTest, ValuesView, ViewScope, entry_type
+from ..core import (
+    ItemsView,
+    Key,
+    KeysView,
+    LeafTest,
+    Path,
+    Subscript,
+    TensorCollection,
+    ValuesView,
+    ViewScope,
+    entry_type,
+    is_key,
+    join_path,
+    unravel_key_to_tuple,
+)
 from ..errors import (
     ArgumentError,
     FieldNotProducedError,

@@ -11,8 +11,7 @@ from torch import Tensor
 from typing_extensions import NamedTuple
 
 from .._flags import flag
-from ..core import VALUES
-from ..core._base import Names
+from ..core import VALUES, Names
 from ..errors import ArgumentError
 from ._kernels import C
 from ._operands import Pointwise

@@ -8,9 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from ..core import VALUES, Path, TensorCollection, TensorEntry, join_path
-from ..core._base import Names
-from ..core._batch import as_int
+from ..core import VALUES, Names, Path, TensorCollection, TensorEntry, as_int, join_path
 from ..errors import ArgumentError, BatchDimError, StructureError
 from ._lengths import has_lengths
 from ._operands import Pointwise

@@ -15,9 +15,7 @@ from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from .._flags import flag, flags
-from ..core import BATCHED, VALUES, VIEWS, as_batch_size
-from ..core._base import Names
-from ..core._batch import LARGEST, Sizes, as_int, as_ints, infer_shape
+from ..core import BATCHED, LARGEST, VALUES, VIEWS, Names, Sizes, as_batch_size, as_int, as_ints, infer_shape
 from ..errors import ArgumentError, BatchDimError, BatchSizeError
 from ._inplace import InplaceOps
 from ._lengths import in_memory

@@ -24,8 +24,9 @@ from ..core import (
     is_shared,
     is_typed,
     join_path,
+    publish,
+    sharing,
 )
-from ..core._publish import publish, sharing
 from ..errors import ArgumentError, Later, StructureError, few, named
 from ._apply import ApplyOps
 from ._lengths import Ragged, has_lengths

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from ..core import Path
-from ..core._publish import Step, call_each, each_row, publish, sharing
+from ..core import Path, Step, call_each, each_row, publish, sharing
 from ..errors import ArgumentError
 from ._writable import is_readable
 

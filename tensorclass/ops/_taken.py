@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core import TensorCollection, store_of
-from ..core._publish import Step
+from ..core import Step, TensorCollection, store_of
 
 
 def taken_over(mine: Any, twin: Any) -> list[Step]:

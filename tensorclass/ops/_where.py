@@ -8,8 +8,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from ..core import Path, TensorCollection, join_path, store_of, unstacked
-from ..core._batch import broadcasts_to, over_events
+from ..core import Path, TensorCollection, broadcasts_to, join_path, over_events, store_of, unstacked
 from ..errors import ArgumentError, BatchSizeError, StructureError
 from ._compare import is_object
 from ._lengths import holders

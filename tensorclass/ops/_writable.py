@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from ..core import Path, join_path
-from ..core._batch import as_jagged_layout, broadcasts_to, over_events
+from ..core import Path, as_jagged_layout, broadcasts_to, join_path, over_events
 from ..errors import BatchSizeError, StructureError, UnsupportedOperationError
 
 NUMBERS: Final = (int, float, bool)

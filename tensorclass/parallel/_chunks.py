@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from .._flags import count
-from ..core import Path, TensorCollection
-from ..core._forks import InTurn, Turn
+from ..core import InTurn, Path, TensorCollection, Turn
 from ..errors import ArgumentError, BatchDimError, BatchSizeError
 from ..io._memmap import is_memmap, tensors_in
 from ..io._progress import progress

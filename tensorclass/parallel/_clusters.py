@@ -20,7 +20,7 @@ import torch
 
 from .._flags import flags
 from .._schema import schema_of
-from ..core._forks import release_in_forks
+from ..core import release_in_forks
 from ..errors import ArgumentError, WorkerError
 from ..io._optional import optional
 from ._engines import GRAIN, Failed, Job, checked_limit, checked_retries, cores

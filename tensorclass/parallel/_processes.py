@@ -24,7 +24,7 @@ import torch.multiprocessing as mp
 from torch import Tensor
 
 from .._flags import flags
-from ..core._forks import release_in_forks
+from ..core import release_in_forks
 from ..errors import ArgumentError, WorkerError
 from ._engines import GRAIN, Failed, Job, at_least, checked_limit, checked_retries, cores
 from ._wire import Parcel, take_apart, unpicklable

@@ -20,8 +20,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import torch
 from torch import Tensor
 
-from ..core import TensorCollection
-from ..core._forks import Turn, in_turn, release_in_forks
+from ..core import TensorCollection, Turn, in_turn, release_in_forks
 from ..errors import ArgumentError, HeldError, StructureError, WorkerError
 from ..io._memmap import tensors_in
 from ._blocks import Views, check_writable, write

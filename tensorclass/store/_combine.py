@@ -6,9 +6,7 @@ from typing import Any, Final
 
 from torch import Tensor
 
-from ..core import TensorCollection
-from ..core._base import Handler
-from ..core._pytree import blank
+from ..core import Handler, TensorCollection, blank
 from ..ops._at_once import at_once
 from ..ops._compare import same_atom
 

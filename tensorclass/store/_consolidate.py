@@ -12,10 +12,19 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flags
-from ..core import STORAGE, Key, Path, TensorCollection, is_typed, join_path, unravel_key_to_tuple
-from ..core._base import Names
-from ..core._device import Device, as_device
-from ..core._pytree import trusted
+from ..core import (
+    STORAGE,
+    Device,
+    Key,
+    Names,
+    Path,
+    TensorCollection,
+    as_device,
+    is_typed,
+    join_path,
+    trusted,
+    unravel_key_to_tuple,
+)
 from ..errors import ArgumentError, BatchDimError, BatchSizeError, StructureError, UnsupportedOperationError
 from .entries._non_tensor import NonTensorOps
 

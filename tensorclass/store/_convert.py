@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from .._flags import flags
-from ..core import TensorCollection
-from ..core._device import Device
+from ..core import Device, TensorCollection
 from ..errors import ArgumentError
 from ._dict import TensorDict
 

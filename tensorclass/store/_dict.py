@@ -15,19 +15,32 @@ from .._flags import flag
 from ..core import (
     BATCHED,
     STORAGE,
+    Device,
+    Handler,
     Key,
+    Kind,
+    Names,
+    Owners,
     Path,
     TensorCollection,
     TensorEntry,
+    Write,
     as_batch_size,
+    as_device,
+    as_jagged,
+    as_jagged_layout,
     batch_shape,
+    blank,
+    check_names,
+    children,
+    locked_error,
+    new_object,
+    note_write,
+    register,
+    settle,
+    trusted,
     unravel_key_to_tuple,
 )
-from ..core._base import Handler, Kind, Names, Write, check_names, locked_error, settle
-from ..core._batch import as_jagged, as_jagged_layout
-from ..core._device import Device, as_device
-from ..core._locks import Owners, children, note_write
-from ..core._pytree import blank, new_object, register, trusted
 from ..errors import ArgumentError, BatchSizeError, StructureError, too_deep
 from ..ops import UNSET, Index, Join, get_defaults_to_none, list_to_stack
 from ..ops._apply import ApplyOps
@@ -43,11 +56,11 @@ from ..ops._steps import KnownWrite
 from ._bridges import tables
 from ._combine import combine
 from ._consolidate import block_of, detached_structure, has_own_storage, restore
-from ._dict_steps import DictSteps
+from ._dict_steps import DictSteps, rebuilt_entry, snapshot_of
 from ._fitting import Replaced, below, fits, in_file, keep_objects, mismatch, missing, named_like, same_tail, within
 from ._relaid import Relaid as Relaid
 from ._values import as_tensor, deepcopy_entries, holds, plain_object, stack_lists
-from .entries._nested import has_rows, held, only_tensors, over
+from .entries._nested import has_rows, only_tensors, over
 from .entries._nodes import Node, NonTensorStack
 from .entries._non_tensor import NonTensorData, present_entry, same_entry, stays_one
 from .entries._pickled import picklable_entries
@@ -236,7 +249,7 @@ class TensorDict(DictSteps, TensorDictBase):
             elif isinstance(value, Tensor) and not has_rows(value, self._batch_size):
                 leaves.append(value)
             elif isinstance(value, (Tensor, Node)):
-                data[key] = still = _snapshot_of(value)
+                data[key] = still = snapshot_of(value)
                 leaves += still._leaves(kind)
         return self._of(data, self._batch_size, self._device, self._names, plain)
 
@@ -296,9 +309,9 @@ class TensorDict(DictSteps, TensorDictBase):
                 data[key] = found if inner is value else value._wrap(found)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # as above
             elif isinstance(value, (Tensor, Node)):
                 rows = isinstance(value, Node) or has_rows(value, self._batch_size)
-                still: Any = _snapshot_of(value) if rows else value
+                still: Any = snapshot_of(value) if rows else value
                 new = [fn(leaf) if at is None else fn(leaf, at) for leaf in (still._leaves(kind) if rows else [still])]
-                data[key] = _remade(key, still, new, size, names, kind) if rows else new[0]
+                data[key] = rebuilt_entry(key, still, new, size, names, kind) if rows else new[0]
         return self._of(data, size, self._device, names, plain)
 
     def _index(self, index: Index) -> Self:
@@ -348,7 +361,7 @@ class TensorDict(DictSteps, TensorDictBase):
                 elif isinstance(value, (Tensor, Node)):
                     value = over(value) if isinstance(value, Tensor) else value
                     new = [next(leaves) for _ in value._leaves(kind)]
-                    data[key] = _remade(key, value, new, size, names, kind)
+                    data[key] = rebuilt_entry(key, value, new, size, names, kind)
         self._batch_size = size
         self._names = names or None  # as in `_of`
         return self
@@ -579,19 +592,6 @@ class TensorDict(DictSteps, TensorDictBase):
         super().__init_subclass__(**kwargs)
         cls._dense = cls
         register(cls)
-
-
-def _snapshot_of(value: Any) -> Any:
-    """A snapshot of an entry node or nested tensor, which other threads don't change."""
-    return (over(value) if isinstance(value, Tensor) else value)._still()
-
-
-def _remade(key: str, node: Any, leaves: list[Tensor], *args: Any) -> Any:
-    """An entry node, or what it is held as, around new leaves."""
-    try:
-        return held(node._make(leaves, *args))
-    except StructureError as error:
-        raise StructureError(f"field `{key}`: {error}") from None
 
 
 TensorCollection._dense = TensorDict

@@ -6,12 +6,12 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from ..core import TensorCollection
-from ..core._locks import Owners, changed, children, note_steps, relock
-from ..core._publish import Step, assign, keep
+from ..core import Owners, Step, TensorCollection, assign, changed, children, keep, note_steps, relock
+from ..errors import StructureError
 from ._fitting import missing
-from .entries._nested import only_tensors
+from .entries._nested import held, only_tensors, over
 
 
 class DictSteps(TensorCollection):
@@ -50,3 +50,16 @@ class DictSteps(TensorCollection):
             owners = changed(self, owner, held, found)
             for child in children(self) if (held or owners is None) and not self._plain else ():
                 child._plan_lock(self, held, found)
+
+
+def snapshot_of(value: Any) -> Any:
+    """A snapshot of an entry node or nested tensor, which other threads don't change."""
+    return (over(value) if isinstance(value, Tensor) else value)._still()
+
+
+def rebuilt_entry(key: str, node: Any, leaves: list[Tensor], *args: Any) -> Any:
+    """An entry node, or what it is held as, around new leaves."""
+    try:
+        return held(node._make(leaves, *args))
+    except StructureError as error:
+        raise StructureError(f"field `{key}`: {error}") from None

@@ -8,10 +8,7 @@ from weakref import WeakValueDictionary
 
 import torch
 
-from ..core import TensorCollection, store_of
-from ..core._base import Names, check_names
-from ..core._keys import later
-from ..core._locks import children
+from ..core import Names, TensorCollection, check_names, children, later, store_of
 from ..errors import BatchSizeError, MissingKeyError, StructureError, did_you_mean, listed
 from ..ops._steps import Writes, commit
 from .entries._nodes import NonTensorStack

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from .._flags import flags
-from ..core import Key, Path, TensorCollection, join_path, store_of, unravel_key_to_tuple
-from ..core._batch import over_events
+from ..core import Key, Path, TensorCollection, join_path, over_events, store_of, unravel_key_to_tuple
 from ..errors import ArgumentError, BatchDimError, BatchSizeError, MissingKeyError, StructureError, did_you_mean
 from ..ops._by_row import ranks
 from ..ops._compare import is_object

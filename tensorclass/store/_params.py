@@ -14,10 +14,19 @@ from torch.nn.parameter import Parameter
 from typing_extensions import Self
 
 from .._flags import flag, flags
-from ..core import BATCHED, KEY_SEPARATOR, STORAGE, Path, TensorCollection, join_path
-from ..core._base import Kind, Names, Write
-from ..core._layered import Layered
-from ..core._pytree import register
+from ..core import (
+    BATCHED,
+    KEY_SEPARATOR,
+    STORAGE,
+    Kind,
+    Layered,
+    Names,
+    Path,
+    TensorCollection,
+    Write,
+    join_path,
+    register,
+)
 from ..errors import ArgumentError, StructureError, UnsupportedOperationError
 from ..ops._by_row import RowOps
 from ..ops._device import DeviceOps

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from ..core._repr import LONG_DTYPE
+from ..core import LONG_DTYPE
 from ..errors import ArgumentError
 from ._dict import TensorDict
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..core import Key
-from ..core._views import LeafTest
+from ..core import Key, LeafTest
 from ._scale import ScaleOps
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flags
-from ..core import Key
-from ..core._device import Device
+from ..core import Device, Key
 from ._bridges import BridgeOps, files, grow, maps
 
 StrPath: TypeAlias = "str | PathLike[str]"

@@ -9,7 +9,7 @@ import torch
 from typing_extensions import Self
 
 from .._flags import answers
-from ..core._device import Device
+from ..core import Device
 from ._bridges import placing, scaling
 from ._tables import TableOps
 

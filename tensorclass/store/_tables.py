@@ -7,7 +7,7 @@ from typing import Any
 from typing_extensions import Self
 
 from .._flags import answers
-from ..core._device import as_device
+from ..core import as_device
 from ..errors import ArgumentError
 from ._bridges import tables
 from ._saving import SavingOps, StrPath

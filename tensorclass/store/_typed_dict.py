@@ -15,8 +15,7 @@ from typing_extensions import NotRequired, Self
 
 from .._flags import flags
 from .._schema import Options, Schema, build_schema, check_field, check_fields, own_annotations
-from ..core import Path, TensorCollection
-from ..core._device import Device
+from ..core import Device, Path, TensorCollection
 from ..errors import (
     ArgumentError,
     FieldNotProducedError,

@@ -14,10 +14,9 @@ from typing_extensions import Unpack as Unpack
 from .._schema import PerElement
 from .._schema import PerElementValues as PerElementValues
 from ..classes import TensorClass
+from ..core import Exactly, FieldPath, K, N_co
 from ..core import Key as Key
-from ..core._base import Exactly, K, N_co
-from ..core._keys import FieldPath
-from ..core._keys import Subscript as Subscript
+from ..core import Subscript as Subscript
 from ..ops._reading import BatchIndex as BatchIndex
 from ..store import RaggedTensor as RaggedTensor
 from ..store import TensorDictBase

@@ -21,8 +21,7 @@ from ..._flags import flags
 from ..._schema import FieldSpec, schema_of
 from ..._schema._json import NUMPY
 from ..._schema._spec import short
-from ...core import Key
-from ...core._device import Device
+from ...core import Device, Key
 from ...errors import ArgumentError, FileFormatError, Problem, SchemaError, UnsupportedOperationError
 from ...store import NonTensorStack, RaggedTensor, TensorDict
 from ...store.entries._rows import spans_of

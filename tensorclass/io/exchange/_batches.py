@@ -19,8 +19,7 @@ from ..._schema._spec import short
 from ...classes import _json
 from ...classes._build import complete
 from ...classes._convert import says_size
-from ...core import Key, unravel_key_to_tuple
-from ...core._device import Device
+from ...core import Device, Key, unravel_key_to_tuple
 from ...errors import ArgumentError, Problem, SchemaError
 from ...store import NonTensorStack, RaggedTensor, TensorDict
 from ...store.entries._rows import spans_of

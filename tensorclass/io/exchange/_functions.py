@@ -9,7 +9,7 @@ from typing_extensions import Unpack
 from ..._flags import flags
 from ..._schema import schema_of
 from ...classes._json import load as read_fields
-from ...core._device import Device
+from ...core import Device
 from ...errors import ArgumentError
 from ...store import TensorDict
 from .._files import load, save

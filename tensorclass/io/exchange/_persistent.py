@@ -25,11 +25,20 @@ from ..._budget import budget, reserve
 from ..._flags import flags
 from ..._places import is_url, path_or_url
 from ..._schema import schema_of
-from ...core import BATCHED, Path, TensorCollection, as_batch_size
-from ...core._base import Kind, Names, check_names
-from ...core._device import Device, as_device
-from ...core._forks import Turn, in_turn
-from ...core._publish import Step, assign
+from ...core import (
+    BATCHED,
+    Device,
+    Kind,
+    Names,
+    Path,
+    Step,
+    TensorCollection,
+    Turn,
+    as_batch_size,
+    as_device,
+    check_names,
+    in_turn,
+)
 from ...errors import (
     ArgumentError,
     BatchSizeError,
@@ -242,9 +251,6 @@ class PersistentTensorDict(StoreOps):
             names = sorted(group) if self._backend == "zarr" else list(group)  # zarr lists names in any order
             names.sort(key=lambda name: order.get(name, len(order)))
             return {"" if name == "%" else unquote(name): child_of(group, name, self._backend) for name in names}
-
-    def _is_group(self, node: Any) -> bool:
-        return not hasattr(node, "dtype")
 
     def _child(self, node: Any, size: torch.Size | None = None) -> PersistentTensorDict:
         """The container of a group; `size` is its batch size, if it is known."""
@@ -591,6 +597,3 @@ class PersistentTensorDict(StoreOps):
 
     def _shape_steps(self, size: torch.Size, names: Names) -> list[Step]:
         return [*super()._shape_steps(size, names), partial(self._note, batch_size=list(size))]
-
-    def _device_steps(self, device: torch.device | None) -> list[Step]:
-        return assign(self, _device=device)

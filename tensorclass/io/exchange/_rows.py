@@ -14,8 +14,7 @@ from torch import Tensor
 
 from ..._schema import MISSING, FieldSpec, Schema
 from ...classes._build import complete
-from ...core import TensorCollection
-from ...core._device import Device
+from ...core import Device, TensorCollection
 from ...errors import ArgumentError, Problem, SchemaError, shown
 from ...store import RaggedTensor, TensorDict
 from ._arrays import from_array

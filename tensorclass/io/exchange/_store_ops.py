@@ -11,11 +11,7 @@ import torch
 from typing_extensions import Self
 
 from ..._flags import flags
-from ...core import Path
-from ...core._base import Names
-from ...core._forks import Turn, in_turn
-from ...core._locks import Owners, belongs, changed, relock
-from ...core._publish import Step
+from ...core import Names, Owners, Path, Step, Turn, assign, belongs, changed, in_turn, relock
 from ...errors import UnsupportedOperationError
 from ...store import TensorDict, TensorDictBase
 from ._stores import name_of
@@ -44,6 +40,12 @@ class StoreOps(TensorDictBase):
     _nodes: Callable[[], dict[str, Any]]
     _about: Callable[[Any], dict[str, Any]]
     _load: Callable[..., Any]
+
+    def _is_group(self, node: Any) -> bool:
+        return not hasattr(node, "dtype")
+
+    def _device_steps(self, device: torch.device | None) -> list[Step]:
+        return assign(self, _device=device)
 
     # ---- `with` ------------------------------------------------------------------------------------------------------
 

@@ -14,8 +14,7 @@ from typing_extensions import Self
 
 from ...classes import TensorClass
 from ...classes._facts import Recipe
-from ...core import as_batch_size
-from ...core._caches import Classes
+from ...core import Classes, as_batch_size
 from ...errors import SchemaError
 
 D = TypeVar("D", bound=Distribution)

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from ..._flags import flag, flags
-from ...core._modes import Block, Mode, Setting
+from ...core import Block, Mode, Setting
 from ...errors import ArgumentError, did_you_mean
 
 

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from ...core import Path, TensorCollection, join_path
-from ...core._forks import release_in_forks
+from ...core import Path, TensorCollection, join_path, release_in_forks
 from ...errors import ArgumentError, UnsupportedOperationError
 from ...store import TensorDictParams
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from ..._flags import flags
-from ...core._forks import Turn, in_turn
+from ...core import Turn, in_turn
 from ...errors import ModuleError
 from ..distributions._interaction import composite_lp_aggregate, interaction_type
 from ..parts._dispatch import dispatch

@@ -9,8 +9,7 @@ import torch
 from torch import nn
 
 from ..._flags import flags
-from ...core import TensorCollection, unravel_key_to_tuple
-from ...core._batch import as_ints
+from ...core import TensorCollection, as_ints, unravel_key_to_tuple
 from ...errors import ArgumentError, MissingKeyError, ModuleError, did_you_mean
 from ...store import TensorDict
 from ..distributions import CompositeDistribution, Delta

@@ -13,9 +13,9 @@ from torch.utils.checkpoint import checkpoint
 from ..._dims import why_no_name
 from ...classes import pick
 from ...errors import BuildError, ModuleError, Problem, SchemaError
-from ._watched_reads import ReadFields
 from ._results import describe, fill
 from ._slots import Slot, fields_of
+from ._watched_reads import ReadFields
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from typing_extensions import Self
 
 from ..._flags import flags
-from ...core._modes import Block, Setting
+from ...core import Block, Setting
 from ...errors import ModuleError
 from ._keyed_base import Keys, as_keys
 

@@ -14,8 +14,7 @@ from typing_extensions import Self, TypeVar, Unpack
 
 from ..._dims import why_no_name
 from ..._flags import flags
-from ...core import Path
-from ...core._base import Has, Named
+from ...core import Has, Named, Path
 from ...errors import ArgumentError, BuildError, how_to_make
 from ._diagnostics import Diagnostic, Location, location_of_caller
 from ._hooks import Hooked

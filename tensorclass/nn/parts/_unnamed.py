@@ -10,7 +10,7 @@ from typing import Any
 
 from ...classes import TensorClass
 from ...classes._facts import Recipe
-from ...core._caches import Classes
+from ...core import Classes
 from ...errors import BuildError
 from ._arity import target_of
 from ._diagnostics import Location, location_of_caller

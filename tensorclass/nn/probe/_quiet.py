@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from ...core._forks import release_in_forks
+from ...core import release_in_forks
 
 _LOCK = release_in_forks(threading.RLock())
 

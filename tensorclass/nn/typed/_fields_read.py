@@ -13,9 +13,9 @@ from ...errors import TensorClassError
 from ..check._declared import check
 from ..check._identity import identify
 from ..parts._how import Over
-from ..parts._watched_reads import ReadFields
 from ..parts._slots import Slot, fields_of
 from ..parts._stage import Stage, module_of
+from ..parts._watched_reads import ReadFields
 from ..probe._fake import Unavailable
 from ..probe._prober import Prober
 from ..probe._quiet import quiet

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Protocol, TypedDict, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar, overload
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from torch.compiler import is_compiling
 from typing_extensions import Self, Unpack
 
 from ..._flags import flags
-from ...core._modes import Setting
+from ...core import Setting
 from ...errors import ArgumentError, BatchIndexError, BuildError, defined_again
 from ..check._declared import Report, check
 from ..check._first import FirstCall
@@ -34,6 +34,7 @@ from ._divisible import Divisible
 from ._drawing import Format, draw
 from ._explain import Explanation, explain
 from ._forward import Program, fillable, generate
+from ._pipeline_options import Ordered, Placing
 from ._resolving import Forward, OpenListing, Staged, WithEnds, opened
 from ._subsequence import Ends, inline_stages, needs, passed_fields, skipping
 
@@ -45,26 +46,6 @@ _CLASSES = 16
 """The number of other input classes for which a pipeline keeps generated code."""
 PROBING: Setting[bool] = Setting("probing", True)
 """Whether pipelines may probe when they are built; False under `tensorclass check --no-probe`."""
-
-
-class Ordered(TypedDict, total=False):
-    """The options of a pipeline whose modules run in the given order."""
-
-    probe: Probing
-    partial: bool
-    skip_existing: bool
-    name: str | None
-    layout: Placing | None
-
-
-class Placing(Protocol):
-    """A `tensorclass.parallel.Layout`."""
-
-    def follow(
-        self, report: Report, stages: Sequence[Stage], targets: Sequence[Callable[..., Any]], ends: Sequence[type], /
-    ) -> Report:
-        """The report with the placements of all values."""
-        ...
 
 
 @flags

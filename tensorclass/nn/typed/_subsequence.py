@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 from ..._schema import field
 from ...classes import TensorClass
 from ...classes._facts import Recipe
-from ...core import Path
-from ...core._caches import Classes
+from ...core import Classes, Path
 from ...errors import BuildError, nearest
 from ..check._identity import origin
 from ..parts._slots import Slot, fields_of, has_path, is_unnamed, specs_along

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar, overload
 from torch import Tensor
 from typing_extensions import TypeVarTuple, Unpack
 
-from ...core._base import Named
+from ...core import Named
 from ...errors import BuildError
 from ..parts._how import by_keyword
 from ..parts._slots import as_slots

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ...core._forks import release_in_forks
+from ...core import release_in_forks
 
 _GROWING = release_in_forks(Lock())
 _SMALL = 64  # tables up to this size are copied

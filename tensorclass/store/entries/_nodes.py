@@ -18,11 +18,25 @@ from torch import Tensor
 from typing_extensions import Self
 
 from ..._flags import flags
-from ...core import BATCHED, STORAGE, VALUES, VIEWS, Entry, Path, TensorEntry, batch_dim, join_path
-from ...core._base import Kind, Names
-from ...core._batch import broadcasts_to, over_events
-from ...core._exported import dump_value, restored, single
-from ...core._pytree import trusted
+from ...core import (
+    BATCHED,
+    STORAGE,
+    VALUES,
+    VIEWS,
+    Entry,
+    Kind,
+    Names,
+    Path,
+    TensorEntry,
+    batch_dim,
+    broadcasts_to,
+    dump_value,
+    join_path,
+    over_events,
+    restored,
+    single,
+    trusted,
+)
 from ...errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
 from ...ops import Join, LinkedList
 from ...ops._compare import same_object
@@ -36,10 +50,12 @@ from ._object_table import (
     Wrapped,
     compact,
     is_view,
+    look_up,
     not_in_file,
     numbered,
     plain_object,
     read_object,
+    readable_index,
     tabulate,
 )
 
@@ -367,7 +383,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
     def _item(self) -> Any:
         """The objects as a list that writes back to the stack; without batch dims, the object itself."""
         table, index = self._held
-        index = _readable(table, index)
+        index = readable_index(table, index)
         return _link_objects(self, table, index, ()) if index.ndim else table[int(index)]
 
     def maybe_to_stack(self) -> Self:
@@ -470,7 +486,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
     def tolist(self) -> list[Any]:
         """The objects as nested lists of the batch shape; without batch dims, the object itself."""
         table, index = self._held
-        found: list[Any] = _look_up(_readable(table, index).tolist(), table)
+        found: list[Any] = look_up(readable_index(table, index).tolist(), table)
         return found
 
     def __eq__(self, other: object) -> Any:
@@ -529,36 +545,14 @@ def _link_objects(node: NonTensorStack[Any], table: Sequence[Any], index: Tensor
     return LinkedList(items, _Link(node, at))
 
 
-def _readable(table: Sequence[Any], index: Tensor) -> Tensor:
-    """The index of a stack; inside `torch.vmap`, the one that all mapped elements share.
-
-    Raises:
-        UnsupportedOperationError: if the objects of the mapped elements differ.
-    """
-    while not is_plain(index) and _functorch.is_batchedtensor(index):
-        rows = _functorch.get_unwrapped(index).movedim(_functorch.maybe_get_bdim(index), 0)
-        objects = [_look_up(row.tolist(), table) for row in rows]
-        if not all([same_object(row, objects[0]) for row in objects]):
-            raise UnsupportedOperationError(
-                "vmap runs the function once for all elements that it maps over, and their objects differ: "
-                f"{objects!r:.80}; take the objects out before, or run the function on `batch.unbind(0)`"
-            )
-        index = rows[0]
-    return index
-
-
 def opened(value: Any) -> Any:
     """Nested lists with every entry node as nested lists of its batch shape, each object wrapped; else unchanged."""
     if isinstance(value, Node) and value._holds_object:
         table, index = NonTensorStack.of_one(value, value.shape)._held
-        return _look_up(_readable(table, index).tolist(), [Wrapped(found) for found in table])
+        return look_up(readable_index(table, index).tolist(), [Wrapped(found) for found in table])
     if isinstance(value, list) and any([isinstance(part, (list, Node)) for part in value]):
         return [opened(part) for part in value]
     return value
-
-
-def _look_up(index: Any, table: Sequence[Any]) -> Any:
-    return [_look_up(part, table) for part in index] if isinstance(index, list) else table[index]
 
 
 @trusted

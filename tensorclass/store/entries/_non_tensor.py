@@ -15,12 +15,24 @@ from torch import Tensor
 from typing_extensions import Self
 
 from ..._flags import flags
-from ...core import Key, Path, TensorCollection, as_batch_size, has_lengths, is_typed, join_path, unravel_key_to_tuple
-from ...core._base import Kind, Names, check_names
-from ...core._device import Device, as_device
-from ...core._publish import assign
-from ...core._pytree import trusted
-from ...core._views import View
+from ...core import (
+    Device,
+    Key,
+    Kind,
+    Names,
+    Path,
+    TensorCollection,
+    View,
+    as_batch_size,
+    as_device,
+    assign,
+    check_names,
+    has_lengths,
+    is_typed,
+    join_path,
+    trusted,
+    unravel_key_to_tuple,
+)
 from ...errors import ArgumentError, BatchSizeError, MissingKeyError, StructureError
 from ...ops import UNSET, Container, Join, capture_non_tensor_stack
 from ...ops._compare import same_object

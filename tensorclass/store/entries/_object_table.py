@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor
 
-from ...core._publish import assign, sharing
+from ...core import assign, sharing
 from ...errors import BatchSizeError, UnsupportedOperationError, too_deep
+from ...ops._compare import same_object
 from ...ops._index import is_plain
 from ...ops._steps import Writes
 from ...ops._writable import same_storage
@@ -213,3 +214,26 @@ def _check_nesting(values: Any, size: torch.Size, whole: torch.Size) -> None:
         )
     for part in values if len(size) > 1 else ():
         _check_nesting(part, size[1:], whole)
+
+
+def readable_index(table: Sequence[Any], index: Tensor) -> Tensor:
+    """The index of a stack; inside `torch.vmap`, the one that all mapped elements share.
+
+    Raises:
+        UnsupportedOperationError: if the objects of the mapped elements differ.
+    """
+    while not is_plain(index) and _functorch.is_batchedtensor(index):
+        rows = _functorch.get_unwrapped(index).movedim(_functorch.maybe_get_bdim(index), 0)
+        objects = [look_up(row.tolist(), table) for row in rows]
+        if not all([same_object(row, objects[0]) for row in objects]):
+            raise UnsupportedOperationError(
+                "vmap runs the function once for all elements that it maps over, and their objects differ: "
+                f"{objects!r:.80}; take the objects out before, or run the function on `batch.unbind(0)`"
+            )
+        index = rows[0]
+    return index
+
+
+def look_up(index: Any, table: Sequence[Any]) -> Any:
+    """The objects at nested lists of positions."""
+    return [look_up(part, table) for part in index] if isinstance(index, list) else table[index]

@@ -19,13 +19,21 @@ from torch import Tensor
 from typing_extensions import Self
 
 from ..._flags import answers, flag
-from ...core import BATCHED, STORAGE, Path, TensorEntry, join_path
-from ...core._base import Kind, Names
-from ...core._batch import broadcasts_to, over_events
-from ...core._exported import with_keys
-from ...core._publish import Step
-from ...core._pytree import trusted
-from ...core._repr import short_dtype
+from ...core import (
+    BATCHED,
+    STORAGE,
+    Kind,
+    Names,
+    Path,
+    Step,
+    TensorEntry,
+    broadcasts_to,
+    join_path,
+    over_events,
+    short_dtype,
+    trusted,
+    with_keys,
+)
 from ...errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
 from ...ops import Join
 from ...ops._index import is_plain

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...core._publish import Step, assign
+from ...core import Step, assign
 from ...errors import ArgumentError, BatchSizeError, StructureError
 from ...ops._operands import SCALARS
 from ...ops._steps import Writes

@@ -12,11 +12,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
-from ...core import BATCHED, Path, TensorEntry, as_batch_size, join_path
-from ...core._base import Kind, Names
-from ...core._exported import single
-from ...core._pytree import trusted
-from ...core._repr import describe_entry
+from ...core import BATCHED, Kind, Names, Path, TensorEntry, as_batch_size, describe_entry, join_path, single, trusted
 from ...errors import StructureError
 from ...ops import Join
 from ...ops._compare import same_tensor

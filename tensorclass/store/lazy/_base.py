@@ -13,12 +13,25 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from ...core import BATCHED, TensorCollection, as_batch_size, store_of
-from ...core._base import Kind, Names, Write, check_names
-from ...core._device import Device, as_device
-from ...core._locks import Owners, changed, relock
-from ...core._publish import Step, assign, publish
-from ...core._pytree import new_object
+from ...core import (
+    BATCHED,
+    Device,
+    Kind,
+    Names,
+    Owners,
+    Step,
+    TensorCollection,
+    Write,
+    as_batch_size,
+    as_device,
+    assign,
+    changed,
+    check_names,
+    new_object,
+    publish,
+    relock,
+    store_of,
+)
 from ...errors import ArgumentError, BatchSizeError, StructureError
 from ...ops._operands import Layout
 from ...ops._steps import KnownWrite

@@ -8,9 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...core import Entry, TensorCollection, TensorEntry, store_of
-from ...core._keys import later
-from ...core._repr import short_dtype
+from ...core import Entry, TensorCollection, TensorEntry, later, short_dtype, store_of
 from ...errors import BatchSizeError, MissingKeyError, StructureError
 from ...ops import Join
 from ...ops._compare import same_object

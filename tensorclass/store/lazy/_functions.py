@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from ..._flags import flags
-from ...core import Path, TensorCollection, are_objects, is_typed, store_of
-from ...core._device import Device
+from ...core import Device, Path, TensorCollection, are_objects, is_typed, store_of
 from ...errors import ArgumentError, BatchSizeError, StructureError, defined_again
 from ...ops._join import JoinOps
 from ...ops._mapping import MappingOps

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..._flags import flags
-from ...core._modes import Mode, Setting
+from ...core import Mode, Setting
 from ...errors import UnsupportedOperationError
 
 

@@ -12,9 +12,7 @@ from typing import Any
 import torch
 
 from ..._flags import flags
-from ...core import VALUES, as_batch_size
-from ...core._batch import Sizes, as_int, infer_shape
-from ...core._device import as_device
+from ...core import VALUES, Sizes, as_batch_size, as_device, as_int, infer_shape
 from ...errors import BatchSizeError, StructureError, UnsupportedOperationError
 from ...ops import UNSET
 from ...ops._apply import ApplyOps, Mapper

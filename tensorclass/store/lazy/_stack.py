@@ -13,13 +13,26 @@ from torch import Tensor
 from typing_extensions import Self
 
 from ..._flags import flags
-from ...core import STORAGE, Key, Path, TensorCollection, batch_dim, join_path, store_of, unravel_key_to_tuple
-from ...core._base import Names
-from ...core._device import Device
-from ...core._exported import dump_value, restored
-from ...core._publish import Step, assign, publish
-from ...core._pytree import trusted
-from ...core._views import KeysView, LeafTest
+from ...core import (
+    STORAGE,
+    Device,
+    Key,
+    KeysView,
+    LeafTest,
+    Names,
+    Path,
+    Step,
+    TensorCollection,
+    assign,
+    batch_dim,
+    dump_value,
+    join_path,
+    publish,
+    restored,
+    store_of,
+    trusted,
+    unravel_key_to_tuple,
+)
 from ...errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
 from ...ops import UNSET, Join
 from ...ops._join import JoinOps

@@ -16,8 +16,20 @@ from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from ..._flags import flags
-from ...core import BATCHED, Path, TensorCollection, batch_shape, join_path, store_of, unravel_key_to_tuple
-from ...core._publish import Step, call_each, each_row, publish, sharing
+from ...core import (
+    BATCHED,
+    Path,
+    Step,
+    TensorCollection,
+    batch_shape,
+    call_each,
+    each_row,
+    join_path,
+    publish,
+    sharing,
+    store_of,
+    unravel_key_to_tuple,
+)
 from ...errors import BatchSizeError, KeyThroughLeafError
 from ...ops._inplace import InplaceOps
 from ...ops._join import JoinOps
