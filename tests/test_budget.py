@@ -96,7 +96,7 @@ def lacks_docstring(value: object) -> bool:
 
     Names for classes and functions of Python itself have a text beside them.
     """
-    if getattr(value, "__module__", "").partition(".")[0] in ("builtins", "copyreg"):
+    if (getattr(value, "__module__", None) or "").partition(".")[0] in ("builtins", "copyreg"):
         return False
     if inspect.isclass(value):
         doc = value.__dict__.get("__doc__")
