@@ -97,7 +97,7 @@ def test_the_hints_mend() -> None:
 
 
 def test_a_layout_is_a_layout() -> None:
-    """Another object is refused by name, and a copy of a pipeline keeps its layout."""
+    """Another object is refused by name."""
     with pytest.raises(ArgumentError, match=r"takes a tensorclass\.parallel\.Layout, got a dict"):
         TensorClassSequential(fn(nn.ReLU(), [Item.x], [Hidden.h]), input=Item, output=Hidden, layout={})  # type: ignore[call-overload]  # wrong
 
