@@ -20,12 +20,13 @@ from torch.overrides import TorchFunctionMode
 
 from .._deferred import dtensor, is_dtensor
 from .._schema import Polynomial
+from ..core import release_in_forks
 from ..errors import UnsupportedOperationError
 from ..nn import Diagnostic
 from ..nn.parts._results import outputs
 from ._layout_rules import FieldPlace, Owner, Shards, chunk_span, placements_of, shards, specs_of, warn_unknown
 
-_LOCK = RLock()
+_LOCK = release_in_forks(RLock())
 _SCANS = ("cumsum", "cumprod", "logcumsumexp")
 """Functions that give wrong values along a split dim, as of torch 2.13."""
 _FAKE_GROUP = "torch.testing._internal.distributed.fake_pg"

@@ -24,7 +24,7 @@ def test_all_locks_are_known():
     for path in PACKAGE.rglob("*.py"):
         tree = ast.parse(path.read_text())
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-        inside = [arg for call in calls if getattr(call.func, "id", "") == "forked" for arg in call.args]
+        inside = [arg for call in calls if getattr(call.func, "id", "") == "release_in_forks" for arg in call.args]
         for call in calls:
             if (getattr(call.func, "id", None) or getattr(call.func, "attr", None)) in ("Lock", "RLock"):
                 wrapped += call in inside
