@@ -84,7 +84,7 @@ def dump_value(value: Any, where: str) -> Any:
 
 
 def restored(value: Any) -> Any:
-    """Undo `dumped`."""
+    """Undo `dump_value`."""
     if type(value) is not dict:
         return value
     [(kind, content)] = value.items()

@@ -19,7 +19,7 @@ def release_in_forks(lock: L) -> L:
     """Register a lock of `threading`, so that it is released in forked processes.
 
     >>> import threading
-    >>> with forked(threading.Lock()):
+    >>> with release_in_forks(threading.Lock()):
     ...     pass
     """
     _LOCKS.add(lock)

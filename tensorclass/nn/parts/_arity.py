@@ -49,7 +49,7 @@ def arity_problem(signature: inspect.Signature, count: int, names: Sequence[str]
 def swallowed_keywords(signature: inspect.Signature, names: Sequence[str]) -> list[tuple[str, str]]:
     """Keyword arguments that only `**kwargs` accepts, each with a parameter of a similar name.
 
-    >>> swallowed(inspect.signature(lambda attention_mask=None, **more: 0), ["attn_mask", "labels"])
+    >>> swallowed_keywords(inspect.signature(lambda attention_mask=None, **more: 0), ["attn_mask", "labels"])
     [('attn_mask', 'attention_mask')]
     """
     others = {name: nearest(name, signature.parameters) for name in names if name not in signature.parameters}
