@@ -351,7 +351,7 @@ def _span(tensor: Tensor) -> tuple[int, int]:
 
 
 def _copied_apart(targets: list[Tensor], sources: list[Tensor], own: bool) -> list[Tensor]:
-    """As `apart`, by the address range of each tensor."""
+    """As `without_overlap`, by the address range of each tensor."""
     if own and not _aliases((), {}, tuple(targets)) and all(map(_same_place, targets, sources)):
         return sources  # each is its own target, as when a state is loaded into its source
     found = list(sources)

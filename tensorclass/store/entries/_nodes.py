@@ -9,7 +9,7 @@ independent.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -512,7 +512,8 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         """Compare element by element; returns a bool tensor."""
         return ~(self == other)
 
-    __hash__: ClassVar[Callable[[Any], int]] = object.__hash__
+    def __hash__(self) -> int:
+        return object.__hash__(self)
 
     def __repr__(self) -> str:
         return f"NonTensorStack({self.tolist()!r})"

@@ -6,7 +6,7 @@ mapping as an object, `MetaData` marks an object of the batch as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -195,7 +195,8 @@ class NonTensorDataBase(Follower, Node, Generic[T]):
         """`|` of the two values, for each element."""
         return self._fill(self.data | self._theirs(other, "|"))
 
-    __hash__: ClassVar[Callable[[Any], int]] = object.__hash__
+    def __hash__(self) -> int:
+        return object.__hash__(self)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(data={self.data!r}, batch_size={self._size}, device={self._device})"

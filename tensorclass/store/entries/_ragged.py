@@ -387,7 +387,8 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
     def __ne__(self, other: object) -> Any:
         return ~(self == other) if isinstance(other, RaggedTensor) else self._pointwise(operator.ne, other)
 
-    __hash__: ClassVar[Callable[[Any], int]] = object.__hash__
+    def __hash__(self) -> int:
+        return object.__hash__(self)
 
     # ---- the entry of a container --------------------------------------------------------------------------------
 
