@@ -66,9 +66,11 @@ class One:
         return [problem._replace(hint=problem.hint.replace("event dim", word)) for problem in found]
 
     def __str__(self) -> str:
-        name = self.kind.__name__
-        shown = f'{self.spec.dtype}[{name}, "{"..." if self.dims is None else self.dims}"]'
-        return (name if self.spec == TensorSpec(Shaped) else shown) + (" | None" if self.optional else "")
+        shown = self.kind.__name__
+        if self.spec != TensorSpec(Shaped):
+            dims = "..." if self.dims is None else self.dims
+            shown = f'{self.spec.dtype}[{shown}, "{dims}"]'
+        return f"{shown} | None" if self.optional else shown
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,9 @@ def read_rule(annotation: Any, batches: type) -> Rule | None:
         rules = [read_rule(member, batches) for member in arguments]
         others = tuple(get_origin(m) or m for m, rule in zip(arguments, rules, strict=True) if rule is None)
         members = tuple(rule for rule in rules if rule is not None)
-        return Either(members, (*others, types.NoneType) if optional else others) if members else None
+        if not members:
+            return None
+        return Either(members, (*others, types.NoneType) if optional else others)
     if isinstance(origin, type) and arguments and not is_tensorclass(origin):
         return _several(origin, arguments, batches)
     return _one(annotation, core, optional, batches)

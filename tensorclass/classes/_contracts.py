@@ -243,9 +243,7 @@ class Contract:
             NameError: if an annotation names a class that is not defined yet.
         """
         self.has_rules()
-        names: dict[str, Any] = {
-            "_tc_call": self.function, "_tc_bind": self.bind, "_tc_result": self.check_result,
-        }  # fmt: skip
+        names: dict[str, Any] = {"_tc_call": self.function, "_tc_bind": self.bind, "_tc_result": self.check_result}
         quick = _Quick(names)
         arguments = quick.all_of(self.rules)
         result = "True" if self.result is None else quick.of("_tc_out", self.result)

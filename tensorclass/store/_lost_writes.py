@@ -29,7 +29,9 @@ _VALUE_METHODS: Final = frozenset(
     ["copy_", "copy_at_", "fill_", "set_", "set_at_", "update_", "update_at_", "zero_"]
 ) | frozenset(name for name in IN_PLACE if not name.startswith("__"))
 """The methods that write into memory."""
-_SUBSCRIPTS: Final = {"__setitem__", "__delitem__", "__setattr__"}
+_VERBS: Final = {ast.Assign: "set", ast.AugAssign: "set", ast.Delete: "del"}
+"""The statements that write, and the word in the names of the methods that they call."""
+_SUBSCRIPTS: Final = {"__setitem__", "__delitem__", "__setattr__", "__delattr__"}
 _OWN: Final = __name__.partition(".")[0]
 
 
@@ -41,6 +43,7 @@ class LostWrite(NamedTuple):
         end: its last line.
         method: the method that writes.
         temporary: the expression of the temporary.
+        in_memory: whether it writes into memory, which views share; else it replaces entries.
         sure: whether the text of the program shows it; else the expression may be an entry or an item of a list.
     """
 
@@ -48,6 +51,7 @@ class LostWrite(NamedTuple):
     end: int
     method: str
     temporary: ast.expr
+    in_memory: bool
     sure: bool
 
     @property
@@ -67,18 +71,20 @@ def find_lost_writes(tree: ast.AST) -> Iterator[LostWrite]:
         for method, temporary in _writes(node):
             step = _first_step(temporary)
             if step is not None:
-                sure = _is_sure(step, method)
-                yield LostWrite(node.lineno, node.end_lineno or node.lineno, method, temporary, sure)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a statement
+                in_memory = method in _VALUE_METHODS or isinstance(node, ast.AugAssign)
+                sure = _is_sure(step, method, in_memory)
+                yield LostWrite(node.lineno, node.end_lineno or node.lineno, method, temporary, in_memory, sure)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a statement
 
 
 def _writes(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
     """The method that a statement calls, and the expression on which it does."""
-    if isinstance(node, ast.Assign | ast.Delete):
-        for target in [inner for outer in node.targets for inner in getattr(outer, "elts", [outer])]:
-            if isinstance(target, ast.Subscript) and not _is_index(target.slice):
-                yield ("__setitem__" if isinstance(node, ast.Assign) else "__delitem__"), target.value
-            elif isinstance(target, ast.Attribute) and isinstance(node, ast.Assign):
-                yield "__setattr__", target.value
+    verb = _VERBS.get(type(node), "")
+    outer: list[ast.expr] = getattr(node, "targets", [getattr(node, "target", None)]) if verb else []
+    for target in [inner for one in outer for inner in getattr(one, "elts", [one])]:
+        if isinstance(target, ast.Subscript) and not _is_index(target.slice):
+            yield f"__{verb}item__", target.value
+        elif isinstance(target, ast.Attribute):
+            yield f"__{verb}attr__", target.value
     call = node.value if isinstance(node, ast.Expr) else None
     method = call.func if isinstance(call, ast.Call) else None
     if isinstance(method, ast.Attribute) and method.attr in _KEY_METHODS | _VALUE_METHODS:
@@ -105,13 +111,13 @@ def _is_index(node: ast.expr) -> bool:
     return constant or isinstance(node, ast.Slice | ast.Compare | ast.List)
 
 
-def _is_sure(step: ast.expr, method: str) -> bool:
+def _is_sure(step: ast.expr, method: str, in_memory: bool) -> bool:
     if isinstance(step, ast.Call):
-        return method not in _VALUE_METHODS
+        return not in_memory
     index: ast.expr = step.slice  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a subscript
-    if method in _VALUE_METHODS:  # a slice shares memory
+    if in_memory:  # a slice shares memory; a subscript of `+=` may be a key
         views = _is_position(index) or isinstance(index, ast.Slice | ast.Tuple | ast.Constant)
-        return method not in ("set_", "set_at_") and not views
+        return not views and (method in _VALUE_METHODS or _is_index(index))
     return _is_index(index) and (method in ("__setitem__", "__delitem__") or not _is_position(index))
 
 
@@ -218,15 +224,16 @@ def _is_lost(found: LostWrite, written: Any, caller: FrameType) -> bool:
     """Whether the temporary shares with its source neither entries nor memory; False if that can't be told."""
     step = _first_step(found.temporary)
     if isinstance(step, ast.Call):
-        return found.method not in _VALUE_METHODS
+        return not found.in_memory
     source, index = _value_of(step.value, caller), _value_of(step.slice, caller)  # type: ignore[union-attr]  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]  # a subscript
     if not isinstance(source, TensorCollection) or index is _UNKNOWN or is_key(index):
         return False
     if source._stacked and any([written is member for member in source.tensordicts]):  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a lazy stack
         return False
     views = isinstance(index, int | slice) or index is None or index is ...
-    in_memory = source._stacked or isinstance(store_of(source), TensorDict)
-    return found.method not in _VALUE_METHODS or not (views and in_memory)
+    stacked = source._stacked and found.method in _VALUE_METHODS  # `+=` reads an entry, which stacks those of members
+    loaded = stacked or isinstance(store_of(source), TensorDict)
+    return not (found.in_memory and views and loaded)
 
 
 _UNKNOWN: Final = object()
@@ -241,7 +248,9 @@ def _value_of(node: ast.expr, caller: FrameType) -> Any:
         return getattr(holder, "__dict__", {}).get(node.attr, _UNKNOWN) if holder is not _UNKNOWN else _UNKNOWN
     if isinstance(node, ast.Slice):
         return slice(None)
-    if isinstance(node, ast.Compare | ast.List):
+    if isinstance(node, ast.Compare | ast.List) or isinstance(
+        getattr(node, "op", None), ast.Invert | ast.BitAnd | ast.BitOr
+    ):
         return []  # a mask or positions
     try:
         return ast.literal_eval(node)

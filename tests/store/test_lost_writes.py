@@ -41,6 +41,9 @@ LOST = [
     'del d[:]["a"]',
     'd[:].rename_key_("a", "c")',
     'd.view(3)["a"], w = v, 1',
+    'd[[0, 1]]["a"] += 1',
+    'd[d["a"] == 0]["n"]["b"] += 1',
+    'd[~(d["a"] > 0)].set_("a", v)',
 ]
 """Statements that the program alone shows to be lost."""
 SHARED = [
@@ -60,6 +63,8 @@ SHARED = [
     "rows[0].append(1)",
     "rows[0].update(a=1)",
     'd[0:2]["a"] += 1',
+    'd[0]["a"] += 1',
+    'd.view(3)["a"] += 1',
 ]
 """Statements that reach what they name."""
 
@@ -136,6 +141,9 @@ def test_lazy_stacks(warned):
     assert execute('s[0]["x"] = v', s=stack) == []
     assert execute("s[0:1].zero_()", s=stack) == []
     assert len(execute('s[0:1]["a"] = v[None]', s=stack)) == 1
+    assert len(execute('s[0:1]["a"] += 1', s=stack)) == 1
+    assert execute('s[0]["a"] += 0', s=stack) == []
+    assert stack["a"].sum() == 0
     assert len(execute("s[m].zero_()", s=stack, m=torch.tensor([True, False]))) == 1
 
 
@@ -157,6 +165,8 @@ def test_typed_batches_and_attributes(warned):
     held.rows = Row(x=torch.zeros(3))
     assert len(execute("h.rows[0:2].x = v[:2]", h=held)) == 1
     assert len(execute("h.rows.reshape(3).x = v", h=held)) == 1
+    assert execute("h.rows[0:2].x += 0", h=held) == []
+    assert len(execute("h.rows[[0, 1]].x += 1", h=held)) == 1
     assert held.rows.x.tolist() == [0, 0, 0]
 
 
