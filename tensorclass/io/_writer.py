@@ -9,7 +9,7 @@ import re
 import threading
 from collections.abc import Iterable
 from concurrent.futures import Future, wait
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, suppress
 from itertools import chain
 from secrets import token_hex
 from typing import Any, Generic, TypeVar
@@ -35,6 +35,8 @@ from ._shards import ReadHow, Shard, open_shard
 from ._write import header_of, write_to
 
 T = TypeVar("T")
+_IN_STORES = Turn()
+"""Held while a writer of this process replaces a manifest in a store, which has no locks of its own."""
 _SHARD_BYTES = 64 << 20
 """The approximate size of a shard if the number of rows is not given."""
 _SINGLES = 1024
@@ -143,7 +145,7 @@ class DatasetWriter(Generic[T]):
     def _updating(self) -> AbstractContextManager[Any]:
         """The lock that is held while the manifest is read and replaced."""
         if is_url(self.path):
-            return nullcontext()
+            return _IN_STORES
         return FileLock(os.path.join(self.path, f"{LOCK}-manifest-update"), wait=True)
 
     def _start(self, resume: bool) -> Manifest:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
@@ -124,6 +125,20 @@ def test_writers_with_names_of_their_own(bucket: str) -> None:
     with pytest.raises(BlockingIOError, match="another writer with the id 'b'"):
         append_all(again, rows(0, 10))
     again.close()
+
+
+def test_writers_of_one_process_take_turns(bucket: str) -> None:
+    """Four threads with a writer each commit at once, and no shard is lost."""
+    TensorClassDataset.create(bucket, Row, writer_id="first").close()
+
+    def write(number: int) -> None:
+        with TensorClassDataset.create(bucket, Row, rows_per_shard=2, writer_id=f"w{number}") as writer:
+            for at in range(number * 20, number * 20 + 20, 2):
+                writer.append(rows(at, at + 2))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
+    assert sorted(numbers(bucket)) == [*range(80)]
 
 
 @pytest.mark.parametrize("engine", ["threads", pytest.param("processes", marks=pytest.mark.slow)])
