@@ -110,7 +110,8 @@ def told_batch_size(schema: Schema, values: Mapping[str, Any]) -> torch.Size | N
 def infer_batch_size(schema: Schema, values: Mapping[str, Any], *, trusting: bool = False) -> tuple[torch.Size, str]:
     """Infer the batch size from the first field with a declared event rank; also returns the source, for messages.
 
-    A nested instance has its own. An untyped container is used only if no other field determines it.
+    A nested instance has its own, which may have further dims: it is used only if no tensor determines the batch size,
+    and an untyped container only if nothing else does.
 
     Args:
         schema: What the class declares.
@@ -118,7 +119,7 @@ def infer_batch_size(schema: Schema, values: Mapping[str, Any], *, trusting: boo
         trusting: Use the first field even if its event dims don't fit.
     """
     told = [(name, _own_batch(schema.fields[name], value)) for name, value in values.items()]
-    said = [(name, *own) for name, own in told if own]
+    said = sorted([(name, *own) for name, own in told if own], key=lambda entry: schema.fields[entry[0]].kind.is_nested)
     # A field whose event dims don't fit is wrong anyway, so prefer another field: else all others would get messages.
     for name, batch, _ in [entry for entry in said if entry[2] or trusting] or said:
         more = f"; give `batch_size=` if `{name}` has more batch dims" if schema.fields[name].kind.is_nested else ""
