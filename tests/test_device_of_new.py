@@ -10,7 +10,7 @@ import tensordict
 import torch
 from torch import Tensor
 
-from tensorclass import TensorDict, lazy_stack, tensorclass
+from tensorclass import PerElement, TensorDict, lazy_stack, tensorclass
 from tensorclass.typing import Float32
 
 
@@ -18,6 +18,17 @@ from tensorclass.typing import Float32
 class Pair:
     a: Float32[Tensor, "3"]
     text: str = "x"
+
+
+@tensorclass
+class Named:
+    label: PerElement[str]
+    a: Float32[Tensor, ""]
+
+
+@tensorclass
+class Holder:
+    inner: Named
 
 
 def _dict(library: Any = TensorDict) -> Any:
@@ -47,3 +58,29 @@ def test_device_of_what_is_made_like_another(name: str, kind: str, device: Any) 
     assert {leaf.device for leaf in made.values(True, True) if isinstance(leaf, Tensor)} == {torch.device(device)}
     assert LIKE[name](_dict(tensordict.TensorDict), device=device).device == made.device
     assert LIKE[name](source).device is None
+
+
+APPLIED: dict[str, Callable[[Any, Any], Any]] = {
+    "apply": lambda c, f: c.apply(f), "named_apply": lambda c, f: c.named_apply(lambda _, leaf: f(leaf)),
+    "batch_size": lambda c, f: c.apply(f, batch_size=c.batch_size), "others": lambda c, f: c.apply(lambda a, _: f(a), c),
+    "on nested": lambda c, f: c.apply(lambda part: part.apply(f), call_on_nested=True),
+}  # fmt: skip
+MAPPED: dict[str, Callable[[int], Any]] = {
+    "dict": lambda n: TensorDict(inner=TensorDict(a=torch.zeros(n), batch_size=[n]), batch_size=[n], device="cpu"),
+    "objects": lambda n: Holder(inner=Named(a=torch.zeros(n), label=["x"] * n), device="cpu").to_tensordict(),
+    "typed": lambda n: Holder(inner=Named(a=torch.zeros(n), label=["x"] * n), device="cpu"),
+}
+
+
+@pytest.mark.parametrize("count", [0, 2])
+@pytest.mark.parametrize("kind", MAPPED)
+@pytest.mark.parametrize("way", APPLIED)
+def test_device_of_what_a_function_makes(way: str, kind: str, count: int) -> None:
+    """Every level keeps its device, unless the function moves a leaf: then no level has one."""
+    batch = MAPPED[kind](count)
+    assert (batch.device, batch["inner"].device) == (torch.device("cpu"),) * 2
+    same = APPLIED[way](batch, lambda leaf: leaf + 1)
+    assert (same.device, same["inner"].device) == (torch.device("cpu"),) * 2
+    moved = APPLIED[way](batch, lambda leaf: leaf.to("meta"))
+    assert moved["inner"]["a"].device.type == "meta"
+    assert (moved.device, moved["inner"].device) == (None, None)

@@ -274,6 +274,9 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
         _checks.require_droppable(type(self), (key,))
         return self._put_steps({key: None})
 
+    def _requires(self, key: str) -> bool:
+        return _checks.requires(type(self), key)
+
     def _check(self, key: str, value: Any) -> Any:
         return _checks.check_one(self, key, value)
 
@@ -292,8 +295,8 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
     def _castable(self, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[bool]:
         return _checks.castable(self, leaves, dtype)
 
-    def _validated(self, entries: dict[str, Any], size: torch.Size, path: tuple[str, ...]) -> Any:
-        return _checks.mapped(self, entries, size, path)
+    def _validated(self, entries: dict[str, Any], size: torch.Size, path: tuple[str, ...], device: Any) -> Any:
+        return _checks.mapped(self, entries, size, path, device)
 
     def _validated_stack(self, found: Any, path: tuple[str, ...]) -> Any:
         return _checks.mapped_stack(self, found, path)

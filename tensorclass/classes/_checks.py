@@ -141,9 +141,14 @@ def swap_in(self: Any, entries: dict[str, Any], seen: dict[str, Any]) -> None:
 def require_droppable(cls: Any, keys: Iterable[str]) -> None:
     """Refuse to remove a field that is not optional."""
     for key in keys:
-        spec = cls.__tensorclass_schema__.fields.get(key)
-        if spec is None or not (spec.optional or spec.produced):
+        if requires(cls, key):
             raise cannot_drop(cls, key)
+
+
+def requires(cls: Any, key: str) -> bool:
+    """Whether a field is not optional."""
+    spec = cls.__tensorclass_schema__.fields.get(key)
+    return spec is None or not (spec.optional or spec.produced)
 
 
 def _in_state(self: Any, entries: dict[str, Any]) -> dict[str, Any]:
@@ -384,7 +389,7 @@ def check_size(self: Any, size: torch.Size, path: tuple[str, ...]) -> None:
         raise SchemaError.of(type(self).__name__, problems)
 
 
-def mapped(self: Any, entries: dict[str, Any], size: torch.Size, path: tuple[str, ...]) -> Any:
+def mapped(self: Any, entries: dict[str, Any], size: torch.Size, path: tuple[str, ...], device: Any) -> Any:
     """A twin around entries that a function returned. Entries like the old ones are valid; others are validated."""
     cls = type(self)
     old = self._store._live()
@@ -392,8 +397,8 @@ def mapped(self: Any, entries: dict[str, Any], size: torch.Size, path: tuple[str
     if not (alike and all(map(_have_same_form, list(old.values()), entries.values()))):
         state = _state(cls.__tensorclass_schema__, readable(entries))
         checked, _ = _below(path, cls, check_all, cls, state, size)
-        return cls._wrap(new_store(cls, checked, size))
-    return cls._wrap(TensorDict._of(entries, size, self._device, None, self._tensors_by_key() is not None))
+        return cls._wrap(new_store(cls, checked, size, device))
+    return cls._wrap(TensorDict._of(entries, size, device, None, self._tensors_by_key() is not None))
 
 
 def mapped_stack(self: Any, found: Any, path: tuple[str, ...]) -> Any:

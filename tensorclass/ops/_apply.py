@@ -382,8 +382,11 @@ class ApplyOps(KeyOps):
 
         Their batch dims are checked; a typed class checks its schema.
         """
+        device = self._device
+        if device is not None and any(getattr(value, "device", device) != device for value in entries.values()):
+            device = None  # the function moved a leaf: the result has no device
         if self._layered:
-            return self._validated(entries, size, path)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a typed class
+            return self._validated(entries, size, path, device)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a typed class
         last: torch.Size = size
         for key, value in entries.items():
             if type(value) is Tensor and value.is_nested:
@@ -395,9 +398,6 @@ class ApplyOps(KeyOps):
                     f"not the batch size {list(size)}; give `batch_size=` when the function changes it"
                 )
             last = shape
-        device = self._device
-        if device is not None and any(getattr(value, "device", device) != device for value in entries.values()):
-            device = None  # the function moved a leaf: the result has no device
         return self._from_entries(entries, size, device, self._names if size == self._batch_size else None)
 
     def _write_mapped(self, mapper: Mapper, others: Sequence[Any]) -> Self:

@@ -289,26 +289,34 @@ class KeyOps(LazyOps):
         return part
 
     def filter_empty_(self) -> Self:
-        """Drop nested containers without leaves, in place.
+        """Drop nested containers without leaves, in place; those that a typed class requires stay.
 
         >>> import torch
         >>> from tensorclass import TensorDict
         >>> list(TensorDict(a=torch.zeros(3), nested={}).filter_empty_().keys())
         ['a']
         """
+        self._require_unlocked("drop empty containers")
         publish(self._empty_steps((), ()))
         return self
 
     def _empty_steps(self, gone: Sequence[Path], prefix: Path) -> list[Step]:
         """The steps that drop nested containers without leaves, once the entries under the paths `gone` are removed."""
-        self._require_unlocked("drop empty containers")
         steps: list[Step] = []
         for key, value in self._entries().items():
             here = (*prefix, key)
             if isinstance(value, KeyOps) and here not in gone:
                 left = any([here + path not in gone for path in _leaf_paths(value)])
-                steps += value._empty_steps(gone, here) if left else self._drop_steps(key)
+                if left or self._requires(key):
+                    steps += value._empty_steps(gone, here)
+                else:
+                    self._require_unlocked("drop empty containers")
+                    steps += self._drop_steps(key)
         return steps
+
+    def _requires(self, key: str) -> bool:
+        """Whether an entry can't be removed."""
+        return False
 
     def filter_non_tensor_data(self) -> Any:
         """Keep only tensors, at every depth, in a new container.

@@ -80,9 +80,10 @@ def legal(op: Op, container: Any, model: Model) -> bool:
         return False
     if "ragged" in model.roles.values() and "apply" in op.name:
         return False
-    if (model.uneven and op.name.startswith("new_")) or (
-        op.name == "apply(batch_size)"
-        and ("shared" in model.roles.values() or ((model.typed or model.declared) and any(model.nests.values())))
+    if op.name.startswith("new_") and (model.uneven or (model.lazy and model.statics)):
+        return False  # of another size they are dense, where a value of members is one value for each element
+    if op.name == "apply(batch_size)" and (
+        "shared" in model.roles.values() or ((model.typed or model.declared) and any(model.nests.values()))
     ):
         return False
     if model.typed and (op.schemaless or (op.restructures and op.untyped)):
@@ -173,7 +174,7 @@ def pointwise(row: Row, in_place: bool) -> Change:
             raise result
         wanted = in_dtypes_of(model, wanted) if in_place else wanted
         assert_same(result, replace(wanted, lazy=model.lazy), exact=False)
-        if model.typed and row.result == "bool":
+        if (model.typed or model.declared) and row.result == "bool":
             return container, model  # a class declares no bools for its fields
         return result, replace(
             Model.of(result).frozen(), lazy=model.lazy
@@ -285,6 +286,8 @@ def comes_back(name: str, container: Any, model: Model) -> bool:
     undeclared = {"shared", "objects"} & {*model.roles.values()} or model.lazy or model.declared
     if name == "to_dict" and untyped and undeclared:
         return False  # without a declaration, one object may be for all, and a tensor without batch dims is refused
+    if name == "to_dict" and 0 in model.size and any(model.nests.values()) and "objects" in model.roles.values():
+        return False  # empty lists don't say how many further batch dims a nested class has
     return not guarded(container)
 
 

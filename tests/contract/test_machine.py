@@ -125,6 +125,10 @@ DIVERGED = [
     Sequence("a typed class", 114304, (("apply(==)", 907466), ("maximum", 795593))),
     Sequence("a typed class", 50002416, (("torch.where", 646042), ("abs", 330710), ("[...] =", 145891))),
     Sequence("a typed class", 106533, (("rename_keys", 181153), ("torch.stack", 835778))),
+    Sequence("a typed class", 90006759, (("to_dict", 723404),)),
+    Sequence("a typed class", 90016536, (("to(cpu)", 12017), ("apply(same)", 335981))),
+    Sequence("a typed class", 90023215, (("split_keys", 408092),)),
+    Sequence("typed_locked", 70063991, (("TensorDict", 216485), ("filter_empty_", 738514))),
 ]
 
 

@@ -326,7 +326,6 @@ class LazyStackedTensorDict(LazyShapes):
         return self._members_by(KeyOps.filter_non_tensor_data, False)
 
     def _empty_steps(self, gone: Sequence[Path], prefix: Path) -> list[Step]:
-        self._require_unlocked("drop empty containers")
         return [step for member in self._members for step in member._empty_steps(gone, prefix)]
 
     # ---- operands ------------------------------------------------------------------------------------------------
