@@ -61,10 +61,12 @@ def test_device_of_what_is_made_like_another(name: str, kind: str, device: Any) 
 
 
 APPLIED: dict[str, Callable[[Any, Any], Any]] = {
-    "apply": lambda c, f: c.apply(f), "named_apply": lambda c, f: c.named_apply(lambda _, leaf: f(leaf)),
-    "batch_size": lambda c, f: c.apply(f, batch_size=c.batch_size), "others": lambda c, f: c.apply(lambda a, _: f(a), c),
+    "apply": lambda c, f: c.apply(f),
+    "named_apply": lambda c, f: c.named_apply(lambda _, leaf: f(leaf)),
+    "batch_size": lambda c, f: c.apply(f, batch_size=c.batch_size),
+    "others": lambda c, f: c.apply(lambda a, _: f(a), c),
     "on nested": lambda c, f: c.apply(lambda part: part.apply(f), call_on_nested=True),
-}  # fmt: skip
+}
 MAPPED: dict[str, Callable[[int], Any]] = {
     "dict": lambda n: TensorDict(inner=TensorDict(a=torch.zeros(n), batch_size=[n]), batch_size=[n], device="cpu"),
     "objects": lambda n: Holder(inner=Named(a=torch.zeros(n), label=["x"] * n), device="cpu").to_tensordict(),
