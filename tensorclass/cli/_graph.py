@@ -9,17 +9,15 @@ from typing import Any
 
 from ._main import CommandError, on_disk, write_file
 from ._pipelines import load_pipeline
-from ._png import png
 
 FORMATS = {
     ".svg": "svg",
-    ".png": "png",
     ".html": "html",
     ".htm": "html",
     **dict.fromkeys((".mmd", ".mermaid", ".md", ".txt", ""), "mermaid"),
 }
 """Formats by file suffix."""
-MARKS = {"svg": b"tcg", "html": b"tcg", "png": b"tensorclass", "mermaid": b"flowchart TD"}
+MARKS = {"svg": b"tcg", "html": b"tcg", "mermaid": b"flowchart TD"}
 """Bytes near the beginning of our drawings; such a file is replaced without `--force`."""
 
 
@@ -38,17 +36,14 @@ def run(arguments: argparse.Namespace) -> int:
     form: Any = arguments.format or ("mermaid" if out is None else _format(out))
     if out is not None and _format(out) not in (form, "mermaid"):
         raise CommandError(f"{out} would hold {form}; name it {_picture_suffixes(form)}")
-    if out is None and (form == "png" or arguments.open):
-        forms = [arguments.format] if arguments.format else ["svg", "png", "html"]
-        raise CommandError(
-            f"{'a picture' if form == 'png' else '--open'} needs a file: --out {_picture_suffixes(*forms)}"
-        )
+    if out is None and arguments.open:
+        forms = [arguments.format] if arguments.format else ["svg", "html"]
+        raise CommandError(f"--open needs a file: --out {_picture_suffixes(*forms)}")
     pipeline = load_pipeline(arguments.target)
     if out is None:
         print(pipeline.graph(form))
         return 0
-    content = png(pipeline.graph("svg")) if form == "png" else pipeline.graph(form)
-    write_file(out, content, arguments.force, MARKS[form])
+    write_file(out, pipeline.graph(form), arguments.force, MARKS[form])
     if arguments.open:
         webbrowser.open(out.resolve().as_uri())
     return 0

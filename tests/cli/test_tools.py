@@ -449,15 +449,15 @@ def test_doctor_of_a_checkout(monkeypatch: Any, capsys: Any):
 # ---- pictures --------------------------------------------------------------------------------------------------------
 
 
-def test_png_and_open(tmp_path: Path, monkeypatch: Any, capsys: Any):
+def test_pictures_and_open(tmp_path: Path, monkeypatch: Any, capsys: Any):
     """A picture is written and shown; a drawing is replaced, a file of the user's is not."""
     opened: list[str] = []
     monkeypatch.setattr(webbrowser, "open", opened.append)
-    target = program(tmp_path, "graph_png", RIGHT) + ":classifier"
-    out = tmp_path / "a.png"
+    target = program(tmp_path, "graph_open", RIGHT) + ":classifier"
+    out = tmp_path / "b.svg"
     for _ in range(2):
         assert main(["graph", target, "--out", str(out), "--open"]) == 0, capsys.readouterr()
-    assert out.read_bytes().startswith(b"\x89PNG")
+    assert out.read_bytes().startswith(b"<svg")
     assert opened == [out.as_uri()] * 2
     for name in ("a.svg", "a.html", "a.mmd"):
         assert main(["graph", target, "--out", str(tmp_path / name)]) == 0
@@ -466,6 +466,5 @@ def test_png_and_open(tmp_path: Path, monkeypatch: Any, capsys: Any):
         assert main(["graph", target, "--out", str(tmp_path / name)]) == 2
         assert "`--force` replaces it" in capsys.readouterr().err
         assert main(["graph", target, "--out", str(tmp_path / name), "--force"]) == 0
-    assert main(["graph", target, "--format", "png"]) == 2
     assert main(["graph", target, "--open"]) == 2
     assert "--open needs a file" in capsys.readouterr().err

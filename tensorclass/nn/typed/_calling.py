@@ -6,11 +6,11 @@ For type checkers a stage is the value that it returns, as `Digits.image` is a t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import Any, TypedDict, TypeVar, overload
 
 import torch
 from torch import nn
-from typing_extensions import ParamSpec
+from typing_extensions import ParamSpec, Unpack
 
 from ..._flags import flags
 from ...errors import BuildError
@@ -29,59 +29,26 @@ P = ParamSpec("P")
 Device = torch.device | str | int | None
 
 
+class StageOptions(TypedDict, total=False):
+    """The options of a stage that don't depend on the type of its result."""
+
+    returns: object
+    update: bool
+    device: Device
+    checkpoint: bool
+
+
+@overload
+def stage(f: Callable[[A], R], a: A, /, *, out: R | None = ..., **options: Unpack[StageOptions]) -> R: ...
+@overload
+def stage(f: Callable[[A, B], R], a: A, b: B, /, *, out: R | None = ..., **options: Unpack[StageOptions]) -> R: ...
 @overload
 def stage(
-    f: Callable[[A], R],
-    a: A,
-    /,
-    *,
-    out: R | None = ...,
-    returns: object = ...,
-    update: bool = ...,
-    device: Device = ...,
-    checkpoint: bool = ...,
+    f: Callable[[A, B, C], R], a: A, b: B, c: C, /, *, out: R | None = ..., **options: Unpack[StageOptions]
 ) -> R: ...
 @overload
 def stage(
-    f: Callable[[A, B], R],
-    a: A,
-    b: B,
-    /,
-    *,
-    out: R | None = ...,
-    returns: object = ...,
-    update: bool = ...,
-    device: Device = ...,
-    checkpoint: bool = ...,
-) -> R: ...
-@overload
-def stage(
-    f: Callable[[A, B, C], R],
-    a: A,
-    b: B,
-    c: C,
-    /,
-    *,
-    out: R | None = ...,
-    returns: object = ...,
-    update: bool = ...,
-    device: Device = ...,
-    checkpoint: bool = ...,
-) -> R: ...
-@overload
-def stage(
-    f: Callable[[A, B, C, D], R],
-    a: A,
-    b: B,
-    c: C,
-    d: D,
-    /,
-    *,
-    out: R | None = ...,
-    returns: object = ...,
-    update: bool = ...,
-    device: Device = ...,
-    checkpoint: bool = ...,
+    f: Callable[[A, B, C, D], R], a: A, b: B, c: C, d: D, /, *, out: R | None = ..., **options: Unpack[StageOptions]
 ) -> R: ...
 @overload
 def stage(
@@ -94,10 +61,7 @@ def stage(
     /,
     *,
     out: R | None = ...,
-    returns: object = ...,
-    update: bool = ...,
-    device: Device = ...,
-    checkpoint: bool = ...,
+    **options: Unpack[StageOptions],
 ) -> R: ...
 @overload
 def stage(
@@ -123,10 +87,7 @@ def stage(
     /,
     *more: Any,
     out: R | None = ...,
-    returns: object = ...,
-    update: bool = ...,
-    device: Device = ...,
-    checkpoint: bool = ...,
+    **options: Unpack[StageOptions],
 ) -> R: ...
 @overload
 def stage(f: Callable[P, R], /, *inputs: P.args, **inputs_by_parameter: P.kwargs) -> R: ...
