@@ -101,7 +101,7 @@ def run_page(path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 # They import the packages that they are about.
-SLOW_PAGES = ("trainers",)
+SLOW_PAGES = ("ecosystem", "trainers")
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.stem not in SLOW_PAGES], ids=lambda page: page.stem)
