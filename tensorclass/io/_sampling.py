@@ -173,8 +173,9 @@ class Order:
         return order_of(self.facts["rows"], self.facts["shuffle"], seed, getattr(self, "_shards", ()))
 
     def state(self) -> dict[str, Any]:
-        """The position in the epoch, in JSON types."""
-        return {"version": self._version, **self.facts, "epoch": self.epoch, "base": self.base, "step": self.step}
+        """The position in the epoch, in JSON types. All ranks have the same one after the same number of batches."""
+        facts = {name: value for name, value in self.facts.items() if name != "rank"}
+        return {"version": self._version, **facts, "epoch": self.epoch, "base": self.base, "step": self.step}
 
     def load(self, state: Mapping[str, Any], reshard: bool) -> None:
         """Continue where a state was taken.
@@ -183,12 +184,12 @@ class Order:
             ValueError: for a state with other options, such as another seed; names the difference.
         """
         known = {"version", "epoch", "base", "step", *self.facts}
-        if not isinstance(state, Mapping) or set(state) != known or state["version"] != self._version:
+        if not isinstance(state, Mapping) or {*state, "rank"} != known or state["version"] != self._version:
             raise ArgumentError(f"this is not the state of batches: {state!r:.120}")
-        free = {"rank", "world_size"} if reshard else set()
+        free = {"rank", "world_size"} if reshard else {"rank"}  # older states have a rank
         for name, mine in self.facts.items():
             if name not in free and (state[name] != mine or type(state[name]) is not type(mine)):
-                more = "; pass reshard=True if every rank continues so" if name in ("rank", "world_size") else ""
+                more = "; pass reshard=True if every rank continues so" if name == "world_size" else ""
                 raise ArgumentError(f"the state has {name}={state[name]!r:.60}, this has {name}={mine!r:.200}{more}")
         for name in ("epoch", "base", "step", "world_size"):
             if type(state[name]) is not int or not 0 <= state[name] < 2**62:

@@ -142,7 +142,7 @@ def test_wrong_arguments(options):
 
 
 OTHERS: dict[str, Any] = {
-    "rows": {"rows": 8}, "size": {"size": 3}, "shuffle": {"shuffle": False}, "seed": {"seed": 5}, "rank": {"rank": 0},
+    "rows": {"rows": 8}, "size": {"size": 3}, "shuffle": {"shuffle": False}, "seed": {"seed": 5},
     "world_size": {"world_size": 3}, "drop_last": {"drop_last": True},
 }  # fmt: skip
 
