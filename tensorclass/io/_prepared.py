@@ -47,7 +47,7 @@ def deliver_prepared(batches: Iterable[T], order: Order) -> Iterator[T]:
 
 
 def _count_last(order: Order) -> int:
-    """The rows of the last step over all ranks, without repeated ones; -1 for a whole step, as accelerate has it."""
+    """The rows of the last step over all ranks, without repeated ones; -1 for a whole step."""
     facts = order.facts
     if facts["drop_last"]:
         return -1
