@@ -158,3 +158,14 @@ def test_a_compiled_module_is_called_in_a_block() -> None:
         inside = compiled(X)
     torch.testing.assert_close(inside, X @ params["weight"].T + params["bias"])
     torch.testing.assert_close(compiled(X), before)
+
+
+def test_out_dims_are_a_number_for_one_container() -> None:
+    """torch compares the structure of `out_dims` with that of the result, where a container is a node of its own.
+
+    The anchor takes `(0,)` too (docs/migrating.md).
+    """
+    batch = TensorDict(a=torch.arange(6.0).reshape(3, 2), batch_size=[3])
+    assert torch.equal(torch.vmap(lambda row: row + 1, (0,), 0)(batch)["a"], batch["a"] + 1)
+    with pytest.raises(ValueError, match="out_dims"):
+        torch.vmap(lambda row: row + 1, (0,), (0,))(batch)
