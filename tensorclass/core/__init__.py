@@ -76,6 +76,7 @@ from ._keys import unravel_key_list as unravel_key_list
 from ._keys import unravel_key_to_tuple as unravel_key_to_tuple
 from ._keys import unravel_keys as unravel_keys
 from ._layered import Layered as Layered
+from ._locks import Held as Held
 from ._locks import Owners as Owners
 from ._locks import adopt_locks as adopt_locks
 from ._locks import belongs as belongs

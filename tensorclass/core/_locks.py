@@ -50,13 +50,15 @@ def relock(store: Any, owner: object | None, held: bool) -> None:
     each_row(setattr, holders, ["_lock"] * len(holders), [owners for _, owners in found.values()])
 
 
-def adopt_locks(store: Any, other: Any) -> list[Step]:
-    """The steps that lock a store which takes over the entries of a locked one, that nobody else has."""
+def adopt_locks(store: Any, other: Any, owners: Owners = ()) -> list[Step]:
+    """The steps that lock a store which takes over the entries of another one, that nobody else has."""
     found: Changed = {}
+    for child in children(store) if store._lock is not None else ():
+        child._plan_lock(store, False, found)
     for child in children(other):
         child._plan_lock(store, True, found)
-    inner = [step for holder, owners in found.values() for step in assign(holder, _lock=owners)]
-    return [*inner, *assign(store, _lock=Held())]
+    inner = [step for holder, new in found.values() for step in assign(holder, _lock=new)]
+    return [*inner, *assign(store, _lock=Held((*(store._lock or ()), *owners)))]
 
 
 def changed(store: Any, owner: object | None, held: bool, found: Changed) -> Owners | None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path as FilePath
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
 import torch
 from torch import Tensor
@@ -14,7 +14,20 @@ from torch import Tensor
 from .._flags import flags
 from .._places import is_url, local_path
 from .._schema import schema_of
-from ..core import STORAGE, Device, Key, Path, TensorCollection, store_of
+from ..core import (
+    STORAGE,
+    Device,
+    Held,
+    Key,
+    Owners,
+    Path,
+    Step,
+    TensorCollection,
+    adopt_locks,
+    assign,
+    publish,
+    store_of,
+)
 from ..errors import ArgumentError, FileFormatError, StructureError, UnknownFieldError, UnsupportedOperationError
 from ..ops._lengths import settled
 from ..store import TensorDictParams, UnbatchedTensor, keep_objects
@@ -213,8 +226,8 @@ def memmap_(data: Any, prefix: StrPath | None = None, copy_existing: bool = Fals
         return data
     made = memmap(data, prefix, copy_existing, **options)
     if isinstance(made, TensorDictFuture):
-        return TensorDictFuture(lambda: keep_objects(_take_over(data, made.result())).lock_())
-    return keep_objects(_take_over(data, made)).lock_()
+        return TensorDictFuture(lambda: keep_objects(_take_over(data, keep_objects(made.result()), True)))
+    return keep_objects(_take_over(data, keep_objects(made), True))
 
 
 @flags
@@ -286,7 +299,7 @@ def refresh(data: Any, allow_pickle: bool | None = None) -> Any:
         path = saved_path(data)
     except AttributeError as error:
         raise StructureError(f"memmap_refresh_: {error}") from None
-    return _take_over(data, load_memmap(path, allow_pickle=allow_pickle)).lock_()
+    return _take_over(data, load_memmap(path, allow_pickle=allow_pickle), True)
 
 
 def is_memmap(data: Any) -> bool:
@@ -351,28 +364,37 @@ def children(data: Any) -> Iterator[tuple[str, Any]]:
         yield from store._entries().items()
 
 
-def _take_over(data: Any, found: Any) -> Any:
-    """Replace the tensors of one batch by those of another. A mapped batch is unlocked for this."""
-    mapped, empty = is_memmap(data), _empty_path(found)
-    if mapped:
-        data.unlock_()
+def _take_over(data: Any, found: Any, lock: bool = False) -> Any:
+    """Replace the tensors of a batch by those of another, and lock it, in one step. A mapped batch stays locked."""
+    if is_memmap(data):
+        data._plan_lock(None, False, {})  # refuses if a locked container holds it
+        lock = True
+    else:
+        data._require_unlocked("replace the leaves")
+    empty = _empty_path(found)
     if found.is_locked:
         found.unlock_()
+    publish(_take_over_steps(data, found, () if lock else None))
+    if empty is not None:
+        _EMPTY[id(store_of(data)), empty] = store_of(data)
+    return data
+
+
+def _take_over_steps(data: Any, found: Any, owners: Owners | None) -> list[Step]:
+    """The steps of `_take_over`; the batch is locked for these owners, or stays unlocked."""
     store, new = store_of(data), store_of(found)
     if store._stacked != new._stacked or (store._stacked and len(store._members) != len(new._members)):
         raise FileFormatError(f"a {type(data).__name__} can't take over the tensors of this {type(found).__name__}")
     if store._stacked:
-        for mine, other in zip(store._members, new._members, strict=True):
-            _take_over(mine, other)
-    else:
-        data._become(found)
-        for key in [key for key in store._entries() if key not in new._entries()]:
-            del store[key]
-        if data._device is not None and data._device.type != "cpu":
-            data._set_device(torch.device("cpu"))
-    if empty is not None:
-        _EMPTY[id(store), empty] = store
-    return data.lock_() if mapped else data
+        inner = None if owners is None else (ref(store),)
+        pairs = zip(store._members, new._members, strict=True)
+        steps = [step for mine, other in pairs for step in _take_over_steps(mine, other, inner)]
+        return [*steps, *(() if owners is None else assign(store, _lock=Held((*(store._lock or ()), *owners))))]
+    if new._device is not None and new._device.type != "cpu":
+        found._set_device(torch.device("cpu"))
+    gone = [key for key in store._entries() if key not in new._entries()]
+    steps = [*data._become_steps(found), *[step for key in gone for step in store._drop_steps(key)]]
+    return [*steps, *(() if owners is None else adopt_locks(store, new, owners))]
 
 
 # ---- one file ----------------------------------------------------------------------------------------------------
@@ -392,7 +414,7 @@ def consolidated(
         save(made, path, archive=True)
         return made
     made = memmap(data, path, True, archive=True)
-    return _take_over(data, made).lock_() if inplace else made
+    return _take_over(data, made, True) if inplace else made
 
 
 def consolidated_later(data: Any, filename: StrPath | None, how: dict[str, Any]) -> TensorDictFuture:

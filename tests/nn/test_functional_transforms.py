@@ -161,7 +161,7 @@ def test_a_compiled_module_is_called_in_a_block() -> None:
 
 
 def test_out_dims_are_a_number_for_one_container() -> None:
-    """torch compares the structure of `out_dims` with that of the result, where a container is a node of its own.
+    """Torch compares the structure of `out_dims` with that of the result, where a container is a node of its own.
 
     The anchor takes `(0,)` too (docs/migrating.md).
     """
