@@ -78,11 +78,14 @@ MAPPED: dict[str, Callable[[int], Any]] = {
 @pytest.mark.parametrize("kind", MAPPED)
 @pytest.mark.parametrize("way", APPLIED)
 def test_device_of_what_a_function_makes(way: str, kind: str, count: int) -> None:
-    """Every level keeps its device, unless the function moves a leaf: then no level has one."""
+    """Every level keeps its names and its device, unless the function moves a leaf: then no level has one."""
     batch = MAPPED[kind](count)
     assert (batch.device, batch["inner"].device) == (torch.device("cpu"),) * 2
     same = APPLIED[way](batch, lambda leaf: leaf + 1)
     assert (same.device, same["inner"].device) == (torch.device("cpu"),) * 2
+    batch.names = ["row"]
+    same = APPLIED[way](batch, lambda leaf: leaf + 1)
+    assert (same.names, same["inner"].names) == (["row"], batch["inner"].names)
     moved = APPLIED[way](batch, lambda leaf: leaf.to("meta"))
     assert moved["inner"]["a"].device.type == "meta"
     assert (moved.device, moved["inner"].device) == (None, None)

@@ -295,8 +295,8 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
     def _castable(self, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[bool]:
         return _checks.castable(self, leaves, dtype)
 
-    def _validated(self, entries: dict[str, Any], size: torch.Size, path: tuple[str, ...], device: Any) -> Any:
-        return _checks.mapped(self, entries, size, path, device)
+    def _validated(self, entries: dict[str, Any], size: torch.Size, path: tuple[str, ...], *where: Any) -> Any:
+        return _checks.mapped(self, entries, size, path, *where)
 
     def _validated_stack(self, found: Any, path: tuple[str, ...]) -> Any:
         return _checks.mapped_stack(self, found, path)

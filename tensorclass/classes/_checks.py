@@ -389,7 +389,9 @@ def check_size(self: Any, size: torch.Size, path: tuple[str, ...]) -> None:
         raise SchemaError.of(type(self).__name__, problems)
 
 
-def mapped(self: Any, entries: dict[str, Any], size: torch.Size, path: tuple[str, ...], device: Any) -> Any:
+def mapped(
+    self: Any, entries: dict[str, Any], size: torch.Size, path: tuple[str, ...], device: Any = None, names: Names = None
+) -> Any:
     """A twin around entries that a function returned. Entries like the old ones are valid; others are validated."""
     cls = type(self)
     old = self._store._live()
@@ -397,8 +399,8 @@ def mapped(self: Any, entries: dict[str, Any], size: torch.Size, path: tuple[str
     if not (alike and all(map(_have_same_form, list(old.values()), entries.values()))):
         state = _state(cls.__tensorclass_schema__, readable(entries))
         checked, _ = _below(path, cls, check_all, cls, state, size)
-        return cls._wrap(new_store(cls, checked, size, device))
-    return cls._wrap(TensorDict._of(entries, size, device, None, self._tensors_by_key() is not None))
+        return cls._wrap(new_store(cls, checked, size, device, names))
+    return cls._wrap(TensorDict._of(entries, size, device, names, self._tensors_by_key() is not None))
 
 
 def mapped_stack(self: Any, found: Any, path: tuple[str, ...]) -> Any:

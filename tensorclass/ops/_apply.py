@@ -315,7 +315,7 @@ class ApplyOps(KeyOps):
         size = self._batch_size if batch_size is None else as_batch_size(even)
         if mapper.inplace:
             return self._write_mapped(mapper, others)
-        result = self._map(mapper, others, (), size, filter_empty)
+        result = self._map(mapper, others, (), None if size == self._batch_size else size, filter_empty)
         if result is None:
             return None
         if even is not batch_size:
@@ -341,21 +341,21 @@ class ApplyOps(KeyOps):
             entries = {key: _leaf(value) for key, value in entries.items() if value is not None}
             if not entries:
                 return None
-        result = self._mapped(entries, self._batch_size, ())
-        if self._names is not None:
-            result._names = self._names
-        return result
+        return self._mapped(entries, self._batch_size, ())
 
     def _map(
-        self, mapper: Mapper, others: Sequence[Any], path: Path, size: torch.Size, filter_empty: bool | None
+        self, mapper: Mapper, others: Sequence[Any], path: Path, size: torch.Size | None, filter_empty: bool | None
     ) -> Any:
-        """A twin around mapped entries; None if nothing is left and empty containers are dropped."""
+        """A twin around mapped entries; None if nothing is left and empty containers are dropped.
+
+        `size` is the new batch size of this container and of those in it; None if each keeps its own.
+        """
         if self._stacked:
             found = self._through("_map_members", mapper, others, path, size, filter_empty)
             typed = self._layered and found is not None
             return self._validated_stack(found, path) if typed else found  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a typed class
         entries: dict[str, Any] = {}
-        changed_size = size != self._batch_size
+        own = self._batch_size if size is None else size
         called = dropped = False
         for key, value in self._entries().items():
             here = (*path, key)
@@ -364,18 +364,17 @@ class ApplyOps(KeyOps):
                 new = mapper.call(here, value, mapper.counterparts(key, here, others))
                 dropped = dropped or new is None
             elif isinstance(value, ApplyOps):
-                inner = size if changed_size else value._batch_size
-                new = value._map(mapper, mapper.counterparts(key, here, others), here, inner, filter_empty)
+                new = value._map(mapper, mapper.counterparts(key, here, others), here, size, filter_empty)
                 called = True
             else:
                 objects = isinstance(value, TensorEntry)
-                entries[key] = value._make([], size, None, VALUES) if objects else value
+                entries[key] = value._make([], own, None, VALUES) if objects else value
                 continue
             if new is not None:
                 entries[key] = new
         if not entries and (filter_empty or (filter_empty is None and called and dropped)):
             return None
-        return self._mapped(entries, size, path)
+        return self._mapped(entries, own, path)
 
     def _mapped(self, entries: dict[str, Any], size: torch.Size, path: Path) -> Any:
         """A twin around entries that a function returned.
@@ -385,8 +384,9 @@ class ApplyOps(KeyOps):
         device = self._device
         if device is not None and any(getattr(value, "device", device) != device for value in entries.values()):
             device = None  # the function moved a leaf: the result has no device
+        names = self._names if size == self._batch_size else None
         if self._layered:
-            return self._validated(entries, size, path, device)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a typed class
+            return self._validated(entries, size, path, device, names)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a typed class
         last: torch.Size = size
         for key, value in entries.items():
             if type(value) is Tensor and value.is_nested:
@@ -398,7 +398,7 @@ class ApplyOps(KeyOps):
                     f"not the batch size {list(size)}; give `batch_size=` when the function changes it"
                 )
             last = shape
-        return self._from_entries(entries, size, device, self._names if size == self._batch_size else None)
+        return self._from_entries(entries, size, device, names)
 
     def _write_mapped(self, mapper: Mapper, others: Sequence[Any]) -> Self:
         """Write results in place: results that are the leaves themselves are kept, others are copied into them."""

@@ -313,7 +313,7 @@ def _local(batch: Any, spans: list[tuple[int, int]], path: str) -> Any:
             entries[name] = value
     size = torch.Size([length for _, length in here])
     if is_typed(batch) and any(_is_cut(value, len(size)) for value in batch._entries().values()):
-        batch._validated(entries, size, (), None)  # `h*w` may be split where `h` is not
+        batch._validated(entries, size, ())  # `h*w` may be split where `h` is not
     return type(batch)._from_entries(entries, size, batch._device, batch._names)
 
 

@@ -128,6 +128,8 @@ DIVERGED = [
     Sequence("a typed class", 90006759, (("to_dict", 723404),)),
     Sequence("a typed class", 90016536, (("to(cpu)", 12017), ("apply(same)", 335981))),
     Sequence("a typed class", 90023215, (("split_keys", 408092),)),
+    Sequence("typed_locked", 300060707, (("named_apply", 305751), ("save", 749592))),
+    Sequence("an untyped structure", 300080188, (("apply(batch_size)", 346454),)),
     Sequence("typed_locked", 70063991, (("TensorDict", 216485), ("filter_empty_", 738514))),
 ]
 

@@ -318,10 +318,10 @@ class LazyShapes(LazyIndex):
     # ---- functions of the leaves ---------------------------------------------------------------------------------
 
     def _map_members(self, mapper: Mapper, others: Sequence[Any], path: Any, size: Any, filter_empty: Any) -> Any:
-        if size != self._batch_size:
+        if size is not None:
             return self._solid()._map(mapper, others, path, size, filter_empty)
         members = [
-            member._map(mapper, cut, path, member._batch_size, filter_empty)
+            member._map(mapper, cut, path, None, filter_empty)
             for member, cut in zip(self._members, self._cut_others(others), strict=True)
         ]
         if any([member is None for member in members]):
