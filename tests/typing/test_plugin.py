@@ -128,6 +128,32 @@ USE_OF_PARTS = """
     Small(torch.zeros(4, 8, 8), page=torch.arange(4))
     Small(torch.zeros(4, 9, 9), label=torch.arange(4))
 """
+CONTRACTS = """
+    from tensorclass import TensorClass, checked
+    from tensorclass.typing import Float32, Shaped
+    from torch import Tensor
+
+    class Step(TensorClass):
+        value: Float32[Tensor, ""]
+
+    @checked
+    def newest(steps: Shaped[Step, "t b"]) -> Shaped[Step, "b"]:
+        return steps[-1]
+
+    class Buffer:
+        def add(self, steps: Shaped[Step, "t b"] | None = None, *more: Shaped[Step, "b"]) -> None: ...
+"""
+USE_OF_CONTRACTS = """
+    from project_functions import Buffer, Step, newest
+
+    steps = Step.zeros((8, 4))
+    newest(newest(steps))
+    Buffer().add(steps[0])
+    Buffer().add(steps, steps[0], steps)
+    last: list[Step] = [newest(steps[:, 0])]
+    Buffer().add(None, steps[0])
+    newest(steps)
+"""
 FLOWS = [(line, "tensorclass-flow") for line in (8, 9, 9, 12, 13, 14)]
 OTHER = ("nn.Linear(8, 8), in_fields=Hidden.g", "nn.Linear(64, 8), in_fields=Digits.image")
 """What makes `encode` of LAYERS read what the input has."""
@@ -387,6 +413,17 @@ def test_modules_of_other_files(tmp_path: Path) -> None:
     assert (8, "tensorclass-flow") not in _codes(_mypy(tmp_path, "project_use.py")[1])
     layers.write_text(original, "utf-8")
     assert _mypy(tmp_path, "project_use.py") == cold
+
+
+@pytest.mark.slow
+def test_functions_over_batches_of_other_files(tmp_path: Path) -> None:
+    """Declared batch dims are known in other files, on a cold run and from mypy's cache."""
+    _write(tmp_path, "project_functions.py", CONTRACTS)
+    use = _write(tmp_path, "project_use.py", USE_OF_CONTRACTS)
+    wrong = [(line, "tensorclass-batch-size") for line in (4, 5, 6, 7)]
+    assert _codes(_mypy(tmp_path, "project_use.py")[1]) == wrong
+    use.write_text(use.read_text("utf-8") + "\nnewest(steps[0])\n", "utf-8")
+    assert _codes(_mypy(tmp_path, "project_use.py")[1]) == [*wrong, (11, "tensorclass-batch-size")]
 
 
 @pytest.mark.slow

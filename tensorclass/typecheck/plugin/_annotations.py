@@ -9,12 +9,13 @@ from typing import Any
 from mypy import nodes
 from mypy.exprtotype import TypeTranslationError, expr_to_unanalyzed_type
 from mypy.plugin import AnalyzeTypeContext, ClassDefContext, SemanticAnalyzerPluginInterface
-from mypy.types import Instance, RawExpressionType, Type, UnboundType, UnionType
+from mypy.types import Instance, RawExpressionType, Type, UnboundType, UnionType, get_proper_type
 
 from ..._dims import FAMILY_DTYPES
 from ..._kinds import PER_ELEMENT, RAGGED, SHARED, TENSOR
 from .._rules import ANNOTATED, ClassDeclaration, shape_of
 from ._codes import DECLARATION
+from ._contract_calls import marked
 
 MARKS = {"Shared": SHARED, "PerElement": PER_ELEMENT, "Ragged": RAGGED}
 NO_FIELDS = ("ClassVar", "InitVar", "KW_ONLY")
@@ -124,12 +125,17 @@ def base(ctx: AnalyzeTypeContext, root: str) -> Type:
     return ctx.api.named_type(root, [])
 
 
-def read_ragged(ctx: AnalyzeTypeContext, ragged: nodes.TypeInfo | None) -> Type:
-    """`Ragged[Tensor, "t d"]`, an alias of `Annotated`, is read as a `RaggedTensor`."""
+def read_annotated(ctx: AnalyzeTypeContext, ragged: nodes.TypeInfo | None) -> Type:
+    """Aliases of `Annotated`: `Ragged[Tensor, "t d"]` is a `RaggedTensor`, `Shaped[Step, "t b"]` keeps the dims."""
     api: Any = ctx.api
     found: Type = api.try_analyze_special_unbound_type(ctx.type, "typing.Annotated")
-    named = ctx.type.name.rpartition(".")[2] == "Ragged" and len(ctx.type.args) == 2
-    return Instance(ragged, []) if named and ragged is not None else found
+    name = ctx.type.name.rpartition(".")[2] if len(ctx.type.args) == 2 else ""
+    if name == "Ragged" and ragged is not None:
+        return Instance(ragged, [])
+    batch, text = get_proper_type(found), _literal(ctx.type.args[1]) if name == "Shaped" else None
+    if not isinstance(batch, Instance) or not isinstance(text, str) or batch.type.fullname == "torch._tensor.Tensor":
+        return found
+    return marked(api, batch, text)
 
 
 def read_brackets(ctx: ClassDefContext) -> None:

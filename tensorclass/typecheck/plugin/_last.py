@@ -15,6 +15,7 @@ from mypy.argmap import map_actuals_to_formals
 from mypy.plugin import MethodContext
 from mypy.types import CallableType, ProperType, Type, TypeType, TypeVarType, get_proper_type
 
+from ._contracts import check_contracts
 from ._facts import batch_instance, made_by
 from ._given import batch_of_instance, named
 from ._layers import check_layer_calls
@@ -60,6 +61,7 @@ def check_rest(ctx: MethodContext, hook_of: Callable[[str], Hook | None]) -> Typ
             inner = get_proper_type(receiver.item) if isinstance(receiver, TypeType) else receiver
             if isinstance(inner, TypeVarType):
                 _check(ctx.api, call, call.callee, receiver, hook_of)
+        check_contracts(ctx.api)
         check_layer_calls(ctx.api, source_of(ctx.api).method_calls)
         for target, value in source_of(ctx.api).assigned.items():
             if isinstance(target, nodes.IndexExpr) and isinstance(target.index, nodes.StrExpr):

@@ -115,7 +115,7 @@ class TensorClassPlugin(plugin.Plugin):
         if fullname == FIELD:
             return lambda ctx: ctx.api.analyze_type(ctx.type.args[0])
         if fullname in ANNOTATED:
-            return guarded(brackets.read_ragged, ragged=self._class(RAGGED))
+            return guarded(brackets.read_annotated, ragged=self._class(RAGGED))
         return guarded(brackets.base, root=fullname) if fullname in (ROOT, FROZEN_ROOT) else None
 
     def get_dynamic_class_hook(self, fullname: str) -> Callable[[plugin.DynamicClassDefContext], None] | None:

@@ -5,6 +5,7 @@ Facts are never stored on the type of a variable, where they would survive `x = 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from mypy import nodes
@@ -35,6 +36,8 @@ _HARMLESS = ("tensorclass.", "torch.", "builtins.")
 _HOLDING = {
     "torch.nn.modules.container.ModuleList", "torch.nn.modules.container.ModuleDict", "builtins.list", "builtins.tuple",
 }  # fmt: skip
+_PROGRESS = ("tqdm.std.tqdm", "tqdm.asyncio.tqdm_asyncio", "tqdm.autonotebook.tqdm", "rich.progress.track")
+"""Loops over what they are given."""
 _DEPTH, _MOST = 10, 1000
 
 
@@ -64,10 +67,17 @@ class Source:
         self.early: dict[nodes.Node, nodes.CallExpr] | None = None
         """The result of `_early`; None before its first call."""
         self.decorated: dict[nodes.Node, nodes.Decorator] = {}
+        self.decorated_functions: dict[nodes.Node, nodes.Decorator] = {}
         self.targets: dict[nodes.Node, list[nodes.NameExpr]] = {}
         """Every name that binds a variable."""
         self.method_calls: list[nodes.CallExpr] = []
         """The calls of attributes."""
+        self.calls: list[nodes.CallExpr] = []
+        self.loops: dict[nodes.Node, list[nodes.Expression]] = {}
+        """What loops iterate over, by their variable."""
+        self.reading: dict[nodes.Node, Any] | None = None
+        """What is known of the batch dims of expressions, while one of them is read."""
+        self._scopes: dict[nodes.Node, nodes.FuncDef] | None = None
         self._tree = tree
         self._places: Places | None = None
         self._module = tree.fullname
@@ -104,7 +114,9 @@ class Source:
                 self.annotations |= zip((one.variable for one in node.arguments), written.arg_types, strict=False)
         elif isinstance(node, nodes.Decorator):
             self.decorated[node.var] = node
+            self.decorated_functions[node.func] = node
         elif isinstance(node, nodes.CallExpr):
+            self.calls.append(node)
             if isinstance(node.callee, nodes.MemberExpr):
                 self.method_calls.append(node)
         elif type(node) in _OPAQUE:
@@ -121,11 +133,14 @@ class Source:
                     self._unpack(index, expr)
 
     def _unpack(self, index: nodes.Expression, expr: nodes.Expression) -> None:
+        name, args = callee_name(expr), expr.args if isinstance(expr, nodes.CallExpr) else []
+        if isinstance(index, nodes.NameExpr) and index.node is not None:
+            self.loops.setdefault(index.node, []).append(args[0] if name in _PROGRESS and args else expr)
         if not isinstance(index, nodes.TupleExpr):
             return
         self.unpacked[expr] = len(index.items)
-        inner = {"builtins.enumerate": index.items[1:], "builtins.zip": index.items}.get(callee_name(expr), [index])
-        for item, part in zip(inner, expr.args if isinstance(expr, nodes.CallExpr) else (), strict=False):
+        inner = {"builtins.enumerate": index.items[1:], "builtins.zip": index.items}.get(name, [index])
+        for item, part in zip(inner, args, strict=False):
             self._unpack(item, part)
 
     def _bind(self, target: nodes.Expression, value: nodes.Expression | None) -> None:
@@ -231,12 +246,29 @@ class Source:
 
     def is_steady(self, use: nodes.NameExpr) -> bool:
         """Whether nothing in the file changes the batch dims or the shape of a variable in place, or binds it again."""
-        once = self.bound_once(use.node) or self.is_argument(use)
-        return once and all(
+        return (self.bound_once(use.node) or self.is_argument(use)) and self.keeps_batch(use.node or use)
+
+    def keeps_batch(self, variable: nodes.Node) -> bool:
+        """Whether nothing in the file changes the batch dims or the shape of a variable in place."""
+        return all(
             not isinstance(part, nodes.MemberExpr)
             or (part.name not in _CHANGING and (part.name not in _BATCH or part not in self.assigned))
-            for part in self.uses.get(use.node or use, ())
+            for part in self.uses.get(variable, ())
         )
+
+    @property
+    def scopes(self) -> dict[nodes.Node, nodes.FuncDef]:
+        """The function whose names of dims an annotated variable shares."""
+        if self._scopes is None:
+            self._scopes = {}
+            for function in self.functions:
+                if isinstance(function, nodes.FuncDef):
+                    self._scopes |= dict.fromkeys((one.variable for one in function.arguments), function)
+                    targets = (
+                        row.lvalues[0] for row in own_statements(function) if isinstance(row, nodes.AssignmentStmt)
+                    )
+                    self._scopes |= {t.node: function for t in targets if isinstance(t, nodes.NameExpr) and t.node}
+        return self._scopes
 
     def items(self, expr: nodes.Expression, depth: int = 0) -> list[nodes.Expression] | None:
         """The members of a list or tuple display, of a part of one, and of a list of modules; None if unknown."""
@@ -280,6 +312,17 @@ class Source:
         if isinstance(use, nodes.MemberExpr) and is_list and use.name in _READS:
             return True
         return _keeps(use, variable, is_list)
+
+
+def own_statements(function: nodes.FuncDef) -> Iterator[nodes.Node]:
+    """The statements of a function, without those of functions and classes in it."""
+    stack: list[nodes.Node] = [function.body]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, nodes.Statement) and not isinstance(node, nodes.Block):
+            yield node
+        if not isinstance(node, nodes.FuncDef | nodes.Decorator | nodes.ClassDef | nodes.OverloadedFuncDef):
+            stack += [part for part in parts_of(node) if isinstance(part, nodes.Statement)]
 
 
 _NO_NUMBER = _MOST * _MOST

@@ -144,10 +144,10 @@ class Values:
         if isinstance(expr, nodes.NameExpr) and isinstance(expr.node, nodes.Var):
             value = self.source.follow(expr)
             if value is not expr and not isinstance(value, nodes.NameExpr):
-                return _Lead(value)
+                return Lead(value, expr)
             if self.source.is_steady(expr):
-                return _Lead(expr.node)
-        return object()
+                return Lead(expr.node, expr)
+        return Lead(expr, expr)
 
     def _declared_name(self, expr: nodes.NameExpr) -> TensorFacts | None:
         annotation = self.source.annotations.get(expr.node) if expr.node is not None else None
@@ -156,13 +156,18 @@ class Values:
         return self._annotated(annotation) if self.source.is_steady(expr) else None
 
     def _annotated(self, annotation: Type | None) -> TensorFacts | None:
+        declared = self.declaration(annotation)
+        return None if declared is None else _whole(declared)
+
+    def declaration(self, annotation: Type | None) -> ClassDeclaration | None:
+        """What the annotation of a parameter, a variable or a result says of a tensor."""
         if annotation is None:
             return None
         try:
             declared = AnnotationReader(_Names(self.api)).read(annotation)  # type: ignore[arg-type]  # it reads these names only
         except WrongAnnotation:
             return None
-        return _whole(declared) if declared.kind.is_batched and (declared.dtype or declared.dims) else None
+        return declared if declared.kind.is_batched and (declared.dtype or declared.dims) else None
 
     # ---- calls -------------------------------------------------------------------------------------------------------
 
@@ -307,14 +312,15 @@ class Values:
 _WORDS: Final = ("in", "not in", "is", "is not")
 
 
-class _Lead:
+class Lead:
     """The batch dims of one instance, known by the node that it is bound by."""
 
-    def __init__(self, node: nodes.Node) -> None:
+    def __init__(self, node: nodes.Node, expr: nodes.Expression) -> None:
         self.node = node
+        self.expr = expr
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Lead) and other.node is self.node
+        return isinstance(other, Lead) and other.node is self.node
 
     def __hash__(self) -> int:
         return hash(self.node)

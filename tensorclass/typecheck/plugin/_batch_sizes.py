@@ -1,0 +1,119 @@
+"""Batch dims: how many there are, and their sizes or the names that a function gives them; what changes make of them.
+
+None is an unknown size. Imports no part of mypy that checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from mypy import nodes
+
+from ..._dims import Dim, Dims
+
+
+@dataclass(frozen=True)
+class NamedSize:
+    """A dim that the annotations of a function name."""
+
+    scope: nodes.Node
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+BatchDim = int | NamedSize | None
+BatchDims = tuple[BatchDim, ...]
+
+
+def shown(dims: BatchDims) -> str:
+    """The dims in messages: `[t, 4, ?]`."""
+    return f"[{', '.join('?' if dim is None else str(dim) for dim in dims)}]"
+
+
+def sizes_in(dims: Dims, size_of_name: Callable[[str], BatchDim]) -> BatchDims | None:
+    """The sizes of declared dims; None if their number is open."""
+    return None if dims.variadic is not None else tuple(size_in(token, size_of_name) for token in dims.tokens)
+
+
+def size_in(token: object, size_of_name: Callable[[str], BatchDim]) -> BatchDim:
+    """The size that a dim of an annotation has; None for an expression and for `_`."""
+    if not isinstance(token, Dim):
+        return None
+    return size_of_name(str(token)) if str(token).isidentifier() else token.size.constant
+
+
+# ---- changes ---------------------------------------------------------------------------------------------------------
+
+
+def reshaped_batch(dims: BatchDims, sizes: tuple[int | None, ...]) -> BatchDims:
+    """After `reshape`; a size of -1 is found where all others are known."""
+    known, others = [size for size in dims if isinstance(size, int)], [size for size in sizes if size != -1]
+    numbers = [size for size in others if size is not None]
+    certain = len(known) == len(dims) and len(numbers) == len(others) and prod(numbers) > 0
+    rest = prod(known) // prod(numbers) if certain else None
+    return tuple(rest if size == -1 else size for size in sizes)
+
+
+def expanded_batch(dims: BatchDims, sizes: tuple[int | None, ...]) -> BatchDims | None:
+    """After `expand`, in which -1 keeps a size."""
+    own = (*(None,) * (len(sizes) - len(dims)), *dims)
+    return (
+        tuple(old if new == -1 else new for new, old in zip(sizes, own, strict=True))
+        if len(own) == len(sizes)
+        else None
+    )
+
+
+def permuted_batch(dims: BatchDims, order: tuple[int | None, ...]) -> BatchDims | None:
+    """After `permute`."""
+    places = [dim % len(dims) for dim in order if dim is not None and -len(dims) <= dim < len(dims)]
+    return tuple(dims[at] for at in places) if len(places) == len(order) == len(dims) == len({*places}) else None
+
+
+def _flattened(dims: BatchDims, start: int, end: int) -> BatchDims | None:
+    count = len(dims)
+    if not (-count <= start < count and -count <= end < count) or start % count >= end % count:
+        return None
+    merged = dims[start % count : end % count + 1]
+    known = [size for size in merged if isinstance(size, int)]
+    return (*dims[: start % count], prod(known) if len(known) == len(merged) else None, *dims[end % count + 1 :])
+
+
+def _unsqueezed(dims: BatchDims, dim: int) -> BatchDims | None:
+    at = dim if dim >= 0 else dim + len(dims) + 1
+    return (*dims[:at], 1, *dims[at:]) if 0 <= at <= len(dims) else None
+
+
+def _squeezed(dims: BatchDims, dim: int) -> BatchDims | None:
+    at = dim if dim >= 0 else dim + len(dims)
+    if not 0 <= at < len(dims) or not isinstance(dims[at], int):
+        return None
+    return (*dims[:at], *dims[at + 1 :]) if dims[at] == 1 else dims
+
+
+def _swapped(dims: BatchDims, one: int, other: int) -> BatchDims | None:
+    order = [*range(len(dims))]
+    if not all(-len(dims) <= dim < len(dims) for dim in (one, other)):
+        return None
+    order[one], order[other] = order[other], order[one]
+    return tuple(dims[at] for at in order)
+
+
+RESHAPES: Final[dict[str, Callable[[BatchDims, tuple[int | None, ...]], BatchDims | None]]] = {
+    "reshape": reshaped_batch, "view": reshaped_batch, "expand": expanded_batch, "permute": permuted_batch,
+}  # fmt: skip
+"""Methods that take sizes or dims, one by one or as one sequence."""
+PLACED: Final[dict[str, tuple[Callable[..., BatchDims | None], tuple[tuple[str, int | None], ...]]]] = {
+    "flatten": (_flattened, (("start_dim", 0), ("end_dim", -1))),
+    "unsqueeze": (_unsqueezed, (("dim", None),)),
+    "squeeze": (_squeezed, (("dim", None),)),
+    "transpose": (_swapped, (("dim0", None), ("dim1", None))),
+}
+"""Methods that take single dims, with the names of these parameters and their defaults."""
+KEEPING: Final = frozenset(["to", "cpu", "cuda", "clone", "copy", "detach", "contiguous", "float", "double", "half", "bfloat16", "int", "long", "replace", "pin_memory", "lock_", "unlock_", "update", "update_", "set", "set_", "zero_", "fill_", "requires_grad_", "detach_", "neg", "abs", "exp", "log", "sqrt", "sin", "cos", "tanh", "sigmoid", "add", "sub", "mul", "div", "pow", "clamp", "add_", "sub_", "mul_", "div_", "clamp_"])  # fmt: skip
+"""Methods whose result has the batch dims of the instance."""
