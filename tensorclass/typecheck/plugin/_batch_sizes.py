@@ -13,6 +13,7 @@ from typing import Final
 from mypy import nodes
 
 from ..._dims import Dim, Dims
+from ._torch_table import KINDS
 
 
 @dataclass(frozen=True)
@@ -115,5 +116,8 @@ PLACED: Final[dict[str, tuple[Callable[..., BatchDims | None], tuple[tuple[str, 
     "transpose": (_swapped, (("dim0", None), ("dim1", None))),
 }
 """Methods that take single dims, with the names of these parameters and their defaults."""
-KEEPING: Final = frozenset(["to", "cpu", "cuda", "clone", "copy", "detach", "contiguous", "float", "double", "half", "bfloat16", "int", "long", "replace", "pin_memory", "lock_", "unlock_", "update", "update_", "set", "set_", "zero_", "fill_", "requires_grad_", "detach_", "neg", "abs", "exp", "log", "sqrt", "sin", "cos", "tanh", "sigmoid", "add", "sub", "mul", "div", "pow", "clamp", "add_", "sub_", "mul_", "div_", "clamp_"])  # fmt: skip
+_ELEMENTWISE: Final = ("same", "magnitude", "clamped", "squared", "floating", "boolean", "arithmetic", "division")
+_CASTS: Final = ("to", "float", "double", "half", "bfloat16", "int", "long", "copy")
+_WRITES: Final = ("replace", "update", "update_", "set", "set_", "lock_", "unlock_")
+KEEPING: Final = frozenset({name for name, kind in KINDS.items() if kind in _ELEMENTWISE} | {*_CASTS, *_WRITES})
 """Methods whose result has the batch dims of the instance."""
