@@ -76,7 +76,7 @@ class Source:
         self.loops: dict[nodes.Node, list[nodes.Expression]] = {}
         """What loops iterate over, by their variable."""
         self.reading: dict[nodes.Node, Any] | None = None
-        """What is known of the batch dims of expressions, while one of them is read."""
+        """The batch dims that were found so far, while one expression is read."""
         self._scopes: dict[nodes.Node, nodes.FuncDef] | None = None
         self._tree = tree
         self._places: Places | None = None
