@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._flags import flags
-from ..store._bridges import scaling
+from ..store._bridges import implemented_in, scaling
 from ._paths import StrPath
 
 
@@ -14,6 +14,7 @@ from ._paths import StrPath
 class Scaled:
     """Methods that make a new dataset from a dataset, in workers."""
 
+    @implemented_in(scaling, "map_rows")
     def map(
         self,
         fn: Callable[[Any], Any],
@@ -78,24 +79,8 @@ class Scaled:
         >>> data.map(lambda batch: batch * 2, out="b", cls=Point, engine="threads")[:].x
         tensor([0., 2., 4., 6.])
         """
-        return scaling().map_rows(
-            self,
-            fn,
-            cls,
-            seed,
-            errors,
-            out=out,
-            engine=engine,
-            num_workers=num_workers,
-            batch_size=batch_size,
-            rows_per_shard=rows_per_shard,
-            resume=resume,
-            pbar=pbar,
-            checksums=checksums,
-            retries=retries,
-            timeout=timeout,
-        )
 
+    @implemented_in(scaling, "filter_rows")
     def filter(self, fn: Callable[[Any], Any], *, out: StrPath, errors: str = "raise", **options: Any) -> Any:
         """Write the rows for which a function returns True.
 
@@ -106,8 +91,8 @@ class Scaled:
             options: `engine`, `num_workers`, `batch_size`, `rows_per_shard`, `resume`, `pbar`, `checksums`,
                 `retries`, `timeout` of `map`.
         """
-        return scaling().filter_rows(self, fn, errors, out=out, **options)
 
+    @implemented_in(scaling, "shuffle_rows")
     def shuffle(self, seed: int = 0, *, out: StrPath, **options: Any) -> Any:
         """Write the rows in a random order that depends on the seed. The order itself takes no memory.
 
@@ -116,8 +101,8 @@ class Scaled:
             out: a folder without a dataset.
             options: as for `filter`.
         """
-        return scaling().shuffle_rows(self, seed, out=out, **options)
 
+    @implemented_in(scaling, "repartition_rows")
     def repartition(self, rows_per_shard: int, *, out: StrPath, **options: Any) -> Any:
         """Write the rows, in order, into shards of another size.
 
@@ -126,8 +111,8 @@ class Scaled:
             out: a folder without a dataset.
             options: as for `filter`.
         """
-        return scaling().repartition_rows(self, rows_per_shard=rows_per_shard, out=out, **options)
 
+    @implemented_in(scaling, "sort_rows")
     def sort_by(self, field: Any, descending: bool = False, *, out: StrPath, **options: Any) -> Any:
         """Write the rows sorted by one field, with a stable sort. Only that field is held in memory.
 
@@ -137,8 +122,8 @@ class Scaled:
             out: a folder without a dataset.
             options: as for `filter`.
         """
-        return scaling().sort_rows(self, field, descending, out=out, **options)
 
+    @implemented_in(scaling, "group_rows_by")
     def group_by(self, field: Any, *, out: StrPath, **options: Any) -> Any:
         """Write a dataset for each value of one field.
 
@@ -150,8 +135,8 @@ class Scaled:
         Returns:
             The sorted distinct values (a tensor, or a list of objects), and a dataset for each value.
         """
-        return scaling().group_rows_by(self, field, out=out, **options)
 
+    @implemented_in(scaling, "to_ray")
     def to_ray(self, rows_per_block: int = 4096) -> Any:
         """The rows as a dataset of Ray Data. Its `map_batches` works on typed batches; see `RayBatches`.
 
@@ -162,9 +147,9 @@ class Scaled:
             MissingExtraError: if Ray is not installed.
             UnsupportedOperationError: if the class of the dataset is not imported.
         """
-        return scaling().to_ray(self, rows_per_block)
 
     @classmethod
+    @implemented_in(scaling, "from_ray")
     def from_ray(
         cls, dataset: Any, out: StrPath, row_cls: Any = None, rows_per_shard: int | None = None, *, pbar: bool = False
     ) -> Any:
@@ -181,8 +166,8 @@ class Scaled:
             ArgumentError: if the class is unknown.
             SchemaError: for columns that don't fit the class.
         """
-        return scaling().from_ray(cls, dataset, out, row_cls, rows_per_shard, pbar)
 
+    @implemented_in(scaling, "to_dask")
     def to_dask(self, rows_per_batch: int = 4096) -> Any:
         """The rows as a `dask.bag.Bag` of typed batches. The tasks of the bag read them.
 
@@ -192,8 +177,8 @@ class Scaled:
         Raises:
             MissingExtraError: if Dask is not installed.
         """
-        return scaling().to_dask(self, rows_per_batch)
 
+    @implemented_in(scaling, "sample_rows")
     def sample(self, size: Any, seed: int = 0, *, out: StrPath, **options: Any) -> Any:
         """Write a random sample of the rows without replacement, in their order.
 
@@ -203,4 +188,3 @@ class Scaled:
             out: a folder without a dataset.
             options: as for `filter`.
         """
-        return scaling().sample_rows(self, size, seed, out=out, **options)

@@ -190,7 +190,7 @@ def _plan_chunks(
     engine: Any,
     pbar: bool,
     shuffle: bool,
-    options: dict[str, Any],
+    **options: Any,
 ) -> _Plan:
     if not callable(fn):
         raise ArgumentError(f"map takes a function of a container, got {fn!r:.80}")

@@ -75,14 +75,14 @@ def broadcast(batch: Any, src: int, group: Any, device: Any) -> Any:
     return batch if mine else _container(whole, root, device)
 
 
-def scatter(batch: Any, src: int, batches: Any, group: Any, device: Any) -> Any:
+def scatter(batch: Any, src: int, tensordicts: Any, group: Any, device: Any) -> Any:
     """See `TensorDictBase.scatter`."""
     found = group_of(group)
     root, world, here = rank_in(found, src, "src"), found.size(), device_of(found)
     parts: list[Tensor] = []
     error: HeldError | None = None
     if root == found.rank():
-        given = list(batches) if isinstance(batches, (list, tuple)) else []
+        given = list(tensordicts) if isinstance(tensordicts, (list, tuple)) else []
         if len(given) != world:
             what = f"scatter: rank {root} gives one container for each of {world} ranks"
             error = HeldError(ArgumentError(f"{what}, got {len(given)}"))
@@ -244,14 +244,16 @@ def _check_reducible(run: DtypeRun, names: list[str], op: Any, group: Any) -> No
     raise UnsupportedOperationError(f"reduce: `{name}`: {why}; nothing was changed")
 
 
-def all_reduce(batch: Any, op: Any, group: Any, early: bool, bucket: int | None) -> Any:
+def all_reduce(batch: Any, op: Any, group: Any, async_op: bool, bucket_bytes: int | None) -> Any:
     """See `TensorDictBase.all_reduce`."""
-    return _reduction(batch, op, group, None, early, bucket)
+    return _reduction(batch, op, group, None, async_op, bucket_bytes)
 
 
-def reduce(batch: Any, dst: int, op: Any, early: bool, group: Any, bucket: int | None) -> Any:
+def reduce(
+    batch: Any, dst: int, op: Any, async_op: bool, return_premature: bool, group: Any, bucket_bytes: int | None
+) -> Any:
     """See `TensorDictBase.reduce`."""
-    return _reduction(batch, op, group, dst, early, bucket)
+    return _reduction(batch, op, group, dst, async_op and return_premature, bucket_bytes)
 
 
 def gather_and_stack(batch: Any, dst: int, group: Any) -> Any:

@@ -555,9 +555,9 @@ def _start_transfer(kind: Any, batch: Any, rank: Any, group: Any, group_rank: An
     return init_tag
 
 
-def isend(batch: Any, dst: Any, group: Any, group_dst: Any, init_tag: int, early: bool) -> Any:
+def isend(batch: Any, dst: Any, group: Any, group_dst: Any, init_tag: int, return_early: bool) -> Any:
     """See `TensorDictBase.isend`."""
-    return _start_transfer(Sending, batch, dst, group, group_dst, init_tag, early)
+    return _start_transfer(Sending, batch, dst, group, group_dst, init_tag, return_early)
 
 
 def send(batch: Any, dst: Any, group: Any, group_dst: Any, init_tag: int) -> None:
@@ -568,10 +568,10 @@ def send(batch: Any, dst: Any, group: Any, group_dst: Any, init_tag: int) -> Non
         _start_transfer(Sending, batch, dst, group, group_dst, init_tag, False)
 
 
-def irecv(batch: Any, src: Any, group: Any, group_src: Any, init_tag: int, early: bool) -> Any:
+def irecv(batch: Any, src: Any, group: Any, group_src: Any, init_tag: int, return_premature: bool) -> Any:
     """See `TensorDictBase.irecv`."""
-    handles = _start_transfer(Receiving, batch, src, group, group_src, init_tag, early)
-    return handles if early else None
+    handles = _start_transfer(Receiving, batch, src, group, group_src, init_tag, return_premature)
+    return handles if return_premature else None
 
 
 def recv(batch: Any, src: Any, group: Any, group_src: Any, init_tag: int) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
 
 from torch import nn
 
@@ -11,6 +13,7 @@ from ..core import TensorCollection
 from ..errors import ArgumentError
 from ._pad import PadOps
 
+F = TypeVar("F", bound=Callable[..., Any])
 _ROOMS: dict[str, Any] = {}
 """Rooms that were imported on first use: an import statement takes as long as a whole parameter swap."""
 
@@ -75,6 +78,40 @@ def placing() -> Any:
 
         _ROOMS["placing"] = room
     return _ROOMS["placing"]
+
+
+def implemented_in(room: Callable[[], Any], name: str, owner: str = "", unused: str = "") -> Callable[[F], F]:
+    """A method whose body is a function of a room to the right: it gets this container and every argument by name.
+
+    The declared method has the signature and the docstring, and no body.
+
+    Args:
+        room: gives the module.
+        name: of the function there.
+        owner: the keyword that gets the container or class; by default it is the first argument.
+        unused: names of arguments that the function doesn't get, with spaces.
+    """
+
+    def make(declared: F) -> F:
+        code = declared.__code__
+        names = code.co_varnames[1 : code.co_argcount]
+        given = declared.__defaults__ or ()
+        defaults = dict(zip(names[len(names) - len(given) :], given, strict=True))
+        defaults |= declared.__kwdefaults__ or {}
+        left_out = unused.split()
+
+        @wraps(declared)
+        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+            declared(self, *args, **kwargs)  # Python's own error for arguments that don't fit
+            named = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
+            for word in left_out:
+                del named[word]
+            function = getattr(room(), name)
+            return function(**named, **{owner: self}) if owner else function(self, **named)
+
+        return method  # type: ignore[return-value]  # the same signature
+
+    return make
 
 
 @flags

@@ -1,5 +1,9 @@
 """Methods of containers that write and read files; `io` implements them."""
 
+# mypy: disable-error-code="empty-body"
+# pyright: reportReturnType=false
+# The bodies of most methods come from `implemented_in`.
+
 from __future__ import annotations
 
 from os import PathLike
@@ -12,7 +16,7 @@ from typing_extensions import Self
 
 from .._flags import flags
 from ..core import Device, Key
-from ._bridges import BridgeOps, files, grow, maps
+from ._bridges import BridgeOps, files, grow, implemented_in, maps
 
 StrPath: TypeAlias = "str | PathLike[str]"
 
@@ -23,6 +27,7 @@ class SavingOps(BridgeOps):
 
     __slots__ = ()
 
+    @implemented_in(files, "save")
     def save(
         self,
         prefix: StrPath | None = None,
@@ -49,21 +54,6 @@ class SavingOps(BridgeOps):
         >>> TensorDict.load("batch.safetensors", verify=True)["a"]
         tensor([0, 1, 2])
         """
-        found: Self = files().save(
-            self,
-            prefix,
-            copy_existing,
-            num_threads=num_threads,
-            return_early=return_early,
-            share_non_tensor=share_non_tensor,
-            robust_key=robust_key,
-            archive=archive,
-            compression=compression,
-            atomic=atomic,
-            checksums=checksums,
-            allow_pickle=allow_pickle,
-        )
-        return found
 
     def dumps(self, prefix: StrPath | None = None, copy_existing: bool = False, **options: Any) -> Self:
         """Save this container to a file; an alias of `save`."""
@@ -71,6 +61,7 @@ class SavingOps(BridgeOps):
         return found
 
     @classmethod
+    @implemented_in(files, "load", owner="cls")
     def load(
         cls,
         prefix: StrPath,
@@ -103,22 +94,6 @@ class SavingOps(BridgeOps):
         >>> Labels.load("data").label
         tensor([0, 1, 2])
         """
-        found: Self = files().load(
-            prefix,
-            device,
-            non_blocking,
-            out=out,
-            robust_key=robust_key,
-            subpath=subpath,
-            mode=mode,
-            num_threads=num_threads,
-            allow_pickle=allow_pickle,
-            mmap=mmap,
-            verify=verify,
-            cls=cls,
-            max_bytes=max_bytes,
-        )
-        return found
 
     def load_(self, prefix: StrPath, *args: Any, **kwargs: Any) -> Self:
         """Copy the values of a file with the same keys into the tensors of this container; see `load`.
@@ -137,6 +112,7 @@ class SavingOps(BridgeOps):
         found: Self = files().load(prefix, *args, out=self, **kwargs)
         return found
 
+    @implemented_in(maps, "memmap")
     def memmap(
         self,
         prefix: StrPath | None = None,
@@ -159,21 +135,8 @@ class SavingOps(BridgeOps):
         >>> mapped.is_memmap(), mapped.is_locked, mapped.saved_path.name
         (True, True, 'data')
         """
-        found: Self = maps().memmap(
-            self,
-            prefix,
-            copy_existing,
-            num_threads=num_threads,
-            return_early=return_early,
-            share_non_tensor=share_non_tensor,
-            existsok=existsok,
-            robust_key=robust_key,
-            archive=archive,
-            compression=compression,
-            atomic=atomic,
-        )
-        return found
 
+    @implemented_in(maps, "memmap_")
     def memmap_(
         self,
         prefix: StrPath | None = None,
@@ -194,19 +157,8 @@ class SavingOps(BridgeOps):
         >>> data.is_memmap(), data.is_locked
         (True, True)
         """
-        found: Self = maps().memmap_(
-            self,
-            prefix,
-            copy_existing,
-            num_threads=num_threads,
-            return_early=return_early,
-            existsok=existsok,
-            share_non_tensor=share_non_tensor,
-            robust_key=robust_key,
-            atomic=atomic,
-        )
-        return found
 
+    @implemented_in(maps, "memmap_like")
     def memmap_like(
         self,
         prefix: StrPath | None = None,
@@ -227,20 +179,9 @@ class SavingOps(BridgeOps):
         >>> row.expand(1000).memmap_like("data")["image"].shape
         torch.Size([1000, 3, 8, 8])
         """
-        found: Self = maps().memmap_like(
-            self,
-            prefix,
-            copy_existing,
-            existsok=existsok,
-            num_threads=num_threads,
-            return_early=return_early,
-            share_non_tensor=share_non_tensor,
-            robust_key=robust_key,
-            archive=archive,
-        )
-        return found
 
     @classmethod
+    @implemented_in(maps, "load_memmap", owner="cls")
     def load_memmap(
         cls,
         prefix: StrPath,
@@ -264,20 +205,6 @@ class SavingOps(BridgeOps):
         >>> TensorDict.load_memmap("data")["a"]
         MemoryMappedTensor([7., 7., 7.])
         """
-        found: Self = maps().load_memmap(
-            prefix,
-            device,
-            non_blocking,
-            out=out,
-            robust_key=robust_key,
-            subpath=subpath,
-            mode=mode,
-            num_threads=num_threads,
-            allow_pickle=allow_pickle,
-            cls=cls,
-            max_bytes=max_bytes,
-        )
-        return found
 
     def load_memmap_(
         self,
@@ -294,6 +221,7 @@ class SavingOps(BridgeOps):
         )
         return found
 
+    @implemented_in(maps, "refresh")
     def memmap_refresh_(self, *, allow_pickle: bool | None = None) -> Self:
         """Map the file of this container again, after another process has replaced it.
 
@@ -307,9 +235,8 @@ class SavingOps(BridgeOps):
         >>> mapped.memmap_refresh_()["a"].tolist()
         [1.0, 1.0, 1.0]
         """
-        found: Self = maps().refresh(self, allow_pickle)
-        return found
 
+    @implemented_in(maps, "is_memmap")
     def is_memmap(self) -> bool:
         """Whether this container is locked and its tensors are mapped.
 
@@ -318,10 +245,9 @@ class SavingOps(BridgeOps):
         >>> TensorDict(a=torch.zeros(3)).is_memmap(), TensorDict(a=torch.zeros(3)).memmap_().is_memmap()
         (False, True)
         """
-        found: bool = maps().is_memmap(self)
-        return found
 
     @property
+    @implemented_in(maps, "saved_path")
     def saved_path(self) -> FilePath:
         """The path of this container, as `load_memmap` accepts it.
 
@@ -333,8 +259,6 @@ class SavingOps(BridgeOps):
         >>> TensorDict(a=torch.zeros(3)).memmap_("data").saved_path.name
         'data'
         """
-        found: FilePath = maps().saved_path(self)
-        return found
 
     def make_memmap(
         self, key: Key, shape: Any, *, dtype: torch.dtype | None = None, robust_key: bool | None = True
@@ -463,6 +387,7 @@ class SavingOps(BridgeOps):
         return maps().consolidated(self, filename, device, inplace, use_buffer, pin_memory)  # type: ignore[no-any-return]
 
     @classmethod
+    @implemented_in(maps, "from_consolidated", owner="cls")
     def from_consolidated(cls, filename: StrPath, max_bytes: int | None = None) -> Self:
         """Open a file that `consolidate` wrote, here or in `tensordict`; see `tensorclass.from_consolidated`.
 
@@ -472,8 +397,6 @@ class SavingOps(BridgeOps):
         >>> TensorDict.from_consolidated("block")["a"].tolist()
         [0, 1, 2]
         """
-        found: Self = maps().from_consolidated(filename, cls, max_bytes)
-        return found
 
     def is_consolidated(self) -> bool:
         """Whether the leaves are views into one block or one file that `consolidate` made.

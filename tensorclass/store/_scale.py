@@ -1,5 +1,9 @@
 """Methods of containers for workers and ranks; `parallel` implements them."""
 
+# mypy: disable-error-code="empty-body"
+# pyright: reportReturnType=false
+# The bodies of most methods come from `implemented_in`.
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -10,7 +14,7 @@ from typing_extensions import Self
 
 from .._flags import answers
 from ..core import Device
-from ._bridges import placing, scaling
+from ._bridges import implemented_in, placing, scaling
 from ._tables import TableOps
 
 
@@ -22,6 +26,7 @@ class ScaleOps(TableOps):
 
     # ---- workers and shared memory -----------------------------------------------------------------------------------
 
+    @implemented_in(scaling, "map_chunks", unused="index_with_generator")
     def map(
         self,
         fn: Callable[[Any], Any],
@@ -82,27 +87,8 @@ class ScaleOps(TableOps):
         >>> data.map(abs, num_workers=2, engine="threads")["a"]
         tensor([0, 1, 2, 3])
         """
-        return scaling().map_chunks(
-            self,
-            fn,
-            dim,
-            num_workers,
-            out=out,
-            chunksize=chunksize,
-            num_chunks=num_chunks,
-            pool=pool,
-            generator=generator,
-            engine=engine,
-            pbar=pbar,
-            options={
-                "max_tasks_per_child": max_tasks_per_child,
-                "worker_threads": worker_threads,
-                "mp_start_method": mp_start_method,
-                "retries": retries,
-                "timeout": timeout,
-            },
-        )
 
+    @implemented_in(scaling, "iterate_chunks", unused="index_with_generator")
     def map_iter(
         self,
         fn: Callable[[Any], Any],
@@ -135,28 +121,8 @@ class ScaleOps(TableOps):
         >>> [part["a"].tolist() for part in data.map_iter(abs, chunksize=3, engine="threads")]
         [[0, 1, 2], [3]]
         """
-        found: Iterator[Any] = scaling().iterate_chunks(
-            self,
-            fn,
-            dim,
-            num_workers,
-            shuffle=shuffle,
-            chunksize=chunksize,
-            num_chunks=num_chunks,
-            pool=pool,
-            generator=generator,
-            engine=engine,
-            pbar=pbar,
-            options={
-                "max_tasks_per_child": max_tasks_per_child,
-                "worker_threads": worker_threads,
-                "mp_start_method": mp_start_method,
-                "retries": retries,
-                "timeout": timeout,
-            },
-        )
-        return found
 
+    @implemented_in(scaling, "share")
     def share_memory_(self) -> Self:
         """Move the tensors to shared memory, in place, and lock the container.
 
@@ -171,9 +137,8 @@ class ScaleOps(TableOps):
         >>> data.is_shared(), data.is_locked
         (True, True)
         """
-        found: Self = scaling().share(self)
-        return found
 
+    @implemented_in(scaling, "is_shared")
     def is_shared(self) -> bool:
         """Whether this container is locked and its tensors are in shared memory.
 
@@ -182,11 +147,10 @@ class ScaleOps(TableOps):
         >>> TensorDict(a=torch.zeros(3)).is_shared(), TensorDict(a=torch.zeros(3)).share_memory_().is_shared()
         (False, True)
         """
-        found: bool = scaling().is_shared(self)
-        return found
 
     # ---- ranks -------------------------------------------------------------------------------------------------------
 
+    @implemented_in(scaling, "send", unused="pseudo_rand consolidated")
     def send(
         self,
         dst: Any = None,
@@ -215,8 +179,8 @@ class ScaleOps(TableOps):
             StructureError: if the receiver has another structure.
             WorkerError: if it doesn't answer within the timeout of the group.
         """
-        return scaling().send(self, dst, group, group_dst, init_tag)  # type: ignore[no-any-return]
 
+    @implemented_in(scaling, "recv", unused="pseudo_rand consolidated")
     def recv(
         self,
         src: Any = None,
@@ -234,8 +198,8 @@ class ScaleOps(TableOps):
         Returns:
             The tag; for a pipe, the result of its `recv`.
         """
-        return scaling().recv(self, src, group, group_src, init_tag)
 
+    @implemented_in(scaling, "isend", unused="pseudo_rand consolidated")
     def isend(
         self,
         dst: int | None = None,
@@ -248,8 +212,8 @@ class ScaleOps(TableOps):
         consolidated: bool = False,
     ) -> Any:
         """As `send`, but asynchronous; `return_early` returns a list of handles, whose `wait()` ends the transfer."""
-        return scaling().isend(self, dst, group, group_dst, init_tag, return_early)
 
+    @implemented_in(scaling, "irecv", unused="pseudo_rand consolidated")
     def irecv(
         self,
         src: int | None = None,
@@ -262,7 +226,6 @@ class ScaleOps(TableOps):
         consolidated: bool = False,
     ) -> Any:
         """As `recv`; `return_premature` returns handles: a thread receives, and `wait()` ends when all is there."""
-        return scaling().irecv(self, src, group, group_src, init_tag, return_premature)
 
     async def asend(self, dst: Any) -> None:
         """Send through a pipe: `await dst.asend(self)`.
@@ -290,6 +253,7 @@ class ScaleOps(TableOps):
         """
         return await scaling().piped(src, "arecv")(self, device=device)
 
+    @implemented_in(scaling, "broadcast")
     def broadcast(self, src: int, *, group: Any = None, device: Device = None) -> Any:
         """Send the container of one rank to all ranks.
 
@@ -313,8 +277,8 @@ class ScaleOps(TableOps):
         tensor([0, 1])
         >>> dist.destroy_process_group()
         """
-        return scaling().broadcast(self, src, group, device)
 
+    @implemented_in(scaling, "scatter")
     def scatter(self, src: int, tensordicts: Any = None, *, group: Any = None, device: Device = None) -> Any:
         """Send one container of a list on `src` to each rank of the group; returns that of this rank.
 
@@ -327,8 +291,8 @@ class ScaleOps(TableOps):
         tensor([0, 1, 2, 3])
         >>> dist.destroy_process_group()
         """
-        return scaling().scatter(self, src, tensordicts, group, device)
 
+    @implemented_in(scaling, "all_gather")
     def all_gather(self, *, group: Any = None) -> Any:
         """Gather the containers of all ranks of the group, in rank order, on every rank; structures may differ.
 
@@ -340,8 +304,8 @@ class ScaleOps(TableOps):
         [[0, 1]]
         >>> dist.destroy_process_group()
         """
-        return scaling().all_gather(self, group)
 
+    @implemented_in(scaling, "all_reduce")
     def all_reduce(
         self, op: Any = None, *, group: Any = None, async_op: bool = False, bucket_bytes: int | None = None
     ) -> Any:
@@ -371,8 +335,8 @@ class ScaleOps(TableOps):
         tensor(0.5000)
         >>> dist.destroy_process_group()
         """
-        return scaling().all_reduce(self, op, group, async_op, bucket_bytes)
 
+    @implemented_in(scaling, "reduce")
     def reduce(
         self,
         dst: int,
@@ -395,16 +359,16 @@ class ScaleOps(TableOps):
         tensor(0.5000)
         >>> dist.destroy_process_group()
         """
-        return scaling().reduce(self, dst, op, async_op and return_premature, group, bucket_bytes)
 
+    @implemented_in(scaling, "gather_and_stack")
     def gather_and_stack(self, dst: int, group: Any = None) -> Any:
         """Write the containers of the other ranks into the rows of this one on rank `dst`.
 
         Returns:
             This container on `dst`, whose first batch dim is the number of other ranks; None on other ranks.
         """
-        return scaling().gather_and_stack(self, dst, group)
 
+    @implemented_in(scaling, "init_remote", unused="device")
     def init_remote(
         self, dst: int | None = None, group: Any = None, device: Device = None, use_broadcast: bool = False
     ) -> None:
@@ -416,7 +380,6 @@ class ScaleOps(TableOps):
             device: accepted for compatibility; a block is sent from a device that the backend supports.
             use_broadcast: send it to all ranks of the group.
         """
-        scaling().init_remote(self, dst, group, use_broadcast)
 
     @classmethod
     def from_remote_init(cls, src: int, group: Any = None, device: Device = None, use_broadcast: bool = False) -> Any:
@@ -425,6 +388,7 @@ class ScaleOps(TableOps):
 
     # ---- a device mesh -----------------------------------------------------------------------------------------------
 
+    @implemented_in(placing, "distribute")
     def distribute(self, layout: Any, source: Any = None, *, check: bool = True) -> Self:
         """Distribute this batch over a device mesh: the fields of the result are DTensors with the placements of a
         layout.
@@ -458,9 +422,8 @@ class ScaleOps(TableOps):
         ((Shard(dim=0), Shard(dim=1)), torch.Size([4, 6]), torch.Size([4, 6]))
         >>> dist.destroy_process_group()
         """
-        found: Self = placing().distribute(self, layout, source, check)
-        return found
 
+    @implemented_in(placing, "local")
     def local(self) -> Self:
         """The piece of this rank of a distributed batch, as plain tensors; a view of the same memory.
 
@@ -473,9 +436,8 @@ class ScaleOps(TableOps):
         >>> TensorDict(a=torch.zeros(2)).local()["a"]  # not distributed: the batch itself
         tensor([0., 0.])
         """
-        found: Self = placing().local(self)
-        return found
 
+    @implemented_in(placing, "whole")
     def whole(self) -> Self:
         """The whole of a distributed batch, as plain tensors, on every rank; every rank must call it.
 
@@ -484,5 +446,3 @@ class ScaleOps(TableOps):
         >>> TensorDict(a=torch.zeros(2)).whole()["a"]
         tensor([0., 0.])
         """
-        found: Self = placing().whole(self)
-        return found
