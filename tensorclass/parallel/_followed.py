@@ -24,6 +24,8 @@ from ..core import release_in_forks
 from ..errors import UnsupportedOperationError
 from ..nn import Diagnostic
 from ..nn.parts._results import outputs
+from ._bridge import Bridge, Part, part_of, parts_of, unsharded
+from ._followed_parts import bridge_of, judge_part
 from ._layout_rules import FieldPlace, Owner, Shards, chunk_span, placements_of, shards, specs_of, warn_unknown
 
 _LOCK = release_in_forks(RLock())
@@ -42,7 +44,9 @@ def follow(
     with _LOCK, _mesh(layout) as mesh:
         followed = Followed(layout, mesh, report, stages, targets)
         followed.run()
-    return replace(report, diagnostics=(*report.diagnostics, *followed.found), placed=followed.placed)
+    return replace(
+        report, diagnostics=(*report.diagnostics, *followed.found), placed=followed.placed, bridges=followed.bridges
+    )
 
 
 @contextmanager
@@ -94,6 +98,7 @@ class Followed:
     Attributes:
         found: what is wrong.
         placed: the placement of each value as text, by the number of the module that wrote it and its name.
+        bridges: what calls the modules over a part of the mesh, by their numbers.
     """
 
     def __init__(
@@ -108,6 +113,8 @@ class Followed:
         self.found: list[Diagnostic] = []
         self.placed: dict[tuple[int, str], str] = {}
         self.values: dict[tuple[str, ...], Any] = {}
+        self.bridges: dict[int, Bridge] = {}
+        self.dims: dict[int, dict[str, tuple[int, ...] | None]] = {}
         self.size: int = 2 * mesh.size()
         places = report.inputs.values()
         terms = [term for place in places for term in report.state.unifier.resolve(place.terms)]
@@ -144,6 +151,13 @@ class Followed:
 
     def _laid_out(self, place: Any) -> Any:
         """A field of the input as the layout has it; None for one that every rank holds whole."""
+        found = self._claim(place)
+        if found is None:
+            return None
+        return self._dtensor(self._shape(place), place.dtype.exact or torch.get_default_dtype(), found)
+
+    def _claim(self, place: Any) -> Shards | None:
+        """The placement of a field by the layout; None for one that every rank holds whole."""
         if not place.spec.kind.is_dense or place.dtype is None:
             return None
         batch = self.layout._rules.batch
@@ -151,13 +165,14 @@ class Followed:
         shape = self._shape(place)
         shared = place.spec.kind.is_shared
         facts = FieldPlace(place.name, _owners(place), place.spec, self._batch_dims(), names, shape, shared)
-        found = shards(self.layout._rules, facts)
-        dtype = place.dtype.exact or torch.get_default_dtype()
-        return self._dtensor(shape, dtype, found)
+        return shards(self.layout._rules, facts)
+
+    def _piece(self, shape: Sequence[int], found: Shards) -> list[int]:
+        where, sizes = self.mesh.get_coordinate(), self.mesh.shape
+        return [chunk_span(size, dim, found, sizes, where)[1] for dim, size in enumerate(shape)]
 
     def _dtensor(self, shape: Sequence[int], dtype: torch.dtype, found: Shards) -> Any:
-        where, sizes = self.mesh.get_coordinate(), self.mesh.shape
-        local = [chunk_span(size, dim, found, sizes, where)[1] for dim, size in enumerate(shape)]
+        local = self._piece(shape, found)
         stride = torch.empty(tuple(shape), device="meta").stride()
         with self.mode:
             return dtensor.DTensor.from_local(
@@ -185,9 +200,14 @@ class Followed:
         )
         if known and not self._on_another_mesh(index):
             result, error, looked = self._call(index, given)
+            if error is None and self._is_left(index, result):
+                result, error, looked = self._call(index, given)
             if error is None:
                 made = outputs(result, stage.writes, stage.at(index))
-                self._judge(index, given, made, looked)
+                if index in self.bridges:
+                    made = judge_part(self, index, given, made, looked)
+                else:
+                    self._judge(index, given, made, looked)
             else:
                 self._refused(index, uses, given, error)
         for use, value in zip(self.report.writes[index], made, strict=True):
@@ -195,21 +215,30 @@ class Followed:
                 good = is_dtensor(value) and value.device_mesh == self.mesh
                 self._keep(use.slot.path, use.place, value if good else self._laid_out(use.place))
 
-    def _call(self, index: int, given: Sequence[Any]) -> tuple[Any, Exception | None, bool]:
-        """The result of a module, its error, and whether it looked at the piece of this rank."""
+    def _call(self, index: int, given: Sequence[Any], keep: bool = False) -> tuple[Any, Exception | None, bool]:
+        """The result of a module, its error, and whether it looked at the piece of this rank.
+
+        Args:
+            index: its number.
+            given: its inputs.
+            keep: whether what it makes local stays a DTensor.
+        """
         looked: list[bool] = []
         kind: Any = dtensor.DTensor
         plain = kind.to_local
 
         def to_local(self: Any, **options: Any) -> Tensor:
             looked.append(any(not one.is_replicate() for one in self.placements))
-            found: Tensor = plain(self, **options)
+            found: Tensor = self if keep and looked[-1] else plain(self, **options)
             return found
 
-        stage = self.stages[index]
+        stage, bridge = self.stages[index], self.bridges.get(index)
+        part = None if bridge is None else bridge.part
         try:
-            kind.to_local = to_local
-            with self.mode, _explicit(), Scans(), torch.no_grad():
+            whole = unsharded(self.module(index), self.mesh, part, self.mode)
+            with whole, self.mode, torch.no_grad(), _explicit(), Scans():
+                given = given if bridge is None else bridge.inward(given)
+                kind.to_local = to_local
                 how = getattr(stage, "how", None)
                 target = self.targets[index]
                 return (target(*given) if how is None else how.call(target, given)), None, any(looked)
@@ -224,22 +253,44 @@ class Followed:
 
     def _on_another_mesh(self, index: int) -> bool:
         """Whether the parameters of a module are not on the mesh of the layout; reports it."""
-        module = _module_of(self.targets[index])
+        module = self.module(index)
         if module is None:
             return False
         parameters: list[tuple[str, Any]] = [*module.named_parameters()]
+        dims = self.dims[index] = parts_of(module, self.mesh)
+        part = part_of(module, self.mesh, dims)
         for name, parameter in parameters:
+            if dims[name] is not None and part is not None:
+                continue
             if not is_dtensor(parameter):
                 what = f"is not parallelised: its parameter `{name}` is a plain tensor, and its inputs are DTensors"
                 hint = "`distribute_module(module, mesh)` replicates it over the mesh of the layout"
                 self._say(index, "E119", what, (), hint)
                 return True
-            if parameter.device_mesh != self.mesh:
+            if dims[name] is None or parameter.device_mesh != self.mesh:
                 what = f"is on {_mesh_text(parameter.device_mesh)}, and the layout on {_mesh_text(self.mesh)}"
-                hint = "parallelise it over the whole mesh of the layout, with `distribute_module(module, mesh, ...)`"
+                hint = 'parallelise it over the mesh of the layout, or a part of it such as `mesh["tp"]`'
                 self._say(index, "E119", what, (), hint)
                 return True
+        if part is not None:
+            self.bridges[index] = bridge_of(self, index, part)
         return False
+
+    def _is_left(self, index: int, result: Any) -> bool:
+        """Whether a module over a mesh of one dim gives local tensors, as tensor parallel modules do."""
+        module = self.module(index)
+        if index in self.bridges or self.mesh.ndim > 1 or module is None or not self.dims[index]:
+            return False
+        stage = self.stages[index]
+        made = outputs(result, stage.writes, stage.at(index))
+        if all(is_dtensor(value) for value in made) or not any(one._forward_hooks for one in module.modules()):
+            return False
+        self.bridges[index] = bridge_of(self, index, Part((0,), ()))
+        return True
+
+    def module(self, index: int) -> nn.Module | None:
+        """The module of a stage; None for a function."""
+        return _module_of(self.targets[index])
 
     def _refused(self, index: int, uses: Sequence[Any], given: Sequence[Any], error: Exception) -> None:
         """A module that does not take its inputs as they are placed: which one, and what it takes."""
@@ -295,10 +346,11 @@ class Followed:
                 hint = "a DTensor that is made from pieces has the placement of these pieces"
                 self._say(index, "E121", text, (f"it is {_text(value.placements)}",), hint)
         if looked and not any(d.module == index for d in self.found):
-            text = "computes on the piece of each rank (`to_local`), which the check can't follow"
-            self._say(
-                index, "W212", text, (), "a norm or a sum over a split dim is wrong there; compare with one process"
-            )
+            self._on_pieces(index)
+
+    def _on_pieces(self, index: int) -> None:
+        text = "computes on the piece of each rank (`to_local`), which the check can't follow"
+        self._say(index, "W212", text, (), "a norm or a sum over a split dim is wrong there; compare with one process")
 
     def _fits(self, place: Any, shape: Sequence[int]) -> bool:
         """Whether a value has the sizes of its declaration; those that only the output has are open."""

@@ -700,7 +700,7 @@ NO_HINT_TO_FOLLOW = {"W204", "W206", "W207", "W209"}
 """Warnings whose hints change no program: a fault of the package, a mode, a module that mixes on purpose."""
 
 
-DISTRIBUTED = {"E119", "E120", "E121", "W212"}
+DISTRIBUTED = {"E119", "E120", "E121", "W212", "W213"}
 """Codes of the distributed check, whose hints tests/parallel/test_followed.py covers."""
 
 

@@ -82,6 +82,8 @@ class Report:
     """For each output field, the name of its value."""
     placed: Mapping[tuple[int, str], str] = field(default_factory=dict)
     """With a layout, the placement of each value, by the module that wrote it and its name."""
+    bridges: Mapping[int, Any] = field(default_factory=dict)
+    """With a layout, what calls the modules over a part of the mesh."""
 
     def __repr__(self) -> str:
         return f"Report({self})"

@@ -47,6 +47,7 @@ CODES: dict[str, str] = {
     "W210": "a module rejects some sizes of an open input dim",
     "W211": "an in field has no influence",
     "W212": "a module computes on the piece of each rank",
+    "W213": "gradients of a module are those of the rows of each rank",
     "N301": "an input dim or dtype is narrowed",
     "N302": "a module is not probed",
     "N304": "a module rejects a batch of one",

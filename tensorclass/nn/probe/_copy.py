@@ -284,6 +284,8 @@ class Isolator:
         cls = type(value)
         if hasattr(cls, "__tensor_collection__") or hasattr(cls, "__tensorclass_schema__"):
             return self.known(value, value.apply(self.copy))
+        if cls.__module__.startswith("torch.distributed."):
+            return self.known(value, value)  # meshes, placements and what `fully_shard` keeps beside a module
         if _is_plain(value):
             return self._attributes(value, self.known(value, object.__new__(cls)))
         size = getattr(value, "nbytes", 0)  # for a class it is a descriptor

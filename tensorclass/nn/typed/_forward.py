@@ -60,6 +60,7 @@ class Writer:
     gates: Sequence[Sequence[int]]
     narrowed: Sequence[str]
     sources: Mapping[str, str]
+    bridges: Mapping[int, Any]
     checked: bool = False
     lines: list[str] = field(default_factory=list)
     names: dict[str, Any] = field(default_factory=dict)
@@ -124,7 +125,12 @@ class Writer:
         self.names |= {f"W{index}": stage.writes, f"L{index}": stage.at(index)}
         self.names |= {f"D{index}": stage.how.device}
         self.names.setdefault(f"O{index}", stage.how.over)
-        call = stage.how.source(self._callee(index, stage), arguments, f"D{index}", f"O{index}")
+        callee = self._callee(index, stage)
+        call = stage.how.source(callee, arguments, f"D{index}", f"O{index}")
+        if index in self.bridges:
+            how = f"H{index}" if stage.how.over is None else f"O{index}"
+            self.names |= {f"H{index}": stage.how, f"P{index}": self.bridges[index]}
+            call = f"P{index}.run({how}, {callee}, ({', '.join([*arguments, ''])}))"
         self.calls[len(self.lines) + 3] = GeneratedCall(index, tuple(arguments))
         if len(targets) == 1:
             self.lines.append(f"{targets[0]} = {call}")
@@ -367,7 +373,7 @@ def generate(stages: Sequence[Stage], input: type, output: type, report: Any, se
         seen: Compares values with declarations, for the first call.
     """
     checks, names = narrowing(report)
-    writer = Writer(stages, input, output, report.gates, checks, report.sources, seen is not None)
+    writer = Writer(stages, input, output, report.gates, checks, report.sources, report.bridges, seen is not None)
     writer.names.update(names, seen=seen)
     source = writer.source()
     run = compile_function(source, "forward", output, writer.names, globals())

@@ -71,7 +71,7 @@ class TensorClassSequential(Divisible, Densities, Hooked, Generic[In, Out]):
             and `produced()` fields if the output has the same class. A module with `update=True` always runs.
         name: The name of the pipeline as a module of another one.
         layout: A `tensorclass.parallel.Layout`: the placements of its fields are followed through the modules, which
-            `distribute_module` has put on the same mesh. The pipeline takes distributed batches.
+            torch has parallelised over the same mesh or parts of it. The pipeline takes distributed batches.
 
     Raises:
         BuildError: has every finding of the check in `.diagnostics`; docs/errors.md explains the codes.
