@@ -164,7 +164,7 @@ class Bridge:
     Args:
         mesh: the whole mesh.
         part: the dims that the module uses.
-        claims: for each output its placement by the layout; None for one that is not split.
+        claims: for each output its placement by the layout; None if it is not split.
         sources: for each output and dim, the input and its dim of the same size.
         results: the values in the result of the module.
     """

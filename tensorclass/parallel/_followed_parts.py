@@ -62,7 +62,7 @@ def judge_part(followed: Any, index: int, given: Sequence[Any], made: Sequence[A
 
 
 def _traced(followed: Any, index: int, given: Sequence[Any]) -> Sequence[Any] | None:
-    """The outputs where the module keeps DTensors that it makes local; None where it can't compute with them."""
+    """The outputs where the module keeps DTensors that it makes local; None if it can't compute with them."""
     result, error, _ = followed._call(index, given, keep=True)
     return None if error is not None else followed.bridges[index].results(result)
 
