@@ -13,6 +13,7 @@ from .._budget import Budget, budget
 from .._content import read_content, write_content
 from .._deferred import pydantic, pydantic_core
 from .._flags import answers
+from .._places import is_url
 from .._schema import FieldSpec, Schema
 from .._schema._json_keys import unique
 from .._schema._json_schema import JsonObject
@@ -64,7 +65,7 @@ class JsonMethods:
         """Convert the batch to JSON text, or write it to a file.
 
         Args:
-            path: the file, which is written as a whole or not at all; without it, the text is returned.
+            path: the file or URL, which is written as a whole or not at all; without it, the text is returned.
             mode: "base64" writes one object with the bytes, dtype and shape of each tensor; "lists" the same with
                 nested lists; "records" a list with one object for each element, like rows of a table. The default is
                 "base64", and "records" for a file.
@@ -95,7 +96,7 @@ class JsonMethods:
             text = "\n".join(pydantic_core.to_json(row).decode() for row in rows)
         if path is None:
             return text
-        write_content(path, text)
+        (tables().write_text if isinstance(path, str) and is_url(path) else write_content)(path, text)
         return None
 
     @classmethod
@@ -184,7 +185,9 @@ def _text(source: Any, path: Any, max_bytes: int | None) -> bytes:
         raise ArgumentError("from_json takes the text, or the file as `path=`: one of the two")
     if path is not None or isinstance(source, PathLike):
         Budget(max_bytes)  # refuses anything but a limit
-        return read_content(source if path is None else path, max_bytes)
+        far = isinstance(path, str) and is_url(path)
+        content: bytes = (tables().read_text if far else read_content)(source if path is None else path, max_bytes)
+        return content
     if not isinstance(source, str | bytes | bytearray | memoryview):
         raise ArgumentError(f"from_json takes text, bytes or a Path, got a {type(source).__name__}")
     return source.encode(errors="surrogatepass") if isinstance(source, str) else bytes(source)

@@ -18,7 +18,7 @@ from typing import Any
 
 from .._places import is_url
 from ._memory import exchange, flock, scatter
-from ._remote import fetch, open_remote
+from ._remote import fetch, open_remote, remote
 
 _SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -64,6 +64,27 @@ def require_file(path: str) -> None:
     """
     with naming(path):
         refuse_special(os.stat(path).st_mode, path)
+
+
+@contextmanager
+def local_file(path: str) -> Iterator[str]:
+    """The path of a regular file, for a library that opens paths. A file at a URL is first read whole into the cache.
+
+    Raises:
+        OSError: if the file can't be used or read. The message names the path.
+    """
+    if is_url(path):
+        found = remote(path, True)
+        found.need([(0, found.size)])
+        yield found.path  # `found` keeps it in the cache
+    else:
+        require_file(path)
+        yield path
+
+
+def file_bytes(path: str) -> int:
+    """The size of a file in bytes."""
+    return remote(path).size if is_url(path) else os.stat(path).st_size
 
 
 def open_file(path: str, write: bool = False) -> tuple[int, int]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from shutil import rmtree
 from tempfile import mkdtemp
 
@@ -103,3 +104,25 @@ class UploadTarget(Target):
 def target_at(path: str) -> Target:
     """A file to write under a temporary name, in a folder or under a URL."""
     return UploadTarget(path) if is_url(path) else Target(path, sweep=False)
+
+
+@contextmanager
+def replacing_at(path: str) -> Iterator[Target]:
+    """Write a file or a URL in a block; at the end of the block it is replaced as a whole, or not at all.
+
+    Raises:
+        UnsupportedOperationError: for http.
+        OSError: if it can't be written. It names the path.
+    """
+    if not is_url(path):
+        with replacing(path) as target:
+            yield target
+        return
+    refuse_http(path)
+    target = UploadTarget(path)
+    try:
+        target.start()
+        yield target
+        target.commit()
+    finally:
+        target.end()

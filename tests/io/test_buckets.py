@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,9 +19,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import DatasetWriter, TensorClass, TensorClassDataset
-from tensorclass.errors import UnsupportedOperationError
+from tensorclass import DatasetWriter, TensorClass, TensorClassDataset, from_csv, from_json, from_parquet
+from tensorclass.errors import FileFormatError, UnsupportedOperationError
 from tensorclass.io import _remote, remote_access
+from tensorclass.io._remote import names_in
 from tensorclass.typing import Int64
 from tests.io._server import serving
 
@@ -157,6 +158,42 @@ def test_a_map_into_a_store(bucket: str, engine: str, tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         data.map(doubled, out=bucket, **how)
     assert len(data.map(doubled, out=bucket, resume=True, **how)) == 39
+
+
+def write_lines_to(source: Any, url: str) -> None:
+    """JSON lines of a batch or a dataset, which has no other JSON."""
+    source.to_json(url, **({} if isinstance(source, TensorClassDataset) else {"lines": True}))
+
+
+TABLES: dict[str, tuple[Callable[[Any, str], None], Callable[[str], Any]]] = {
+    "x.parquet": (lambda source, url: source.to_parquet(url), from_parquet),
+    "x.csv": (lambda source, url: source.to_csv(url), lambda url: from_csv(url, cls=Row)),
+    "x.jsonl": (write_lines_to, lambda url: from_json(url, lines=True, cls=Row)),
+    "x.json": (lambda source, url: source.to_json(url), lambda url: from_json(url, cls=Row)),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_are_uploaded_whole(name: str, bucket: str, tmp_path: Path) -> None:
+    """A batch or a dataset is exported to a URL; an export that fails leaves the file that was there."""
+    to_table, from_table = TABLES[name]
+    url = f"{bucket}/{name}"
+    to_table(rows(0, 9), url)
+    assert from_table(url).n.tolist() == [*range(9)]
+    with TensorClassDataset.create(tmp_path / "rows", Row, rows_per_shard=4) as writer:
+        writer.append(rows(0, 20))
+    data: Any = TensorClassDataset(tmp_path / "rows", Row)
+    if name.startswith("x.json"):
+        assert Row.from_json(path=url, lines=name == "x.jsonl").n.tolist() == [*range(9)]
+    if name != "x.json":  # datasets write lines
+        to_table(data, url)
+        assert from_table(url).n.tolist() == [*range(20)]
+        os.remove(data.shards[2].path)
+        data = TensorClassDataset(tmp_path / "rows", Row)
+        with pytest.raises(FileFormatError):
+            to_table(data, url)
+        assert from_table(url).n.tolist() == [*range(20)]
+    assert names_in(bucket) == [name]
 
 
 def test_an_answer_that_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,8 +72,8 @@ class Ray:
     """What looks like a dataset of Ray."""
 
     def iter_batches(self, **_: Any) -> Any:
-        """No row is read before the place is known."""
-        raise AssertionError
+        """The rows as a table."""
+        yield typed().to_arrow()
 
 
 def same(batch: Any) -> Any:
@@ -258,6 +258,7 @@ def test_a_url_is_no_local_path(name: str, scheme: str, folder: Path, monkeypatc
         asked.add(url.partition("://")[0])
         return fsspec.filesystem("memory"), f"/{scheme}/{url.partition('://')[2]}"
 
+    fsspec.filesystem("memory").store.clear()
     monkeypatch.chdir(folder)
     monkeypatch.setattr(_remote, "_store", store)
     monkeypatch.setattr(_remote, "PAUSE", 0)

@@ -31,10 +31,12 @@ from ._persistent import PersistentTensorDict as PersistentTensorDict
 from ._rows import from_rows as from_rows
 from ._text import batch_of_records as batch_of_records
 from ._text import read_csv, read_lines, read_records
+from ._text import read_text as read_text
 from ._text import records_of as records_of
 from ._text import write_csv as write_csv
 from ._text import write_lines as write_lines
 from ._text import write_records as write_records
+from ._text import write_text as write_text
 
 
 @flags

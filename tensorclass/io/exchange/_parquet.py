@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import groupby
@@ -10,17 +9,17 @@ from typing import Any
 
 from typing_extensions import Unpack
 
-from ..._budget import budget, reserve
+from ..._budget import reserve
 from ..._places import path_or_url
 from ...errors import FileFormatError, did_you_mean
-from .._atomic import naming, require_file
+from .._atomic import local_file, naming
 from .._file_kinds import naming_reader
 from .._parts import BLOCK, fitting, tables_of
 from .._paths import StrPath
 from ._arrow import arrow, class_of, columns_in, tables, width_of
 from ._batches import TableOptions, batch_of
 from ._columns import nest
-from ._text import writing
+from ._text import reading, writing
 
 _BUFFER = 1 << 20
 """Bytes of a column that are read at a time, if it is not read as a whole."""
@@ -43,10 +42,9 @@ def arrow_errors(path: str) -> Iterator[None]:
 
 
 @contextmanager
-def _opening(path: str, reader: str) -> Iterator[None]:
-    with naming_reader(path, reader), naming(path), arrow_errors(path):
-        require_file(path)
-        yield
+def _opening(path: str, reader: str) -> Iterator[str]:
+    with naming_reader(path, reader), naming(path), arrow_errors(path), local_file(path) as here:
+        yield here
 
 
 def read_parquet(
@@ -61,13 +59,13 @@ def read_parquet(
     """The batches of a file, with `rows` rows each, or one batch for None; see `from_parquet`."""
     pa, parquet, name = arrow(), arrow("pyarrow.parquet"), path_or_url(path)
     how = {"pre_buffer": rows is None, "buffer_size": 0 if rows is None else _BUFFER}
-    with _opening(name, "`from_parquet`"), parquet.ParquetFile(name, **how) as file:
+    with _opening(name, "`from_parquet`") as here, parquet.ParquetFile(here, **how) as file:
         known = file.schema_arrow.names
         for column in columns or ():
             if column not in known:
                 raise FileFormatError(f"there is no column {column!r:.80}{did_you_mean(column, known)}", name)
         if rows is None:
-            with _reading(name, max_bytes):
+            with reading(name, max_bytes):
                 made = batch_in(_whole(file, columns), cls, separator, options)
             yield made
             return
@@ -75,16 +73,11 @@ def read_parquet(
         for count, group in groupby(groups, lambda at: _rows_of(meta.row_group(at), rows)):
             for part in file.iter_batches(count, list(group), columns):
                 empty = False
-                with _reading(name, max_bytes):
+                with reading(name, max_bytes):
                     made = batch_in(pa.Table.from_batches([part]), cls, separator, options)
                 yield made
         if empty:
             yield batch_in(pa.Table.from_batches([], file.schema_arrow), cls, separator, options)
-
-
-def _reading(name: str, max_bytes: int | None) -> Any:
-    """A block whose reads share the budget of a file."""
-    return budget(max_bytes, lambda: os.stat(name).st_size, name)
 
 
 def _whole(file: Any, columns: list[str] | None) -> Any:
@@ -134,13 +127,13 @@ def read_ipc(
 ) -> Iterator[Any]:
     """The record batches of an Arrow file; one empty batch if it has none."""
     pa, name = arrow(), path_or_url(path)
-    with _opening(name, "`convert`"), pa.memory_map(name) as source:
+    with _opening(name, "`convert`") as here, pa.memory_map(here) as source:
         file = arrow("pyarrow.ipc").open_file(source)
         for batch in map(file.get_batch, range(file.num_record_batches)) if file.num_record_batches else [[]]:
             whole = pa.Table.from_batches([batch] if batch else [], file.schema)
             whole.validate(full=True)  # else offsets outside the buffer crash the process
             for table in tables_of(whole, rows or BLOCK):
-                with _reading(name, max_bytes):
+                with reading(name, max_bytes):
                     made = batch_in(table, cls, None, options)
                 yield made
 

@@ -150,8 +150,9 @@ class Exchange:
             path: the file, an Arrow stream.
         """
         datasets = optional("datasets", "A Hugging Face dataset", "hf")
-        write_ipc(self._blocks(), path, stream=True)
-        return datasets.Dataset.from_file(local_path(path))
+        file = local_path(path)
+        write_ipc(self._blocks(), file, stream=True)
+        return datasets.Dataset.from_file(file)
 
     def to_mds(self, out: Any, **options: Any) -> None:
         """Write the rows as a MosaicML dataset; see `TensorDict.to_mds`."""

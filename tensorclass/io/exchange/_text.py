@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from typing_extensions import Unpack
 
 from ..._budget import budget, reserve
 from ..._content import read_content
-from ..._places import local_path, path_or_url
+from ..._places import is_url, path_or_url
 from ..._schema import FieldSpec, Schema, schema_of
 from ..._schema._convert import Inexact
 from ..._schema._json import refuse_literals
@@ -25,7 +24,8 @@ from ..._schema._json_keys import unique
 from ..._schema._spec import short
 from ...errors import ArgumentError, FileFormatError, Problem, SchemaError, UnsupportedOperationError
 from ...store import NonTensorStack, TensorDict
-from .._atomic import naming, replacing, require_file
+from .._atomic import file_bytes, local_file, naming
+from .._documents import replacing_at
 from .._parts import blocks
 from .._paths import StrPath
 from . import _columns as cols
@@ -41,10 +41,23 @@ _WORDS = {"true": True, "false": False, "True": True, "False": False, "": None}
 
 @contextmanager
 def writing(path: StrPath) -> Iterator[Any]:
-    """A binary file to write. At the end of the block it replaces the path as a whole, or not at all."""
-    name = local_path(path)
-    with replacing(name) as target, naming(target.path, others=True), os.fdopen(os.dup(target.fd), "wb") as to:
+    """A binary file to write. At the end of the block it replaces the path or URL as a whole, or not at all."""
+    name = path_or_url(path)
+    shown = name if is_url(name) else os.path.abspath(name)
+    with replacing_at(name) as target, naming(shown, others=True), os.fdopen(os.dup(target.fd), "wb") as to:
         yield to
+
+
+def write_text(path: StrPath, text: str) -> None:
+    """Write a text to a file or a URL, as a whole or not at all."""
+    with writing(path) as file:
+        file.write(text.encode())
+
+
+def read_text(path: StrPath, max_bytes: int | None = None) -> bytes:
+    """The bytes of a file or a URL; see `read_content`."""
+    with local_file(path_or_url(path)) as here:
+        return read_content(here, max_bytes)
 
 
 class _Lines:
@@ -143,23 +156,22 @@ def read_csv(
         raise FileFormatError("the file is empty; its first line names the columns", name, 0)
     names = cols.unique(header, name)
     for block in blocks(_rows(reader, name, names), rows, lambda row: _OBJECTS * sum(map(len, row))):
-        with _reading(name, max_bytes):
+        with reading(name, max_bytes):
             reserve(_OBJECTS * sum([len(cell) for row in block for cell in row]), "the text of some rows")
             columns = _columns(block, names, cls, separator, name)
             made = batch_of(cls, cols.nest(columns, separator, cls), len(block), **options)
         yield made
 
 
-def _reading(name: str, max_bytes: int | None) -> Any:
+def reading(name: str, max_bytes: int | None) -> Any:
     """A block whose reads share the budget of a file."""
-    return budget(max_bytes, lambda: os.stat(name).st_size, name)
+    return budget(max_bytes, lambda: file_bytes(name), name)
 
 
 def _lines(name: str, rows: int | None, max_bytes: int | None) -> Iterator[str]:
     """The lines of a file in UTF-8. If all rows are read at once, there must be memory for all of them."""
-    require_file(name)
-    with naming(name), open(name, "rb") as file:
-        with _reading(name, max_bytes):
+    with naming(name), local_file(name) as here, open(here, "rb") as file:
+        with reading(name, max_bytes):
             reserve(0 if rows is not None else os.fstat(file.fileno()).st_size * _OBJECTS, "the text of all rows")
         for number, line in enumerate(file, 1):
             try:
@@ -281,7 +293,7 @@ def read_lines(
     name = path_or_url(path)
     lines = ((line, number) for number, line in enumerate(_lines(name, rows, max_bytes), 1) if line.strip())
     for block in blocks(lines, rows, lambda one: _OBJECTS * len(one[0])):
-        with _reading(name, max_bytes):
+        with reading(name, max_bytes):
             reserve(_OBJECTS * sum([len(line) for line, _ in block]), "the text of some rows")
             found = [_object(line, name, f"line {number}") for line, number in block]
             made = batch_of_records(found, cls, separator, **options)
@@ -324,8 +336,8 @@ def read_records(
 ) -> Any:
     """The batch of a file that holds a JSON list of objects."""
     name = path_or_url(path)
-    with _reading(name, max_bytes):
-        text = read_content(Path(name), max_bytes)
+    with reading(name, max_bytes):
+        text = read_text(name, max_bytes)
         reserve(len(text) * _OBJECTS, "the text of all rows")
         try:
             found = unique(text)
