@@ -237,9 +237,46 @@ def test_the_reference_has_every_name(site: Any):
         for key, value in hooks().names_of(name).items():
             target = inspect.unwrap(value) if callable(value) else value
             path = f"{getattr(target, '__module__', '')}.{getattr(target, '__qualname__', '')}"
-            missing += [key] if not anchors & {path, key.lower(), key} or key not in words else []
+            public = hooks().public_path(name, path)
+            missing += [key] if not anchors & {public, key.lower(), key} or key not in words else []
         assert text.count("Source code in") >= sum(inspect.isfunction(v) for v in hooks().names_of(name).values())
     assert missing == []
+
+
+def test_anchors_are_public_paths():
+    """Anchors, links and the search have the path that a program imports; methods are those of `TensorClass`."""
+    here = "tensorclass.classes._reference.FieldRef"
+    assert hooks().with_public_anchors(f'<h2 id="{here}">', "classes") == '<h2 id="tensorclass.FieldRef">'
+    there = hooks().with_public_anchors('<a href="../methods-shape/#tensorclass.ops._shape.ShapeOps.view">', "classes")
+    assert there == '<a href="../methods-shape/#tensorclass.TensorClass.view">'
+    found = hooks().with_public_anchors('"location":"api/nn/#tensorclass.nn.typed._calling.stage"', "")
+    assert found == '"location":"api/nn/#tensorclass.nn.stage"'
+    kept = '<a id="tensorclass.other"> <a href="https://tensorclass.example/#tensorclass.x">'
+    assert hooks().with_public_anchors(kept, "tour") == kept
+
+
+@pytest.mark.slow
+def test_no_private_paths(site: Any):
+    """A link to the reference outlives a move of the code; constructors show what they take."""
+    private = re.compile(r"#?tensorclass[\w.]*\._(?!_)")
+    wrong = {
+        str(page.relative_to(site.folder)): [one for one in [*found.links, *found.anchors] if private.search(one)]
+        for page, found in site.pages.items()
+    }
+    assert {page: ones for page, ones in wrong.items() if ones} == {}
+    found = re.findall(r'"location":"([^"]*)"', (site.folder / "search" / "search_index.json").read_text("utf-8"))
+    assert [location for location in found if private.search(location)] == []
+    text = re.sub(r"<[^>]+>", "", (site.folder / "api" / "classes" / "index.html").read_text("utf-8"))
+    assert "TensorClass(*args" not in text
+
+
+@pytest.mark.slow
+def test_the_home_page(site: Any):
+    """It has the line that installs, the repository, and a program."""
+    text = (site.folder / "index.html").read_text("utf-8")
+    assert "pip install tensorclass" in text
+    assert 'href="https://code.tensorclass.example/tensorclass"' in text
+    assert "stage" in text.partition('class="highlight"')[2]
 
 
 @pytest.mark.slow

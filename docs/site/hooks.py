@@ -13,6 +13,7 @@ import io
 import re
 import sys
 import types
+from functools import cache
 from html import escape
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +23,9 @@ HERE = Path(__file__).parent
 FENCE = re.compile(
     r"(?P<raises><!-- raises: (?P<name>\w+) -->\n)?^```(?P<language>\w+)\n(?P<code>.*?)^```$",
     re.M | re.S,
+)
+ANCHOR = re.compile(
+    r'(?P<before> id="| name="|href="(?P<page>[\w./-]*)#|"location":"(?P<found>[\w./-]*)#)(?P<path>tensorclass\.[\w.]+)'
 )
 SHOWS = re.compile(r"^<!-- shows: (?P<what>.+) -->$", re.M)
 
@@ -255,6 +259,63 @@ def on_config(config: Any) -> Any:
     """Show the version next to the site name."""
     config.site_name = f"tensorclass {import_module('tensorclass').__version__}"
     return config
+
+
+@cache
+def anchors(name: str) -> dict[str, str]:
+    """Return, for one page, where the documented objects are defined -> the public path that its anchors show."""
+    from_methods = {base: f"tensorclass.{_owner(base)}" for base in TOPICS[name].methods}
+    targets = {
+        f"{target.__module__}.{target.__qualname__}": f"{TOPICS[name].room}.{key}"
+        for key, value in names_of(name).items()
+        if hasattr(target := inspect.unwrap(value) if callable(value) else value, "__qualname__")
+    }
+    return from_methods | targets
+
+
+def _owner(base: str) -> str:
+    """Return the public class that inherits the methods of a base class."""
+    package = import_module("tensorclass")
+    module, _, name = base.rpartition(".")
+    found = getattr(import_module(module), name)
+    return next(
+        key for key in ("TensorClass", "TensorDict", "NonTensorData") if issubclass(getattr(package, key), found)
+    )
+
+
+def public_path(name: str, private: str) -> str:
+    """Return the anchor of a page of the reference for the path of a definition."""
+    owners = anchors(name)
+    start = next((start for start in _starts(private) if start in owners), "")
+    return owners[start] + private[len(start) :] if start else private
+
+
+def _starts(path: str) -> list[str]:
+    """Return a path, and the paths of what it is in, the longest first."""
+    parts = path.split(".")
+    return [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
+
+
+def with_public_anchors(html: str, own: str) -> str:
+    """Return a page, or a list of locations, whose anchors and links to the reference have public paths."""
+
+    def put(found: re.Match[str]) -> str:
+        page = re.search(r"([\w-]+)/$", found["page"] or found["found"] or "")
+        name = page[1] if page else own
+        return found[0] if name not in TOPICS else f"{found['before']}{public_path(name, found['path'])}"
+
+    return ANCHOR.sub(put, html)
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Show public paths in the anchors of a page."""
+    return with_public_anchors(output, Path(page.file.src_uri).stem)
+
+
+def on_post_build(config: Any) -> None:
+    """Show public paths in what the search finds."""
+    found = Path(config.site_dir, "search", "search_index.json")
+    found.write_text(with_public_anchors(found.read_text("utf-8"), ""), "utf-8")
 
 
 def _beside(name: str) -> Any:

@@ -456,7 +456,7 @@ class TensorClass(Root, metaclass=Meta):
 
     if not TYPE_CHECKING:  # type checkers use Generic, and synthesize constructors
 
-        def __init__(self, *args, **kwargs):
+        def __init__(self, *fields, batch_size=None, device=None, names=None, **named_fields):
             raise ArgumentError(
                 f"{type(self).__name__} declares no fields and has no instances: write `class Batch("
                 f"{type(self).__name__}):` with annotated fields, or decorate a class with `@tensorclass`"

@@ -95,7 +95,7 @@ class SavingOps(BridgeOps):
         tensor([0, 1, 2])
         """
 
-    def load_(self, prefix: StrPath, *args: Any, **kwargs: Any) -> Self:
+    def load_(self, prefix: StrPath, device: Device = None, non_blocking: bool = False, **options: Any) -> Self:
         """Copy the values of a file with the same keys into the tensors of this container; see `load`.
 
         Raises:
@@ -109,7 +109,7 @@ class SavingOps(BridgeOps):
         >>> weights
         tensor([1., 1., 1.])
         """
-        found: Self = files().load(prefix, *args, out=self, **kwargs)
+        found: Self = files().load(prefix, device, non_blocking, out=self, **options)
         return found
 
     @implemented_in(maps, "memmap")
