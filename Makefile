@@ -13,7 +13,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .NOTPARALLEL:
-.PHONY: help demo test lint types generated unit slow bench typing-report matrix size docs dist released format clean
+.PHONY: help demo test lint types generated unit slow bench typing-report matrix size docs api-check dist released format clean
 
 help:
 	@echo "demo    run examples/digits.py"
@@ -24,6 +24,7 @@ help:
 	@echo "matrix  the tests with the oldest and newest versions of what the package needs"
 	@echo "size    lines of code of each room, as the formatter writes them"
 	@echo "docs    build the site in build/docs"
+	@echo "api-check  what broke in the public interface since the last tag"
 	@echo "dist    build the wheel and the source archive in dist, and check both"
 	@echo "format  rewrite sources as ruff wants them"
 	@echo "clean   remove caches and build products (not $(VENV))"
@@ -92,6 +93,9 @@ size: $(VENV)/.stamp-test
 
 docs: $(VENV)/.stamp-docs
 	$(MKDOCS) build --strict --config-file docs/site/mkdocs.yml
+
+api-check: $(VENV)/.stamp-docs
+	$(BIN)/python -m tests.api $(ARGS)
 
 # Whether the tag `v0.1.0` names the version of the sources, whose changelog has the date.
 released: $(VENV)/.stamp

@@ -47,6 +47,7 @@ TARGETS = [
     "bench",
     "size",
     "docs",
+    "api-check",
     "dist",
     "released",
     "format",

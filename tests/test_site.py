@@ -20,6 +20,7 @@ import pytest
 import tensorclass
 from tensorclass import TensorClass, TensorDict
 from tests._sources import ROOT
+from tests.api import KINDS, PAGE, promised
 from tests.test_docs import FENCE
 
 SITE = ROOT / "docs" / "site"
@@ -58,22 +59,9 @@ def test_nothing_is_left_out(room: str):
     assert len(set(shown)) == len(shown)
 
 
-KINDS = ("Stable", "Provisional", "Kept for those who migrate")
-
-
-def promised() -> dict[str, dict[str, list[str]]]:
-    """Kind -> module -> the names that the page about stability lists."""
-    parts = (ROOT / "docs" / "stability.md").read_text("utf-8").split("\n## ")[1:]
-    found = {}
-    for part in parts:
-        lists = re.findall(r"\*\*`([\w.]+)`:\*\* (.*?)\n\n", part + "\n\n", re.S)
-        found[part.partition("\n")[0]] = {room: re.findall(r"`(\w+)`", text) for room, text in lists}
-    return found
-
-
 def test_the_page_of_public_names_is_complete():
     """Each public name has one place on it, and it lists nothing that is not there."""
-    kinds = promised()
+    kinds = promised((ROOT / PAGE).read_text("utf-8"))
     assert tuple(kinds) == KINDS
     for room in ROOMS:
         listed = [name for kind in KINDS for name in kinds[kind].get(room, [])]
@@ -113,7 +101,7 @@ def test_programs_fit_the_column():
     assert long == []
 
 
-PAGE = """
+RAISING = """
 <!-- raises: ValueError -->
 ```python
 raise ValueError("no")
@@ -133,7 +121,7 @@ x = 1
 
 def test_a_program_that_raises_looks_like_it():
     """Its title names the error, and what it prints is marked; other programs stay."""
-    text = hooks().marked(PAGE)
+    text = hooks().marked(RAISING)
     assert '``` {.python .raises title="raises ValueError"}\nraise' in text
     assert "``` {.text .prints .error}\nno\n```" in text
     assert "```python\nx = 1\n```" in text
