@@ -55,7 +55,8 @@ class Probed:
     """The results of probing in a report.
 
     `answered`: findings of step 1 that a probe has refuted. `narrowed`: variables that must have a single size for some
-    module. `seen`: the outputs of every module. `blind`: why a module could not be probed.
+    module. `seen`: the outputs of every module. `blind`: why a module could not be probed. `further`: how many batch
+    dims nested instances of the input have beyond those of their holder.
     """
 
     diagnostics: tuple[Diagnostic, ...]
@@ -63,6 +64,7 @@ class Probed:
     narrowed: dict[str, int | str]
     seen: tuple[tuple[SeenOutput | None, ...], ...]
     blind: dict[int, str]
+    further: Mapping[Path, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

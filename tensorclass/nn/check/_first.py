@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..._schema import Bindings, Dim, Dims, DTypeFamily, FieldSpec, Variadic
+from ...core import TensorCollection
 from ...errors import Problem, SchemaError
 from ..parts._results import describe
 from ..parts._stage import Stage
@@ -22,13 +24,14 @@ class FirstCall:
     Args:
         report: The facts of the build check about each value.
         stages: The modules, for messages.
-        size: The batch size of the call.
+        batch: The input of the call.
     """
 
-    def __init__(self, report: Report, stages: Sequence[Stage], size: torch.Size) -> None:
+    def __init__(self, report: Report, stages: Sequence[Stage], batch: Any) -> None:
         self.report = report
         self.stages = stages
-        self.size = size
+        self.size = getattr(batch, "batch_size", torch.Size())
+        self.further = _further_ndim(batch)
         self.bindings = Bindings()
         self.names: dict[str, str] = {}
 
@@ -69,7 +72,15 @@ class FirstCall:
     def _bind(self, place: Place, value: Tensor) -> list[Problem]:
         batch = len(self.size) if place.spec.kind.is_batched else 0
         dims = runtime_dims(self.report.state.unifier, place, self.names)
+        if self.further and batch and len(place.path) > 1 and dims.rank is not None:
+            batch += min(max(value.ndim - dims.rank - batch, 0), self.further)
         return self.bindings.bind(place.name, dims, tuple(value.shape[batch:]), batch_dims=batch)
+
+
+def _further_ndim(batch: Any) -> int:
+    """The most batch dims that an instance in a batch has beyond those of the batch."""
+    inner = [entry for entry in batch._entries().values() if isinstance(entry, TensorCollection)]
+    return max([entry.ndim - batch.ndim + _further_ndim(entry) for entry in inner], default=0)
 
 
 def _dtype_hint(dtype: DTypeFamily, spec: FieldSpec) -> str:

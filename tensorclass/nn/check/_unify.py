@@ -91,29 +91,29 @@ class Unifier:
         Raises:
             Clash: if they can't be equal; then nothing is bound.
         """
-        before = self._mark()
+        before = self.mark()
         try:
             self._unify_terms(self.resolve(have), self.resolve(want))
             self._recheck(before[0])
         except (Clash, ZeroDivisionError) as error:
-            self._undo(*before)
+            self.undo(*before)
             raise Clash(str(error)) from None
 
     def fits(self, have: Terms, want: Terms) -> bool:
         """Whether two shapes can be equal; binds nothing."""
-        before = self._mark()
+        before = self.mark()
         try:
             self.unify(have, want)
         except Clash:
             return False
-        self._undo(*before)
+        self.undo(*before)
         return True
 
-    def _mark(self) -> tuple[int, int, Any]:
+    def mark(self) -> tuple[int, int, Any]:
         """The current bindings, as counts: a variable is bound only once."""
         return len(self._sizes), len(self._rests), self._waiting
 
-    def _undo(self, sizes: int, rests: int, waiting: Any) -> None:
+    def undo(self, sizes: int, rests: int, waiting: Any) -> None:
         """Undo the bindings since a mark."""
         for bound, count in ((self._sizes, sizes), (self._rests, rests)):
             while len(bound) > count:

@@ -55,7 +55,7 @@ class NoExample:
     __rfloordiv__ = __mod__ = __pow__ = __neg__ = __fspath__ = __format__ = __str__ = __enter__ = __exit__ = _used
 
 
-def example_of(spec: FieldSpec, name: str, batch: int) -> tuple[Any, bool]:
+def example_of(spec: FieldSpec, name: str, size: torch.Size) -> tuple[Any, bool]:
     """The default of a field, or an example of its type; and whether it is an example.
 
     It is `NoExample` if the shapes of results could follow the value.
@@ -69,7 +69,7 @@ def example_of(spec: FieldSpec, name: str, batch: int) -> tuple[Any, bool]:
         if spec.annotation in _PLAIN or (each and spec.annotation in (int, bool)):
             with suppress(SchemaError):  # no value meets the constraints
                 value = SeededSource(0, {}).value(spec)
-    return NonTensorStack.of(value, torch.Size([batch])) if each else value, made_up
+    return NonTensorStack.of(value, size) if each else value, made_up
 
 
 def over_entries(value: Any, function: Callable[[Any], Any]) -> Any:

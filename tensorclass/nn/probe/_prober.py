@@ -7,7 +7,7 @@ tensors have gaps. Only then it is reported as an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
@@ -29,7 +29,7 @@ from ._effects import OPT_OUT
 from ._examples import Unknown, is_structural
 from ._fake import Unavailable
 from ._quiet import quiet
-from ._run import Outcome, RealTensors, Symptom, Tensors, as_real
+from ._run import Outcome, RealTensors, Symptom, Tensors, as_real, batch_ndim
 from ._search import Again, Searcher, Sweep, parameter_count
 from ._settings import restored
 from ._sizes import BATCHES, SweepSizes
@@ -38,6 +38,8 @@ from ._watched import Stopped, Watched
 from ._words import expression_of, useful_line
 
 _ATTEMPTS = 24
+_NESTED = 4
+"""How many nested fields are given further batch dims."""
 _LATER = "its outputs are compared on the first call"
 _COPIED = 1 << 23
 """Parameters below which real runs are faster than fake ones."""
@@ -56,16 +58,55 @@ def probe(
         output: The class that the pipeline returns.
         real: Whether copies run on real tensors instead of fake ones.
     """
+    before = report.state.unifier.mark()
     with quiet():
-        prober = Prober(report, stages, targets, output, real)
-        try:
-            return prober.run()
-        except Unavailable as reason:
-            message = "no module is probed: this torch has no fake tensors as we know them"
-            note = Diagnostic("N302", message, notes=(str(reason),))
-            return replace(report, diagnostics=(*report.diagnostics, note))
-        finally:
-            prober.close()
+        tried = [_probe_with(report, stages, targets, output, real, {})]
+        for further in _further_dims(report):
+            if not _errors(tried[-1]):
+                return tried[-1]
+            report.state.unifier.undo(*before)
+            tried.append(_probe_with(report, stages, targets, output, real, further))
+    best = max(tried, key=_reached)
+    report.state.unifier.undo(*before)
+    return relearn(report, best.probed) if best.probed is not None else best
+
+
+def _probe_with(
+    report: Report,
+    stages: Sequence[Stage],
+    targets: Sequence[Callable[..., Any]],
+    output: type,
+    real: bool,
+    further: Mapping[Path, int],
+) -> Report:
+    prober = Prober(report, stages, targets, output, real, further)
+    try:
+        return prober.run()
+    except Unavailable as reason:
+        message = "no module is probed: this torch has no fake tensors as we know them"
+        note = Diagnostic("N302", message, notes=(str(reason),))
+        return replace(report, diagnostics=(*report.diagnostics, note))
+    finally:
+        prober.close()
+
+
+def _errors(report: Report) -> list[Diagnostic]:
+    return [] if report.probed is None else [d for d in report.probed.diagnostics if d.severity == "error"]
+
+
+def _reached(report: Report) -> tuple[int, bool]:
+    """How far a pipeline came: the first wrong module, and whether it ran."""
+    first = min(_errors(report), key=lambda d: d.module or 0, default=None)
+    return (len(report.reads), True) if first is None else (first.module or 0, first.code != "E108")
+
+
+def _further_dims(report: Report) -> Iterator[Mapping[Path, int]]:
+    """The further batch dims that nested instances of the input may have, which no class declares: one, then two."""
+    nested = [path for path, place in report.inputs.items() if place.spec.nested is not None]
+    for count in (1, 2):
+        yield from ({path: count} for path in nested[:_NESTED])
+        if len(nested) > 1 and count == 1:
+            yield {path: 1 for path in nested if len(path) == 1}
 
 
 def influences(
@@ -81,7 +122,8 @@ def influences(
     """
     found: list[Diagnostic] = []
     with quiet():
-        prober = Prober(report, stages, targets, output, real=True)
+        further = {} if report.probed is None else report.probed.further
+        prober = Prober(report, stages, targets, output, True, further)
         sweep = prober.sweeps()[1]  # the one with three elements
         for index in range(len(stages)):
             try:
@@ -133,7 +175,8 @@ class Prober(Searcher):
         self.found = self._proven(self._cite_findings())
         seen = tuple(self._seen(sweeps, index) for index in range(len(self.stages)))
         blind = {index: reason for sweep in sweeps[:1] for index, reason in sweep.blind.items()}
-        probed = Probed(tuple(self.found), tuple(self.answered), dict(self.narrowed), seen, blind)
+        findings, further = (tuple(self.found), tuple(self.answered)), self.plan.further
+        probed = Probed(*findings, dict(self.narrowed), seen, blind, further)
         return replace(self.report, diagnostics=_sort_findings(self.report, probed), probed=probed)
 
     def _proven(self, found: Sequence[Diagnostic]) -> list[Diagnostic]:
@@ -473,12 +516,15 @@ class Prober(Searcher):
         """The actual event shape of one output in each sweep."""
         found: list[tuple[int, ...] | None] = []
         use = self.report.writes[index][position]
-        batch = 1 if use is not None and use.batched else 0
         for sweep in sweeps:
             values = sweep.outcomes[index].values
-            value = values[position] if values is not None else None
-            found.append(tuple(value.shape[batch:]) if isinstance(value, Tensor) else None)
+            found.append(None if values is None else self._event(use, values[position]))
         return found
+
+    def _event(self, use: Use | None, value: Any) -> tuple[int, ...] | None:
+        if not isinstance(value, Tensor):
+            return None
+        return tuple(value.shape[batch_ndim(use, value, self.plan.most_further) :])
 
     def _expression(self, index: int, position: int, dim: int, sweeps: Sequence[Sweep]) -> str:
         """An expression for a size in terms of the inputs. An additional run with odd sizes distinguishes roundings."""
@@ -491,10 +537,10 @@ class Prober(Searcher):
         values, outcome = self._at_odd_sizes(first, index)
         made = outcome.values
         if made is not None and isinstance(made[position], Tensor):
-            rows.append((_event(self.report.writes[index][position], made[position]), tuple(values)))
+            rows.append((self._event(self.report.writes[index][position], made[position]), tuple(values)))
         usable = [(shape[dim], given) for shape, given in rows if shape is not None and dim < len(shape)]
         reads = self.report.reads[index]
-        seen = [[_event(use, given[i]) for _, given in usable] for i, use in enumerate(reads)]
+        seen = [[self._event(use, given[i]) for _, given in usable] for i, use in enumerate(reads)]
         return self.words.expression(reads, seen, [size for size, _ in usable])
 
     def _at_odd_sizes(self, sweep: Sweep, index: int) -> tuple[list[Any], Outcome]:
@@ -508,7 +554,9 @@ class Prober(Searcher):
         found = []
         for place, (use, value) in enumerate(zip(self.report.writes[index], values, strict=True)):
             dims = None if use is None or use.slot.known else self._expressions(index, place, sweeps)
-            found.append(SeenOutput(value.dtype, _event(use, value) or (), dims) if isinstance(value, Tensor) else None)
+            found.append(
+                SeenOutput(value.dtype, self._event(use, value) or (), dims) if isinstance(value, Tensor) else None
+            )
         return tuple(found)
 
     def _expressions(self, index: int, position: int, sweeps: Sequence[Sweep]) -> tuple[str, ...]:
@@ -533,9 +581,3 @@ class Prober(Searcher):
 
 def _names(term: Term) -> tuple[str, ...]:
     return term.names if isinstance(term, Polynomial) else ()
-
-
-def _event(use: Use | None, value: Any) -> tuple[int, ...] | None:
-    if not isinstance(value, Tensor):
-        return None
-    return tuple(value.shape[1:] if use is None or use.batched else value.shape)

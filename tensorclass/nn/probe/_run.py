@@ -15,6 +15,7 @@ from ...core import Path, TensorCollection
 from ...errors import MissingKeyError, UnsupportedOperationError
 from ...store import RaggedTensor, Unbatched
 from ..check._declared import Use
+from ..check._unify import Rest
 from ..parts._results import describe, outputs
 from ..parts._seeded import Seeded
 from ..parts._stage import Stage
@@ -119,6 +120,8 @@ class Run:
     batch: int
     returned: Collection[str] = ()
     """The names of the values that the pipeline returns."""
+    further: int = 0
+    """How many further batch dims nested instances may have."""
 
     def __call__(
         self, tensors: Tensors, reads: Sequence[Any], sizes: SweepSizes, live: Mapping[Path, Any], isolator: Isolator
@@ -175,13 +178,14 @@ class Run:
             if not isinstance(value, spec.nested):
                 return Symptom("E111", position, given=describe(value))
             size = tuple(getattr(value, "batch_size", ()))
-            return None if size == (self.batch,) else Symptom("E112", position, given=size)
+            fits = size[:1] == (self.batch,) and len(size) <= 1 + self.further
+            return None if fits else Symptom("E112", position, given=size)
         if not uneven and not isinstance(value, Tensor):
             return Symptom("E111", position, given=describe(value))
         rows = value if ragged is None else ragged.values
         if use.place.dtype is not None and not use.place.dtype.accepts(rows.dtype):
             return Symptom("E111", position, given=str(rows.dtype).removeprefix("torch."))
-        shape, batched = tuple(value.shape), spec.kind.is_batched
+        shape, batched = tuple(value.shape), batch_ndim(use, value, self.further)
         if (batched or uneven) and shape[: None if uneven else 1] != (self.batch,):
             return Symptom("E112", position, given=shape)
         first = int(uneven)  # the lengths are those that the module chooses
@@ -200,6 +204,15 @@ class Run:
             return None
         number = not value.ndim and use.slot.path[0] in self.returned
         return None if number else Symptom("E112", position, given=tuple(value.shape))
+
+
+def batch_ndim(use: Use | None, value: Any, further: int) -> int:
+    """How many dims of a tensor are batch dims; with further ones, all that come before the event dims."""
+    if use is not None and not use.batched:
+        return 0
+    if use is None or not further or len(use.slot.path) < 2 or any(isinstance(term, Rest) for term in use.place.terms):
+        return 1
+    return 1 + min(max(int(value.ndim) - len(use.place.terms) - 1, 0), further)
 
 
 def empty(tensors: Tensors, shape: Sequence[int], dtype: torch.dtype, device: Any) -> Tensor:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from inspect import isabstract
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -34,6 +35,7 @@ from ._sizes import (
     SweepSizes,
     accepted,
     alternatives,
+    batch_dims,
     divisors,
     dtype_for,
     dtypes_of,
@@ -79,7 +81,13 @@ class Searcher:
     """Runs modules on inputs that they might accept."""
 
     def __init__(
-        self, report: Report, stages: Sequence[Stage], targets: Sequence[Callable[..., Any]], output: type, real: bool
+        self,
+        report: Report,
+        stages: Sequence[Stage],
+        targets: Sequence[Callable[..., Any]],
+        output: type,
+        real: bool,
+        further: Mapping[Path, int] = MappingProxyType({}),
     ) -> None:
         self.report = report
         self.stages = stages
@@ -89,7 +97,8 @@ class Searcher:
         self.unifier = report.state.unifier
         uses = (use for used in (*report.reads, *report.writes) for use in used if use is not None)
         terms = (term for use in uses for term in self.unifier.resolve(use.place.terms))
-        self.plan = Learned(steps=divisors(term for term in terms if isinstance(term, Polynomial)))
+        steps = divisors(term for term in terms if isinstance(term, Polynomial))
+        self.plan = Learned(steps=steps, further=further)
         self.narrowed: dict[str, int | str] = {}
         self.found: list[Diagnostic] = []
         self.answered: list[Diagnostic] = []
@@ -177,7 +186,8 @@ class Searcher:
     ) -> Outcome:
         """Run a module on values; without `sizes`, the sizes of the sweep are used and not changed."""
         returned = self.report.sources.values()
-        run = Run(index, self.stages[index], self.targets[index], self.report.writes[index], sweep.batch, returned)
+        writes, dims = self.report.writes[index], self.plan.most_further
+        run = Run(index, self.stages[index], self.targets[index], writes, sweep.batch, returned, dims)
         sizes, tensors = sizes or sweep.sizes.again(self.plan, self.own[index]), tensors or sweep.tensors
         outcome = run(tensors, values, sizes, dict(live), isolator or self.isolator(tensors))
         self.errors += [] if outcome.error is None else [outcome.error]
@@ -211,21 +221,24 @@ class Searcher:
         spec, cls, count = place.spec, place.spec.nested, len(place.path)
         if spec.kind.is_dense:
             dtype = self.plan.dtypes.get(place.path) or dtype_for(place.dtype)
-            shape = [*[sweep.batch] * (spec.kind.is_batched), *(sizes or sweep.sizes).shape(place.terms)]
+            batch = batch_dims(self.plan.further, place.path[:-1], sweep.number) if spec.kind.is_batched else []
+            shape = [*batch, *(sizes or sweep.sizes).shape(place.terms)]
             return (tensors or sweep.tensors).tensor(shape, dtype, self.device)
         if spec.kind.is_ragged:
             real = tensors is not None and tensors.real  # in a search on fake tensors they stay as they are
             return self.ragged(sweep, place, sizes if sizes is not None and real else sweep.sizes)
         inner = [part for part in self.parts(place) if len(part.path) == count + 1]
         if cls is None or not inner or isabstract(cls):
-            value, made_up = example_of(spec, place.name, sweep.batch)
+            size = batch_dims(self.plan.further, place.path[:-1], sweep.number)
+            value, made_up = example_of(spec, place.name, torch.Size(size))
             self.made_up |= {place.path} if made_up else set()
             if cls is not None and value is not None:
                 raise Unknown(no_example([place.name]))  # an instance holds instances
             return value
         found = [(part.path[-1], part.spec.kind, get(part)) for part in inner]
         values = {n: Unbatched(v) if kind.is_shared else v for n, kind, v in found if v is not None}
-        return cls._from_entries(values, torch.Size([sweep.batch]), None, None)  # type: ignore[attr-defined]
+        size = batch_dims(self.plan.further, place.path, sweep.number)
+        return cls._from_entries(values, torch.Size(size), None, None)  # type: ignore[attr-defined]
 
     def ragged(self, sweep: Sweep, place: Place, sizes: SweepSizes) -> Any:
         """Real elements for a ragged field, with different lengths unless another field has the length as a dim."""

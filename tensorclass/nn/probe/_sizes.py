@@ -27,6 +27,8 @@ BATCHES = (2, 3, 1)
 _FIRST, _STEP, _PRIMES = (48, 112), 32, 173
 _OTHERS = (8, 48, 64, 96, 128, 224)
 _PREFERRED = (torch.float32, torch.int64, torch.bool, torch.uint8, torch.complex64)
+_FURTHER = ((5, 9), (7, 3), (11, 13))
+"""The sizes of further batch dims in each sweep."""
 _MOST = 32
 _MOST_STEPS = 1 << 10
 
@@ -40,11 +42,18 @@ class Learned:
     dtypes: dict[Path, torch.dtype] = field(default_factory=dict)
     steps: dict[str, int] = field(default_factory=dict)
     """For each variable what declared shapes divide it by: the numbers tried are multiples."""
+    further: Mapping[Path, int] = field(default_factory=dict)
+    """For nested fields of the input, how many batch dims their instances have beyond those of their holder."""
+
+    @property
+    def most_further(self) -> int:
+        """The most further batch dims of an instance."""
+        return max([*self.further.values(), 0])
 
     def with_(self, sizes: Mapping[str, int], ranks: Mapping[str, int] = types.MappingProxyType({})) -> Learned:
         """The same with some sizes and ranks set."""
         chosen = {name: (size,) for name, size in sizes.items()}
-        return Learned({**self.sizes, **chosen}, {**self.ranks, **ranks}, self.dtypes, self.steps)
+        return Learned({**self.sizes, **chosen}, {**self.ranks, **ranks}, self.dtypes, self.steps, self.further)
 
 
 class Wrong(Exception):
@@ -169,6 +178,12 @@ class SweepSizes:
                 raise Wrong(position + offset, want)
         if len(actual) != len(known):
             raise Wrong(None, position + len(known))
+
+
+def batch_dims(further: Mapping[Path, int], path: Path, sweep: int) -> list[int]:
+    """The batch dims of the instance at a path of the input."""
+    count = sum(further.get(path[:length], 0) for length in range(1, len(path) + 1))
+    return [BATCHES[sweep], *_FURTHER[sweep][:count]]
 
 
 def _ladder(sweep: int, divisor: int) -> Iterator[int]:

@@ -172,5 +172,5 @@ class Densities:
         stages = found.stages if mode is False else tuple(skipping(stage, mode) for stage in found.stages)
         targets = [self._target(stage) for stage in stages]
         report = check(replace(found, stages=stages), targets, part.input, part.output)
-        seen = None if batch is None else FirstCall(report, stages, getattr(batch, "batch_size", torch.Size()))
+        seen = None if batch is None else FirstCall(report, stages, batch)
         return generate(stages, part.input, part.output, report, seen)

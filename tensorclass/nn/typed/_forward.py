@@ -254,8 +254,15 @@ class Writer:
             if value is not None:
                 (given if spec.init else later).append((name, value))
         arguments = "".join(f"{name}={value}, " for name, value in given)
-        made = f"{alias}({arguments}batch_size=batch._batch_size{extra})"
+        size = "" if prefix and self._may_have_further_dims(cls) else "batch_size=batch._batch_size"
+        made = f"{alias}({arguments}{size}{extra})"
         return self._fill(made, [f"{n!r}: {v}" for n, v in later]) if later else made
+
+    def _may_have_further_dims(self, cls: Any) -> bool:
+        """Whether nested instances may have more batch dims than the batch, and their tensors show how many."""
+        known = (spec for spec in fields_of(cls).values() if spec.kind.is_dense and spec.kind.is_batched)
+        shown = any(spec.dims is not None and spec.dims.rank is not None for spec in known)
+        return shown and any(spec.nested is not None for spec in fields_of(self.input).values())
 
     def _source(self, prefix: Path, name: str) -> Path:
         """The path of the value of an output field."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar, overload
 
-import torch
 from torch import Tensor, nn
 from torch.compiler import is_compiling
 from typing_extensions import Self, Unpack
@@ -365,8 +364,7 @@ class TensorClassSequential(Divisible, Densities, Hooked, Generic[In, Out]):
         # else: in traced code a look at `_fresh` would be a guard, which the first eager call breaks.
         first = not is_compiling() and self._fresh and not (self._may_skip and skip_existing())
         if first:
-            size = getattr(batch, "batch_size", torch.Size())
-            program = self._generate(FirstCall(self._report, self._stages, size))
+            program = self._generate(FirstCall(self._report, self._stages, batch))
         else:
             program = self._program_now() if self._may_skip else self._program
         try:
