@@ -58,9 +58,7 @@ def check_fields(
     if checker.problems:  # stop here: defaults would be spread over a batch size that may be wrong
         problems = _in_order(checker.problems, schema)
         fit = _fitting_size(schema, present, checker) if batch_size is not None else ""
-        raise SchemaError.of(
-            schema.name, [p._replace(hint=p.hint.partition("\n")[0] + f"\n{fit}") if fit else p for p in problems]
-        )
+        raise SchemaError.of(schema.name, [p._replace(hint=p.hint + fit) for p in problems])
     ordered = {name: found.get(name, MISSING) for name in fields}
     result = {name: _fill_default(fields[name], value, checker.batch_size) for name, value in ordered.items()}
     return {name: value for name, value in result.items() if value is not MISSING}, checker.batch_size
@@ -105,17 +103,20 @@ def check_field(
 
 
 def _fitting_size(schema: Schema, present: Mapping[str, object], refused: Checker) -> str:
-    """The batch size that all fields fit, if it is not the given one."""
+    """The batch size that all fields fit, if the given one counts a named dim of the elements, or lacks a batch dim."""
+    dims = [spec.dims.tokens[0] for spec in schema.fields.values() if spec.dims is not None and spec.dims.tokens]
+    name = next((str(dim) for dim in dims if str(dim).isidentifier() and str(dim) != "_"), "")
+    if not name or not all(schema.fields[field].kind.is_dense for field in present):
+        return ""
     size, source = infer_batch_size(schema, present)
     checker = Checker(refused.options, size)
-    for name, value in present.items():
-        checker.check(schema.fields[name], value)
-    if source == _SILENT or size == refused.batch_size or checker.problems or checker.bindings.finish():
+    for field, value in present.items():
+        checker.check(schema.fields[field], value)
+    wrong = checker.problems or checker.bindings.finish()
+    if source == _SILENT or len(size) == len(refused.batch_size) or wrong:
         return ""
-    dims = [spec.dims.tokens[0] for spec in schema.fields.values() if spec.dims is not None and spec.dims.tokens]
-    names = [str(dim) for dim in dims if str(dim).isidentifier() and str(dim) != "_"]
-    along = f'; `{names[0]}` is a dim of each element: `batch.along("{names[0]}")` slices it' if names else ""
-    return f"`batch_size={list(size)}` fits every field{along}"
+    along = f'`{name}` is a dim of each element, `batch.along("{name}")` slices it'
+    return f"\n`batch_size={list(size)}` fits every field; {along}"
 
 
 def told_batch_size(schema: Schema, values: Mapping[str, Any]) -> torch.Size | None:

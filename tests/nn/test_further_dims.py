@@ -177,7 +177,7 @@ class Series:
 def test_a_batch_size_that_does_not_fit_names_the_one_that_does(size: list[int]) -> None:
     """It says how to slice along the dim that was taken for a batch dim."""
     values = {"obs": torch.rand(4, 9, 5), "act": torch.rand(4, 9, 2)}
-    with pytest.raises(SchemaError, match=r"`batch_size=\[4\]` fits every field; .*`batch.along\(\"t\"\)`"):
+    with pytest.raises(SchemaError, match=r"`batch_size=\[4\]` fits every field; `t` .*`batch.along\(\"t\"\)`"):
         Series(**values, batch_size=size)
     batch = Series(**values, batch_size=[4])
     assert batch.along("t")[..., :3].obs.shape == (4, 3, 5)

@@ -31,7 +31,7 @@ class FirstCall:
         self.report = report
         self.stages = stages
         self.size = getattr(batch, "batch_size", torch.Size())
-        self.further = _further_ndim(batch)
+        self.further = _further_ndim(batch) if isinstance(batch, TensorCollection) else 0
         self.bindings = Bindings()
         self.names: dict[str, str] = {}
 

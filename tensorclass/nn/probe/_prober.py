@@ -38,6 +38,7 @@ from ._watched import Stopped, Watched
 from ._words import expression_of, useful_line
 
 _ATTEMPTS = 24
+_NOT_RUN = ("N302", "W206", "W209")
 _NESTED = 4
 """How many nested fields are given further batch dims."""
 _LATER = "its outputs are compared on the first call"
@@ -61,11 +62,13 @@ def probe(
     before = report.state.unifier.mark()
     with quiet():
         tried = [_probe_with(report, stages, targets, output, real, {})]
-        for further in _further_dims(report):
-            if not _errors(tried[-1]):
-                return tried[-1]
+        for further in _further_dims(report) if _errors(tried[0]) else ():
             report.state.unifier.undo(*before)
             tried.append(_probe_with(report, stages, targets, output, real, further))
+            if _passes_like(tried[0], tried[-1]):
+                return tried[-1]
+            if not _errors(tried[-1]):
+                tried.pop()  # it could not run
     best = max(tried, key=_reached)
     report.state.unifier.undo(*before)
     return relearn(report, best.probed) if best.probed is not None else best
@@ -92,6 +95,12 @@ def _probe_with(
 
 def _errors(report: Report) -> list[Diagnostic]:
     return [] if report.probed is None else [d for d in report.probed.diagnostics if d.severity == "error"]
+
+
+def _passes_like(first: Report, other: Report) -> bool:
+    """Whether a try has no errors, and ran what the first one ran."""
+    unknown = [{(d.code, d.module) for d in tried.diagnostics if d.code in _NOT_RUN} for tried in (first, other)]
+    return not _errors(other) and unknown[1] <= unknown[0]
 
 
 def _reached(report: Report) -> tuple[int, bool]:
