@@ -10,6 +10,8 @@
   how bytes move.
 - `_layout`: the layout of a batch over a device mesh; `_layout_rules`, how placements follow from dims;
   `_layout_table`, what `explain` prints; `_placed`, distributed batches; `_agreed`, what ranks compare first.
+- `_followed`: pipelines with a layout, when they are built; `_bridge`, modules over a part of the mesh, and
+  `_followed_parts`, their check. `_losses`: a loss over scores that are split by class.
 - `_frames`: datasets of Ray Data, bags of Dask.
 - `_share`: shared memory. `_methods`: the functions behind methods of containers and datasets.
 """
@@ -21,5 +23,6 @@ from ._engines import ThreadEngine as ThreadEngine
 from ._frames import RayBatches as RayBatches
 from ._layout import Layout as Layout
 from ._layout_rules import LayoutWarning as LayoutWarning
+from ._losses import cross_entropy as cross_entropy
 from ._processes import ProcessEngine as ProcessEngine
 from ._rows import FailedRow as FailedRow

@@ -38,7 +38,8 @@ def follow(
     layout: Any, report: Any, stages: Sequence[Any], targets: Sequence[Callable[..., Any]], ends: Sequence[type]
 ) -> Any:
     """Add the placements of all values, and what is wrong with them, to the report of the other checks."""
-    warn_unknown(layout._rules, ends)
+    between = [use.place.owner for uses in report.writes for use in uses if use is not None]
+    warn_unknown(layout._rules, dict.fromkeys([*ends, *between]))
     if any(d.severity == "error" for d in report.diagnostics):
         return report
     with _LOCK, _mesh(layout) as mesh:
@@ -90,6 +91,17 @@ class Scans(TorchFunctionMode):
                     f"{name} along dim {dim}, which is split, would scan each piece by itself"
                 )
         return func(*args, **given)
+
+
+class Attention(TorchFunctionMode):
+    """A block in which attention on DTensors is made of operations that they have, without masks: placements count."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call a function of torch, unless it is attention."""
+        if func is nn.functional.scaled_dot_product_attention and len(args) >= 3 and is_dtensor(args[0]):
+            query, key, value = args[:3]
+            return (query @ key.transpose(-2, -1)).softmax(-1) @ value
+        return func(*args, **(kwargs or {}))
 
 
 class Followed:
@@ -236,7 +248,7 @@ class Followed:
         part = None if bridge is None else bridge.part
         try:
             whole = unsharded(self.module(index), self.mesh, part, self.mode)
-            with whole, self.mode, torch.no_grad(), _explicit(), Scans():
+            with whole, self.mode, torch.no_grad(), _explicit(), Scans(), Attention():
                 given = given if bridge is None else bridge.inward(given)
                 kind.to_local = to_local
                 how = getattr(stage, "how", None)

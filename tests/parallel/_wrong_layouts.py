@@ -14,7 +14,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 
 from tensorclass import Shared, TensorClass
 from tensorclass.nn import TensorClassModule, TensorClassSequential
-from tensorclass.parallel import Layout
+from tensorclass.parallel import Layout, cross_entropy
 from tensorclass.typing import Float32, Int64
 
 
@@ -263,4 +263,7 @@ RIGHT: list[Build] = [
     ),
     lambda mesh: line(Layout(mesh, batch="dp"), fn(nn.Softmax(-1), [Item.x], [Hidden.h]), output=Hidden),
     lambda mesh: line(Layout(mesh, batch="dp"), fn(lambda x: x.sum(-1), [Item.x], [Score.score]), output=Score),
+    lambda mesh: line(
+        Layout(mesh, batch="dp", d="tp"), fn(cross_entropy, [Item.x, Item.label], [Loss.loss]), output=Loss
+    ),
 ]
