@@ -112,7 +112,7 @@ class Typed(nn.Module):
     """A module from class to class that reads the nested instance."""
 
     def forward(self, clip: Clip) -> Score:
-        image = clip.frames.image[clip.frames.valid].reshape(clip.frames.image.shape).mean((-1, -2))
+        image = (clip.frames.image * clip.frames.valid[..., None, None, None]).mean((-1, -2))
         assert image.ndim == 3
         return Score(score=torch.cat([image.mean(1), image.mean((1, 2))[:, None]], 1))
 
@@ -121,6 +121,7 @@ def test_a_typed_callable_is_probed_with_them() -> None:
     """It gets an instance with the further dims."""
     pipe = TensorClassSequential(Typed())
     assert pipe(clips(1)).score.shape == (2, 4)
+    assert "label" not in str(pipe)  # which it does not read
 
 
 @pytest.mark.parametrize(("past", "future"), [(0, 1), (1, 0), (1, 1), (2, 0), (0, 2)])

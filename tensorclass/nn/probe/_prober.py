@@ -62,7 +62,7 @@ def probe(
     before = report.state.unifier.mark()
     with quiet():
         tried = [_probe_with(report, stages, targets, output, real, {})]
-        for further in _further_dims(report) if _errors(tried[0]) else ():
+        for further in further_dims(report) if _errors(tried[0]) else ():
             report.state.unifier.undo(*before)
             tried.append(_probe_with(report, stages, targets, output, real, further))
             if _passes_like(tried[0], tried[-1]):
@@ -109,7 +109,7 @@ def _reached(report: Report) -> tuple[int, bool]:
     return (len(report.reads), True) if first is None else (first.module or 0, first.code != "E108")
 
 
-def _further_dims(report: Report) -> Iterator[Mapping[Path, int]]:
+def further_dims(report: Report) -> Iterator[Mapping[Path, int]]:
     """The further batch dims that nested instances of the input may have, which no class declares: one, then two."""
     nested = [path for path, place in report.inputs.items() if place.spec.nested is not None]
     for count in (1, 2):

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from torch import nn
 
+from ...core import Path
 from ...errors import TensorClassError
 from ..check._declared import check
-from ..check._identity import identify
+from ..check._identity import Identified, identify
 from ..parts._how import Over
 from ..parts._slots import Slot, fields_of
 from ..parts._stage import Stage, module_of
 from ..parts._watched_reads import ReadFields
 from ..probe._fake import Unavailable
-from ..probe._prober import Prober
+from ..probe._prober import Prober, further_dims
 from ..probe._quiet import quiet
 
 
@@ -45,22 +46,28 @@ def fields_read(stage: Stage, target: Callable[..., Any]) -> tuple[str, ...] | N
 
 
 def _passes(stage: Stage, target: Callable[..., Any], over: Over) -> bool:
-    """Whether the build check runs a callable without findings."""
+    """Whether the build check runs a callable without findings, for some number of further dims of nested instances."""
     names = fields_of(over.taken) if over.names is None else over.names
     reads = tuple(Slot(getattr(over.taken, name)) for name in names)
     alone = replace(stage, reads=reads, how=replace(stage.how, over=over))
     try:
         found = identify([alone], [over.taken], over.returned, stage.name)
-        report = check(found, [target], over.taken, over.returned)
-        with quiet():
-            prober = Prober(report, found.stages, [target], over.returned, False)
-            try:
-                known = not prober.once and not prober.reach[0].refused
-                report = prober.run() if known else report
-            finally:
-                prober.close()
+        first = check(found, [target], over.taken, over.returned)
+        return any(_runs(found, target, over, further) for further in ({}, *further_dims(first)))
     except (TensorClassError, Unavailable):
         return False
+
+
+def _runs(found: Identified, target: Callable[..., Any], over: Over, further: Mapping[Path, int]) -> bool:
+    report = check(found, [target], over.taken, over.returned)
+    with quiet():
+        prober = Prober(report, found.stages, [target], over.returned, False, further)
+        try:
+            if prober.once or prober.reach[0].refused:
+                return False
+            report = prober.run()
+        finally:
+            prober.close()
     blind = report.probed is None or report.probed.blind
     return not blind and not any(d.severity == "error" or d.code in ("N302", "W206") for d in report.diagnostics)
 
