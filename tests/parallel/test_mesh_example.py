@@ -60,7 +60,7 @@ def _losses(rank: int, world: int) -> None:
         rows = [one if one.is_shard() and one.dim < 2 else Replicate() for one in places]
         loss = cross_entropy(there, distribute_tensor(target, mesh, rows))
         assert loss.placements == (Replicate(), Replicate())  # type: ignore[attr-defined]  # a DTensor
-        loss.backward()  # type: ignore[no-untyped-call]  # of torch
+        loss.backward()
         assert torch.allclose(loss.full_tensor(), wanted, atol=1e-5)  # type: ignore[attr-defined]  # a DTensor
         assert torch.allclose(there.grad.full_tensor(), plain.grad, atol=1e-6)  # type: ignore[arg-type, union-attr]  # both are there
 
