@@ -15,9 +15,8 @@ from .._flags import flags
 from ..errors import ArgumentError
 
 T = TypeVar("T")
-Entered: TypeAlias = "tuple[Token[T], bool, Token[int]] | None"
-"""The data to end a block: its tokens, and whether it counts as open; None in compiled code."""
-_NONE: Any = object()
+Entered: TypeAlias = "Token[tuple[T, bool] | None] | None"
+"""The token to end a block; None in compiled code."""
 
 
 class Setting(Generic[T]):
@@ -33,18 +32,18 @@ class Setting(Generic[T]):
         """The value outside all blocks; `keep` replaces it."""
         self.kept = False
         """Whether `keep` set the value of the process."""
-        self.variable: ContextVar[T] = ContextVar(f"tensorclass.{name}")
+        self.variable: ContextVar[tuple[T, bool] | None] = ContextVar(f"tensorclass.{name}", default=None)
+        """The value of the innermost block, and whether the block has an item in `open`."""
         self.open: list[None] = []
         """One item for each open block, in all threads, with a value other than the default."""
-        self.added: ContextVar[int] = ContextVar(f"tensorclass.{name}.added", default=0)
-        """How many more items are there because `keep` was called in the innermost block."""
         self.traced: list[T] = []
 
     def get(self) -> T:
         """The current value."""
         if self.traced:
             return self.traced[-1]
-        return self.variable.get(self.default) if self.open or not is_dynamo_compiling() else self.default
+        inside = self.variable.get() if self.open or not is_dynamo_compiling() else None
+        return self.default if inside is None else inside[0]
 
     def enter(self, value: T) -> Entered[T]:
         """Start a block."""
@@ -55,23 +54,20 @@ class Setting(Generic[T]):
 
     def begin(self, value: T) -> Entered[T]:
         """Set the value until `leave`; in compiled code only `enter` can be traced."""
-        counts = self._counts(value)
+        counts = value is not self.default or self.kept
         if counts:
             self.open.append(None)
-        return self.variable.set(value), counts, self.added.set(0)
-
-    def _counts(self, value: T) -> bool:
-        return self.kept or (value is not self.default and value != self.default)
+        return self.variable.set((value, counts))
 
     def leave(self, entered: Entered[T]) -> None:
         """End the block that `enter` started."""
         if entered is None:
             self.traced.pop()
             return
-        self.variable.reset(entered[0])
-        for _ in range(entered[1] + self.added.get()):
+        inside = self.variable.get()
+        self.variable.reset(entered)
+        if inside is not None and inside[1]:
             self.open.pop()
-        self.added.reset(entered[2])
 
     def keep(self, value: T) -> Callable[[], None]:
         """Set the value from now on: to the end of the open block of this thread, else for the process.
@@ -79,20 +75,23 @@ class Setting(Generic[T]):
         Returns:
             A function that restores the value before.
         """
-        inside = self.variable.get(_NONE)
-        if inside is not _NONE:
+        inside = self.variable.get()
+        if inside is not None:
+            before_it = inside[0]
             self._set_inside(value)
-            return lambda: self._set_inside(inside)
+            return lambda: self._set_inside(before_it)
         before = self.default, self.kept
         self.default, self.kept = value, True
         return lambda: self._restore(*before)
 
     def _set_inside(self, value: T) -> None:
         """Set the value of the innermost block."""
-        if self._counts(value) and not self.added.get():
+        inside = self.variable.get()
+        counted = inside is not None and inside[1]
+        if (value is not self.default or self.kept) and not counted:
             self.open.append(None)
-            self.added.set(1)
-        self.variable.set(value)
+            counted = True
+        self.variable.set((value, counted))
 
     def _restore(self, default: T, kept: bool) -> None:
         self.default, self.kept = default, kept
@@ -119,8 +118,7 @@ class Block(ContextDecorator, Generic[T]):
             self._setting.keep(self.mode)
 
     def __enter__(self) -> Self:
-        setting = self._setting
-        self._entered.append(setting.enter(self.mode) if is_dynamo_compiling() else setting.begin(self.mode))
+        self._entered.append(self._setting.enter(self.mode))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -142,6 +140,5 @@ class Mode(Block[bool]):
     @classmethod
     def current(cls, allow_none: bool = False) -> bool | None:
         """The current mode; with `allow_none`, None if it was not set."""
-        unset = allow_none and not cls._setting.kept
-        mode: bool | None = cls._setting.variable.get(None) if unset else cls._setting.get()
-        return mode
+        unset = allow_none and not cls._setting.kept and cls._setting.variable.get() is None
+        return None if unset else cls._setting.get()

@@ -56,6 +56,18 @@ class Context(NamedTuple):
     seen: Seen | Outside | None = None
 
 
+class TreeContext(NamedTuple):
+    """The data of a tree of containers with one batch size besides its tensors, when vmap flattens it.
+
+    `levels` has a pair for each key: (key, None) for a tensor, (key, levels) for a container.
+    """
+
+    cls: type
+    levels: tuple[Any, ...]
+    device: torch.device | None
+    seen: Seen | Outside | None
+
+
 _BATCHED = (TensorCollection, Tensor)  # in this order: the check for tensors takes longer if it fails
 _CHILDREN = (*_BATCHED, TensorEntry)
 _SCALARS = (int, type(None), str, bool, torch.Size)  # replacements for tensors by vmap, tree_map and export
@@ -71,11 +83,18 @@ def _hold_batches(values: Iterable[Any]) -> bool:
     return all([type(value) is Tensor or isinstance(value, _BATCHED) for value in values])
 
 
-def flatten(collection: Any) -> tuple[list[Any], Context]:
+def flatten(collection: Any) -> tuple[list[Any], Any]:
     """The entries that hold tensors, and the context that restores the rest."""
     cls, size, device, names = type(collection), collection._batch_size, collection._device, collection._names
     entries = collection._entries()
-    if entries and (collection._plain or _hold_batches(entries.values())):  # the common case; the flag after the copy
+    plain = collection._plain  # after the copy
+    tree = not plain and names is None and cls is TensorCollection._dense and not torch.compiler.is_compiling()
+    if tree and by_vmap():
+        tensors: list[Tensor] = []
+        levels = _levels_of(collection, entries, tensors)
+        if levels:
+            return tensors, TreeContext(cls, levels, device, seen(size, tensors[0], None))
+    if entries and (plain or _hold_batches(entries.values())):  # the common case
         keys, values = tuple(entries), list(entries.values())
         first = values[0]
         context = Context(cls, keys, keys, (), 0, first.ndim - len(size), (), device, names, seen(size, first, names))
@@ -102,15 +121,58 @@ def flatten(collection: Any) -> tuple[list[Any], Context]:
     return [*values, stand_in(size)], context._replace(sizer=len(keys), event_ndim=-1)
 
 
+def _levels_of(collection: Any, entries: dict[str, Any], tensors: list[Tensor]) -> tuple[Any, ...] | None:
+    """The levels of a tree, see `TreeContext`, whose tensors are added to a list; None if it holds anything else."""
+    found: list[Any] = []
+    for key, value in entries.items():
+        levels = None
+        if type(value) is type(collection):
+            alike = value._batch_size == collection._batch_size and value._device == collection._device
+            levels = _levels_of(value, value._entries(), tensors) if alike and value._names is None else None
+            if not levels:
+                return None
+        elif isinstance(value, Tensor) and not value.is_nested:
+            tensors.append(value)
+        else:
+            return None
+        found.append((key, levels))
+    return tuple(found)
+
+
+def _unflatten_tree(values: list[Any], context: TreeContext) -> Any:
+    """As `unflatten`, for a tree."""
+    cls, levels, device, before = context
+    sizing, size, names = values[0], torch.Size([]), None
+    if isinstance(getattr(sizing, "shape", None), torch.Size):
+        paths = [".".join(path) for path in _paths_of(levels)]
+        size, names, *_ = resized(cls, dict(zip(paths, values, strict=True)), sizing, before, None)  # type: ignore[arg-type]  # not in compiled code
+    device = device if device is None else getattr(sizing, "device", device)
+    return _regrown(cls, levels, iter(values), (size, device, names))
+
+
+def _paths_of(levels: tuple[Any, ...]) -> list[tuple[str, ...]]:
+    return [(key, *path) for key, below in levels for path in ([()] if below is None else _paths_of(below))]
+
+
+def _regrown(cls: Any, levels: tuple[Any, ...], values: Any, frame: tuple[Any, ...]) -> Any:
+    found = {k: next(values) if below is None else _regrown(cls, below, values, frame) for k, below in levels}
+    result = cls._from_entries(found, *frame)
+    if not result._plain and (placed := [key for key, value in found.items() if not is_child(value)]):
+        result._placed_keys = frozenset(placed)
+    return result
+
+
 def flatten_with_keys(collection: TensorCollection) -> tuple[list[tuple[Any, Any]], Context]:
     """As `flatten`, with the key of each child."""
     children, context = flatten(collection)
     return [(pytree.MappingKey(key), child) for key, child in zip(context.keys, children, strict=True)], context
 
 
-def unflatten(children: Iterable[Any], context: Context) -> Any:
+def unflatten(children: Iterable[Any], context: Context | TreeContext) -> Any:
     """A twin around new children. tree_map may have made them anything, so nothing is validated."""
     values = list(children)
+    if isinstance(context, TreeContext):
+        return _unflatten_tree(values, context)
     cls, keys, order, statics, sizer, event_ndim, batch_size, device, names, before = context
     batched = _hold_batches(values)
     if not batched and type(before) is not Seen and 0 <= sizer < len(keys):

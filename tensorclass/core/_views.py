@@ -74,6 +74,11 @@ def _read(entry: Entry, holder: TensorCollection) -> Any:
     return entry._field_value() if is_typed(holder) else entry._shown_in(holder._batch_size)
 
 
+def shown_entries(holder: TensorCollection, entries: dict[str, Any]) -> dict[str, Any]:
+    """A snapshot of the entries of a container as readers see them."""
+    return {k: _read(v, holder) if isinstance(v, Entry) else v for k, v in entries.items()}
+
+
 class View(Generic[T]):
     """The base class of views of keys, values and items: the traversal of entries."""
 
@@ -92,16 +97,6 @@ class View(Generic[T]):
         if self._scope.sort or self._scope.is_leaf is not default_is_leaf:
             return None
         return self._collection._tensors_by_key()
-
-    def _top(self) -> dict[str, Any] | None:
-        """A snapshot of the entries for readers, if only the top level is requested; None if a traversal is needed."""
-        if self._scope.nested or self._scope.leaves_only or self._scope.sort:
-            return self._table()
-        entries = self._collection._entries()
-        if type(entries) is not dict or self._collection._plain:  # not for a lazy stack, which would stack the values
-            return entries if type(entries) is dict else None
-        holder = self._collection
-        return {k: _read(v, holder) if isinstance(v, Entry) else v for k, v in entries.items()}
 
     def _pairs(self) -> list[tuple[Any, Any]]:
         """A snapshot of (key, value): a plain key at the top level, a path below."""
@@ -256,11 +251,7 @@ class ValuesView(View[Any]):
     __slots__ = ()
 
     def __iter__(self) -> Iterator[Any]:
-        if self._scope is TOP:
-            entries: Any = self._collection._entries()
-            if self._collection._plain:  # after the copy: a write of anything but a tensor clears the flag first
-                return iter(entries.values())
-        table = self._top()
+        table = self._table()
         if table is not None:
             return iter(table.values())
         if self._scope.sort:
@@ -276,11 +267,7 @@ class ItemsView(View[tuple[T, Any]]):
     __slots__ = ()
 
     def __iter__(self) -> Iterator[tuple[T, Any]]:
-        if self._scope is TOP:
-            entries: Any = self._collection._entries()
-            if self._collection._plain:  # after the copy: a write of anything but a tensor clears the flag first
-                return iter(entries.items())
-        table: Any = self._top()
+        table: Any = self._table()
         return iter(self._pairs() if table is None else table.items())
 
 

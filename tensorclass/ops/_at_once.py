@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final
 
-import torch
 from torch import Tensor
 
-interpreters = torch._C._functorch.peek_interpreter_stack  # pyright: ignore[reportAttributeAccessIssue]  # a C module
+from ._writable import interpreters as interpreters
+
 FEW: Final = 3
 """Up to this number of tensors, a loop is faster than one foreach call."""
 FEW_PAIRS: Final = 7

@@ -47,8 +47,9 @@ from ._lengths import Ragged, has_lengths, lent, take_back
 from ._levels import by_level
 from ._mapping import MappingOps
 from ._pairs import pairs_of, require_same_keys, size_error, wanted_paths
-from ._steps import WHOLE, carry_out, copied, copied_alike, copy_steps, foreach_is_safe, rows_at, without_overlap
+from ._steps import WHOLE, carry_out, copied, copied_alike, copied_rows, copy_steps, foreach_is_safe, rows_at
 from ._steps import Copy as Copy
+from ._steps import without_overlap as without_overlap
 from ._where import choose_entries, choose_leaves, condition_over, stacked_below
 from ._writable import NUMBERS, as_mask, as_source, filled, is_readable, require_writable, scalar_like, spread, takes
 
@@ -208,12 +209,14 @@ class InplaceOps(IndexOps):
         """
         flag(non_blocking=non_blocking) if non_blocking is not False else None
         if type(key) is str:
+            picks = type(value) is type(index) is Tensor and index.dtype is torch.int64 and not self._layered
+            if picks and rows_at(index, self._batch_size) != WHOLE and copied_rows(self._held(key), value, index):
+                return self
             number = type(value) in NUMBERS
             if self._fill_at(index, value, key) if number else self._assign_alike(index, {key: value}, False):
                 return self
         path = unravel_key_to_tuple(key)
-        source = {path if path[1:] else path[0]: value}
-        return InplaceOps.update_at_(self, source, index, non_blocking=non_blocking)
+        return InplaceOps.update_at_(self, {path if path[1:] else path[0]: value}, index, non_blocking=non_blocking)
 
     def update_at_(
         self,
@@ -264,9 +267,7 @@ class InplaceOps(IndexOps):
             return False
         typed = self._layered
         own: Any = self._store if typed else store_of(self)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # reading its slots is faster
-        size = () if own._stacked else own._batch_size  # a stack would compute it from all its members
-        if not size:
-            return False
+        size: Any = () if own._stacked else own._batch_size  # a stack would compute it from all its members
         if type(index) is Tensor and index.dtype is torch.bool and index.shape == size[:1] and is_readable(index):
             index = index.nonzero().reshape(-1)
         rows = rows_at(index, size)

@@ -350,15 +350,15 @@ class MappingOps(ReadingOps):
             flag(update_batch_size=update_batch_size)
         if source is self:
             return self
+        simple = not (clone or ignore_lock or update_batch_size)
+        if simple and keys_to_update is None and self._updated_tensors(source, inplace, non_blocking, is_leaf):
+            return self
         if isinstance(source, TensorCollection):
             self._meet(source, "update")
         if update_batch_size and isinstance(source, TensorCollection):
             return self._replace_all(source, clone)
-        simple = not (clone or ignore_lock)
-        given = source if keys_to_update is None or not simple else tensors_at(source, keys_to_update)
-        if simple and not inplace and self._update_tensors(given, is_leaf is None):
-            return self
-        if simple and inplace and self._copied_alike(given, False, non_blocking):
+        given = tensors_at(source, keys_to_update) if simple and keys_to_update is not None else None
+        if given is not None and self._updated_tensors(given, inplace, non_blocking, is_leaf):
             return self
         steps, in_place = self._update_plan(source, keys_to_update, clone, inplace, is_leaf, ignore_lock)
         if not in_place:
@@ -389,10 +389,12 @@ class MappingOps(ReadingOps):
             steps += holder._put_steps({key: _clone_entry(value) for key, value in values.items()} if clone else values)
         return steps, in_place
 
-    def _update_tensors(self, source: Any, merges: bool) -> bool:
-        """Write plain tensors under plain keys, at every level if it `merges`; False for the general path."""
+    def _updated_tensors(self, source: Any, inplace: bool, non_blocking: bool, is_leaf: Any) -> bool:
+        """Write plain tensors under plain keys, at every level; False for the general path, which checks all."""
+        if inplace:
+            return self._copied_alike(source, False, non_blocking)
         plan: list[tuple[MappingOps, dict[str, Any]]] = []
-        if not self._plan_tensors(source, plan, merges):
+        if not self._plan_tensors(source, plan, is_leaf is None):
             return False
         for holder, values in plan:
             if values:
@@ -404,13 +406,15 @@ class MappingOps(ReadingOps):
         return True
 
     def _plan_tensors(self, source: Any, plan: list[tuple[MappingOps, dict[str, Any]]], merges: bool) -> bool:
-        values = source if type(source) is dict or not isinstance(source, MappingOps) else source._tensors_by_key()
-        if values is None and isinstance(source, MappingOps) and not source._stacked:
-            values = source._entries()
-        if type(values) is not dict:
-            return False
+        values, plain = source, type(source) is dict
+        if not plain:
+            if not isinstance(source, MappingOps) or source._stacked or not self._may_meet(source):
+                return False
+            values, plain = source._entries(), source._plain  # in this order, as in `_tensors_by_key`
+            if type(values) is not dict:
+                return False
         open_to_all = type(self) is self._dense and self._device is None  # stores tensors of its batch size unchecked
-        if open_to_all and all_begin_with(self._batch_size, values):
+        if plain and open_to_all and all_begin_with(self._batch_size, values):
             plan.append((self, values))
             return True
         self._refuse_frozen("update", "")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # all containers have it
@@ -430,8 +434,6 @@ class MappingOps(ReadingOps):
         """Whether the values of a nested mapping are planned; if one does not fit, the general path says why."""
         mine = None if self._stacked else self._outline().get(key)
         if not isinstance(mine, MappingOps):
-            return False
-        if type(value) is not dict and not (isinstance(value, MappingOps) and mine._may_meet(value)):
             return False
         try:
             return mine._plan_tensors(value, plan, True)

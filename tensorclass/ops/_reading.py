@@ -26,6 +26,7 @@ from ..core import (
     entry_type,
     is_key,
     join_path,
+    shown_entries,
     unravel_key_to_tuple,
 )
 from ..errors import (
@@ -265,7 +266,10 @@ class ReadingOps(TensorCollection):
         [(3,), (3, 4)]
         """
         if include_nested is leaves_only is sort is False and is_leaf is None:
-            return ValuesView(self)
+            entries: Any = self._entries()
+            if self._plain:  # after the copy: a write of anything but a tensor clears the flag first
+                return entries.values()  # type: ignore[no-any-return]  # a dict has this view
+            return shown_entries(self, entries).values() if type(entries) is dict else ValuesView(self)  # type: ignore[return-value]  # as above
         return ValuesView(self, ViewScope.of(include_nested, leaves_only, is_leaf, sort))
 
     @overload
@@ -293,7 +297,10 @@ class ReadingOps(TensorCollection):
         [('a', (3,)), (('nested', 'b'), (3, 4))]
         """
         if include_nested is leaves_only is sort is False and is_leaf is None:
-            return ItemsView(self)
+            entries: Any = self._entries()
+            if self._plain:  # after the copy: a write of anything but a tensor clears the flag first
+                return entries.items()
+            return shown_entries(self, entries).items() if type(entries) is dict else ItemsView(self)
         return ItemsView(self, ViewScope.of(include_nested, leaves_only, is_leaf, sort))
 
     @property

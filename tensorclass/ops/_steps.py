@@ -15,7 +15,7 @@ from torch.compiler import is_dynamo_compiling
 
 from ..core import Path, Step, call_each, each_row, publish, sharing
 from ..errors import ArgumentError
-from ._writable import is_readable
+from ._writable import interpreters, is_readable
 
 Copy = tuple[Tensor, Tensor, Path]
 Target = tuple[Any, Any, Any]
@@ -161,7 +161,7 @@ def copied_alike(
             return False
         if holder is not None and (declared or index is not None or not any_tracked(sources)):  # see `seen` below
             _note(holder, known, rows, declared, leaves, sources)
-    inside = _interpreters() is not None  # a function transform, whose tensors have no address
+    inside = interpreters() is not None  # a function transform, whose tensors have no address
     given = [*sources, index] if picks else sources
     if inside or (_aliases(tuple(leaves), {}, tuple(given)) and _touching(leaves, given)):
         if picks:
@@ -183,6 +183,8 @@ def copied_alike(
 def rows_at(index: Any, size: torch.Size) -> int | None:
     """How many elements of the first dim an index takes; None for an int, `WHOLE` for any other that may not fit."""
     kind = type(index)
+    if not size:
+        return WHOLE
     if kind is int:
         return None if -size[0] <= index < size[0] else WHOLE
     if kind is slice:
@@ -190,10 +192,12 @@ def rows_at(index: Any, size: torch.Size) -> int | None:
     if kind is not Tensor or index.dtype is not torch.int64 or index.ndim != 1 or not is_readable(index):
         return WHOLE
     count: int = index.numel()
-    if not count:
-        return WHOLE
-    ends = index.tolist() if count <= MOST_LISTED else [end.item() for end in torch.aminmax(index)]
-    return count if min(ends) >= 0 and max(ends) < size[0] else WHOLE
+    if count > MOST_LISTED:
+        least, most = [end.item() for end in torch.aminmax(index)]
+    elif count:
+        rows = index.tolist()
+        least, most = min(rows), max(rows)
+    return count if count and least >= 0 and most < size[0] else WHOLE
 
 
 def _fit_rows(leaves: list[Tensor], sources: list[Tensor], rows: int | None) -> bool:
@@ -221,7 +225,7 @@ def _copy(targets: list[Tensor], sources: list[Tensor], non_blocking: bool, untr
 def _listable(targets: list[Tensor], sources: list[Tensor], untracked: bool = False) -> bool:
     """Whether one call may copy several tensors: it has no derivative, and no batching rule."""
     untracked = untracked or not torch.is_grad_enabled() or not (any_tracked(sources) or any_tracked(targets))
-    return len(targets) > 1 and untracked and _interpreters() is None
+    return len(targets) > 1 and untracked and interpreters() is None
 
 
 def without_overlap(targets: list[Tensor], sources: list[Tensor], own: bool = True) -> list[Tensor]:
@@ -232,7 +236,7 @@ def without_overlap(targets: list[Tensor], sources: list[Tensor], own: bool = Tr
     """
     if torch.compiler.is_compiling():  # addresses are unknown, and compiled code uses copies anyway
         return [source.clone() for source in sources] if len(targets) > 1 or not own else sources
-    if _interpreters() is not None:  # tensors inside a function transform have no address
+    if interpreters() is not None:  # tensors inside a function transform have no address
         return [source.clone() for source in sources]
     shared = _aliases(tuple(targets), {}, tuple(sources)) and _share(targets, sources)
     return _copied_apart(targets, sources, own) if shared else sources
@@ -287,7 +291,6 @@ def _note(
 
 _Guards: Any = torch._C._dynamo.guards.TensorGuards  # pyright: ignore[reportAttributeAccessIssue]  # a C module
 _contiguous, _inference = Tensor.is_contiguous, Tensor.is_inference
-_interpreters = torch._C._functorch.peek_interpreter_stack  # pyright: ignore[reportAttributeAccessIssue]  # a C module
 _any_tracked: Callable[..., bool] = getattr(
     torch._C, "_any_requires_grad", lambda *tensors: any([tensor.requires_grad for tensor in tensors])
 )
@@ -334,7 +337,7 @@ def clone_leaves(leaves: list[Tensor], kwargs: dict[str, Any]) -> Sequence[Tenso
 
 def foreach_is_safe() -> bool:
     """Whether foreach kernels may be used: they have no batching rule, so not under functorch."""
-    return _interpreters() is None
+    return interpreters() is None
 
 
 _aliases: Callable[..., bool] = getattr(torch._C, "_any_output_is_alias_to_input_or_output", lambda *_: True)
@@ -385,17 +388,17 @@ def copied(target: Any, source: Any, non_blocking: bool, index: Any = None, rows
     """Copy one plain tensor to another, or to its elements at an index; if in doubt copy nothing, return False."""
     if type(target) is not Tensor or type(source) is not Tensor or target.dtype is not source.dtype:
         return False
-    if (
-        source.is_nested
-        or not _fit_rows([target], [source], rows)
-        or target.requires_grad
-        or not target.is_contiguous()
-    ):
+    if type(index) is Tensor:
+        return copied_rows(target, source, index)
+    if target.requires_grad or not target.is_contiguous() or source.is_nested:
+        return False
+    if not _fit_rows([target], [source], rows):
         return False
     if not torch.compiler.is_compiling() and target.is_inference():
         return False
     if index is not None:
-        return _copied_at(target, source, index)
+        target[index] = without_overlap([target], [source], own=False)[0]
+        return True
     try:
         target.copy_(source if source.is_contiguous() else without_overlap([target], [source])[0], non_blocking)
     except RuntimeError:  # torch checks contiguous tensors for overlap before it writes
@@ -403,11 +406,13 @@ def copied(target: Any, source: Any, non_blocking: bool, index: Any = None, rows
     return True
 
 
-def _copied_at(target: Tensor, source: Tensor, index: Any) -> bool:
-    if type(index) is not Tensor:
-        target[index] = without_overlap([target], [source], own=False)[0]
-        return True
+def copied_rows(target: Any, source: Any, index: Tensor) -> bool:
+    """As `copied`, at checked rows: torch refuses all else that doesn't fit before it writes."""
+    if type(target) is not Tensor or type(source) is not Tensor or not target.is_cpu or target.requires_grad:
+        return False
     try:
-        return bool(target.is_cpu and source.is_cpu) and target.index_copy_(0, index, source) is target
-    except RuntimeError:  # torch refuses tensors that overlap before it writes
+        if not (source.is_contiguous() and target.is_contiguous()):  # torch compares the addresses of contiguous ones
+            source = without_overlap([target], [source], own=False)[0]
+        return target.index_copy_(0, index, source) is target
+    except (IndexError, RuntimeError):
         return False

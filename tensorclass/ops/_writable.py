@@ -16,6 +16,7 @@ MOST_CHECKED: Final = 2**16
 """The most elements of a tensor whose values a write in place looks at; see `require_fit`."""
 _WIDE: Final = (torch.float32, torch.float64, torch.int64, torch.int32)
 _EXACT: Final = 2**24
+interpreters = torch._C._functorch.peek_interpreter_stack  # pyright: ignore[reportAttributeAccessIssue]  # a C module
 
 
 def unwritable(leaf: Tensor, tracked: bool) -> str:
@@ -186,11 +187,11 @@ def _range(dtype: torch.dtype) -> tuple[float, float]:
 
 def is_readable(source: Tensor) -> bool:
     """Whether the values of a tensor can be read at once: on the CPU, neither traced nor fake nor inside vmap."""
-    if is_dynamo_compiling() or not source.is_cpu or type(source).__torch_dispatch__ is not Tensor.__torch_dispatch__:  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs take it for a method
+    if is_dynamo_compiling() or not source.is_cpu or torch._C._len_torch_dispatch_stack() or interpreters() is not None:
         return False
-    modes: int = torch._C._len_torch_dispatch_stack()
-    plain = source.layout is torch.strided and not source.is_nested
-    return plain and not modes and torch._C._functorch.peek_interpreter_stack() is None  # pyright: ignore[reportAttributeAccessIssue]  # missing in torch's stubs
+    if type(source) is not Tensor and type(source).__torch_dispatch__ is not Tensor.__torch_dispatch__:  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs take it for a method
+        return False
+    return source.layout is torch.strided and not source.is_nested
 
 
 def _extremes(source: Tensor) -> list[float]:

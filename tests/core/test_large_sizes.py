@@ -99,7 +99,7 @@ def test_the_first_of_a_view() -> None:
     data = TensorDict(a=torch.zeros(2), n={"b": torch.ones(2)})
     assert next(data.values(True, True)).tolist() == [0, 0]
     assert next(data.keys(True, True)) == "a"
-    assert next(data.items())[0] == "a"
+    assert next(data.items(True, True))[0] == "a"
     keys = data.keys(True, True)
     assert [next(keys), next(keys), next(keys, None)] == ["a", ("n", "b"), None]
     assert [*keys] == ["a", ("n", "b")]

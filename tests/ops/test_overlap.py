@@ -148,6 +148,8 @@ WRITES: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]] = {
     "[2:6:3] = [0:4:2]": (lambda c: rows(c, slice(0, 4, 2)), lambda c, s: c.update_at_(s, slice(2, 6, 3))),
     "set_": (lambda c: c["b"], lambda c, s: c.set_("a", s)),
     "set_at_": (lambda c: c["a"][:-1], lambda c, s: c.set_at_("a", s, slice(1, None))),
+    "set_at_ [order]": (lambda c: c["a"][::2], lambda c, s: c.set_at_("a", s, torch.tensor([4, 0, 2]))),
+    "[order] = [::2]": (lambda c: rows(c, slice(0, None, 2)), lambda c, s: c.update_at_(s, torch.tensor([4, 0, 2]))),
 }
 
 

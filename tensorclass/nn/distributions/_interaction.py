@@ -54,6 +54,7 @@ class InteractionType(str, Enum):
         return str(self.value)
 
 
+_TYPES: dict[Any, InteractionType] = {str(kind): kind for kind in InteractionType}
 _INTERACTION: Setting[InteractionType | None] = Setting("interaction_type", None)
 _AGGREGATE: Setting[bool] = Setting("composite_lp_aggregate", os.environ.get("COMPOSITE_LP_AGGREGATE") in ("1", "True"))
 
@@ -78,7 +79,9 @@ class set_interaction_type(Block["InteractionType | None"]):  # lower case: used
     ) -> None:
         if thread_local is not False:
             flag(thread_local=thread_local)
-        mode = type if type is None or isinstance(type, InteractionType) else InteractionType.from_str(type)
+        mode = _TYPES.get(type) if type.__class__ is str else None
+        if mode is None and type is not None:
+            mode = type if isinstance(type, InteractionType) else InteractionType.from_str(type)
         self.mode: InteractionType | None = mode
         self._entered = []
         self.thread_local = thread_local
