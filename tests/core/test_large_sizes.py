@@ -103,3 +103,12 @@ def test_the_first_of_a_view() -> None:
     keys = data.keys(True, True)
     assert [next(keys), next(keys), next(keys, None)] == ["a", ("n", "b"), None]
     assert [*keys] == ["a", ("n", "b")]
+
+
+@pytest.mark.parametrize("data", [TensorDict(a=torch.zeros(2)), TensorDict(a=torch.zeros(2), n={"b": torch.ones(2)})])
+def test_items_and_values_are_snapshots(data: TensorDict) -> None:
+    """Values and pairs of the top level are those at the time of the call, whether or not all entries are tensors."""
+    items, values, count = data.items(), data.values(), len(data.keys())
+    data["late"] = torch.ones(2)
+    assert len(items) == len(values) == len([*items]) == count
+    assert len([*data.items()]) == count + 1

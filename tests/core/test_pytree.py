@@ -8,6 +8,7 @@ import torch.utils._pytree as pytree
 from torch.func import grad, jacrev, vmap
 
 from tensorclass import TensorDict
+from tensorclass.errors import UnsupportedOperationError
 from tests.contract._invariants import check
 from tests.contract._kinds import mixed
 from tests.contract._model import Model, assert_same
@@ -117,3 +118,20 @@ def test_export_with_a_container():
     result = program(TensorDict({"a": torch.ones(7, 3)}, batch_size=[7]))
     assert result.batch_size == (7,)
     assert torch.equal(result["y"], torch.full((7, 3), 2.0))
+
+
+def test_vmap_takes_a_tree_of_containers_as_one_node() -> None:
+    """Inside and after vmap, each level of a tree has its keys, its classes and the new batch size."""
+    data = TensorDict({"a": torch.rand(3, 2), "n": {"b": torch.rand(3), "m": {"c": torch.rand(3, 4)}}}, batch_size=[3])
+    sizes = []
+
+    def double(one: TensorDict) -> TensorDict:
+        sizes.append((one.batch_size, one["n"].batch_size, one["n", "m"].batch_size))
+        return one + one
+
+    doubled = torch.vmap(double)(data)
+    assert sizes == [(torch.Size([]),) * 3]
+    assert bool((doubled == data + data).all())
+    assert doubled["n", "m"].batch_size == torch.Size([3])
+    with pytest.raises(UnsupportedOperationError, match=r"would map dim 1 of `a`"):
+        torch.vmap(double, in_dims=1)(data.exclude(("n", "b")))
