@@ -192,12 +192,10 @@ def rows_at(index: Any, size: torch.Size) -> int | None:
     if kind is not Tensor or index.dtype is not torch.int64 or index.ndim != 1 or not is_readable(index):
         return WHOLE
     count: int = index.numel()
-    if count > MOST_LISTED:
-        least, most = [end.item() for end in torch.aminmax(index)]
-    elif count:
-        rows = index.tolist()
-        least, most = min(rows), max(rows)
-    return count if count and least >= 0 and most < size[0] else WHOLE
+    if not count:
+        return WHOLE
+    found = index.tolist() if count <= MOST_LISTED else [end.item() for end in torch.aminmax(index)]
+    return count if min(found) >= 0 and max(found) < size[0] else WHOLE
 
 
 def _fit_rows(leaves: list[Tensor], sources: list[Tensor], rows: int | None) -> bool:
