@@ -13,12 +13,13 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .NOTPARALLEL:
-.PHONY: help demo test lint types generated unit slow bench typing-report matrix size docs api-check dist released format clean
+.PHONY: help demo test lint types generated unit slow clients bench typing-report matrix size docs api-check dist released format clean
 
 help:
 	@echo "demo    run examples/digits.py"
 	@echo "test    lint, types, generated code, and every test that is not slow"
 	@echo "slow    the slow tests, with many hypothesis examples"
+	@echo "clients install libraries that import tensordict; compare programs of theirs with and without tensorclass.compat"
 	@echo "bench   speed against the anchor and raw torch"
 	@echo "typing-report  what each type checker sees of the programs of the tests and of the pages"
 	@echo "matrix  the tests with the oldest and newest versions of what the package needs"
@@ -44,6 +45,11 @@ $(VENV)/.stamp-test: $(VENV)/.stamp
 $(VENV)/.stamp-mypy-%: $(VENV)/.stamp-test
 	rm -rf $(VENV)/mypy-$*
 	$(PIP) install -qq --no-deps --target $(VENV)/mypy-$* mypy==$* && touch $@ || echo "mypy $* could not be installed"
+
+# Without their dependencies, too: one of them asks for an older anchor. The tests that need them are skipped without them.
+$(VENV)/.stamp-clients: tests/compat/clients.txt $(VENV)/.stamp-test
+	rm -rf $(VENV)/clients
+	$(PIP) install -qq --no-deps --target $(VENV)/clients -r tests/compat/clients.txt && touch $@ || echo "the clients could not be installed"
 
 $(VENV)/.stamp-docs: $(VENV)/.stamp
 	$(PIP) install -qq -c constraints.txt -e ".[docs]"
@@ -74,8 +80,12 @@ generated: $(VENV)/.stamp-test
 unit: $(VENV)/.stamp-test
 	$(PYTEST) -m "not slow" $(ARGS)
 
-slow: $(VENV)/.stamp-test $(MYPYS:%=$(VENV)/.stamp-mypy-%)
+slow: $(VENV)/.stamp-test $(MYPYS:%=$(VENV)/.stamp-mypy-%) $(VENV)/.stamp-clients
 	$(PYTEST) -m slow --hypothesis-profile=thorough $(ARGS)
+
+clients: $(VENV)/.stamp-clients
+	$(BIN)/python -m pytest -n 0 -m slow tests/compat/test_clients.py $(ARGS)
+	$(BIN)/python -m tests.compat._clients
 
 bench: $(VENV)/.stamp-test
 	$(BIN)/python -m tests.benchmarks._programs

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from ..errors import BatchSizeError, KeySetError, StructureError
+from ..errors import BatchSizeError, StructureError
 
 TEXTS = {
-    "join": "Failed to stack tensors within a tensordict",
-    "size": "batch dimension mismatch",
+    "lazy stack: the shapes of": "Failed to stack tensors within a tensordict",
+    "a sequence of keys is expected": "incompatible function arguments",
 }
-"""What clients look for in a message: of joins that fail, and of a batch size that an entry lacks."""
+"""What clients look for in a message, by how the message of this package begins."""
+SIZE = "batch dimension mismatch"
+"""What they look for if an entry lacks the batch size."""
 
 
 def _add_words(error: Exception, text: str) -> str:
-    if text.startswith(("stack", "cat", "maybe_dense_stack", "dense_stack")):
-        return f"{text} [{TEXTS['join']}]"
-    return f"{text} [{TEXTS['size']}]" if isinstance(error, BatchSizeError) else text
+    found = SIZE if isinstance(error, BatchSizeError) else ""
+    words = next((words for begin, words in TEXTS.items() if text.startswith(begin)), found)
+    return f"{text} [{words}]" if words else text
 
 
 def say_texts() -> None:
     """Add the texts to the errors that clients look at."""
-    for kind in (BatchSizeError, KeySetError, StructureError):
+    for kind in (BatchSizeError, StructureError):  # the errors of arguments are kinds of the second
         plain = kind.__str__
 
         def say(self: Exception, plain: object = plain) -> str:

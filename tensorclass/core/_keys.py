@@ -141,8 +141,8 @@ def unravel_key_list(keys: Sequence[Key]) -> list[str | Path]:
     >>> unravel_key_list(["a", ("b", ("c",))])
     ['a', ('b', 'c')]
     """
-    if isinstance(keys, str):
-        raise ArgumentError(f"a sequence of keys is expected, got the single key {keys!r:.200}")
+    if isinstance(keys, str) or not hasattr(keys, "__iter__"):
+        raise ArgumentError(f"a sequence of keys is expected, such as ['a', ('b', 'c')]; got {keys!r:.200}")
     return [unravel_key(key) for key in keys]
 
 

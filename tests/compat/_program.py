@@ -15,6 +15,7 @@ from tensordict.utils import (
     _maybe_correct_neg_dim,
     _unravel_key_to_tuple,
     _zip_strict,
+    unravel_key_list,
 )
 from torch import Tensor, nn
 
@@ -83,6 +84,17 @@ def main():
     except RuntimeError as error:
         print("batch dimension mismatch" in str(error))
     stack = LazyStackedTensorDict(TensorDict(a=torch.zeros(2)), TensorDict(a=torch.zeros(3)), stack_dim=0)
+    for call, text in (
+        (lambda: stack["a"], "Failed to stack tensors within a tensordict"),
+        (lambda: stack.contiguous(), "Failed to stack tensors within a tensordict"),
+        (lambda: stack.to_dict(), "Failed to stack tensors within a tensordict"),
+        (lambda: unravel_key_list("a"), "incompatible function arguments"),
+        (lambda: unravel_key_list(1), "incompatible function arguments"),
+    ):
+        try:
+            call()
+        except (RuntimeError, TypeError, KeyError) as error:
+            print(text in str(error))
     print(stack[1]["a"].shape)
 
 
