@@ -34,9 +34,10 @@ def _set_str(self: Any, key: Any, value: Any, *, inplace: bool = False, non_bloc
 
 
 def _get_str(self: Any, key: Any, default: Any = NO_DEFAULT, **options: Any) -> Any:
-    if default is NO_DEFAULT and key not in self.keys(True):
-        return self[key]  # raises, and names the nearest key
-    return self.get(key, default, **options)
+    found = self.get(key, NO_DEFAULT, **options)
+    if found is not NO_DEFAULT:
+        return found
+    return self[key] if default is NO_DEFAULT else default  # raises, and names the nearest key
 
 
 def _get_sub_tensordict(self: Any, index: Any) -> Any:
@@ -69,6 +70,12 @@ def _has_exclusive_keys(self: Any) -> bool:
 
 
 def _new_unsafe(cls: Any, source: Any = None, batch_size: Any = None, device: Any = None, names: Any = None) -> Any:
+    if (
+        type(source) is dict
+        and device is names is None
+        and all([type(value) is torch.Tensor for value in source.values()])
+    ):
+        return TensorDict._of(dict(source), torch.Size(batch_size or ()), None, None, True)
     return TensorDict({} if source is None else source, batch_size=batch_size, device=device, names=names)
 
 

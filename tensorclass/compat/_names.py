@@ -21,7 +21,6 @@ from .. import (
     UnbatchedTensor,
     default_is_leaf,
     is_leaf_nontensor,
-    is_tensor_collection,
     is_tensorclass,
     unravel_key_to_tuple,
 )
@@ -52,9 +51,11 @@ def _is_non_tensor(kind: type) -> bool:
     return issubclass(kind, (NonTensorDataBase, NonTensorStack))
 
 
+_CONTAINERS = (TensorCollection, NonTensorDataBase, NonTensorStack)
+
+
 def _is_container(value: Any) -> bool:
-    kind = value if isinstance(value, type) else type(value)
-    return is_tensor_collection(kind) or _is_non_tensor(kind)
+    return issubclass(value if isinstance(value, type) else type(value), _CONTAINERS)
 
 
 def _nested_tensors_as_lists(kind: type) -> bool:

@@ -14,9 +14,13 @@ _PLAIN: Any = NonTensorStack.__iter__
 _ENTRIES = (Tensor, TensorCollection, UnbatchedTensor, NonTensorData, NonTensorStack)
 
 
+_COMMON = frozenset({Tensor, TensorDict, LazyStackedTensorDict})
+"""Kinds that need no slower look."""
+
+
 def _wrap_value(data: Any, key: Any, value: Any) -> Any:
     """A value as `get` gives it."""
-    if isinstance(value, _ENTRIES):
+    if type(value) in _COMMON or isinstance(value, _ENTRIES):
         return value
     found = data.get(key)
     return found if isinstance(found, _ENTRIES) else NonTensorData(value, batch_size=data.batch_size)
@@ -26,17 +30,21 @@ def _items(kind: Any) -> Any:
     plain = kind.items
 
     @wraps(plain)
-    def items(self: Any, *args: Any, **options: Any) -> list[tuple[Any, Any]]:
+    def items(self: Any, *args: Any, **options: Any) -> Any:
+        if self._plain:  # only tensors
+            return plain(self, *args, **options)
         return [(key, _wrap_value(self, key, value)) for key, value in plain(self, *args, **options)]
 
     return items
 
 
 def _values(kind: Any) -> Any:
-    plain = kind.items
+    plain, unwrapped = kind.items, kind.values
 
-    @wraps(kind.values)
-    def values(self: Any, *args: Any, **options: Any) -> list[Any]:
+    @wraps(unwrapped)
+    def values(self: Any, *args: Any, **options: Any) -> Any:
+        if self._plain:
+            return unwrapped(self, *args, **options)
         return [_wrap_value(self, key, value) for key, value in plain(self, *args, **options)]
 
     return values
@@ -47,6 +55,8 @@ def _pop(kind: Any) -> Any:
 
     @wraps(plain)
     def pop(self: Any, key: Any, *default: Any, **options: Any) -> Any:
+        if self._plain:
+            return plain(self, key, *default, **options)
         there = key in self.keys(True)
         found = self.get(key) if there else None
         value = plain(self, key, *default, **options)

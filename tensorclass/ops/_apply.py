@@ -198,14 +198,16 @@ class ApplyOps(KeyOps):
             return ApplyOps.named_apply(self, fn, *others, **same, **constructor_kwargs)
         own = self
         unset = device is names is default is UNSET
-        if unset and batch_size is None and out is None and is_leaf is None and filter_empty is None:
+        keeping = filter_empty is None or filter_empty is False
+        if unset and batch_size is None and out is None and is_leaf is None and keeping:
             plain = not (others or inplace or propagate_lock or constructor_kwargs)
             if plain and not call_on_nested and (found := _apply_known(self, fn)) is not None:
                 return found  # type: ignore[no-any-return]  # of the class of self
             leaves: list[Tensor] = []
             twin = self._beside(self, leaves, []) if plain else None  # a copy: other threads may write to it
             if twin is not None and twin._plain:
-                return twin._map_plain(leaves, fn)  # type: ignore[no-any-return]  # None if nothing is left
+                found = twin._map_plain(leaves, fn)  # None if nothing is left
+                return self.empty() if found is None and filter_empty is False else found  # type: ignore[no-any-return]  # as above
             if plain:
                 own = self._twin() if twin is None else twin
             if twin is not None and not call_on_nested:

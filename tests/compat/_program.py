@@ -86,8 +86,8 @@ def main():
     stack = LazyStackedTensorDict(TensorDict(a=torch.zeros(2)), TensorDict(a=torch.zeros(3)), stack_dim=0)
     for call, text in (
         (lambda: stack["a"], "Failed to stack tensors within a tensordict"),
-        (lambda: stack.contiguous(), "Failed to stack tensors within a tensordict"),
-        (lambda: stack.to_dict(), "Failed to stack tensors within a tensordict"),
+        (stack.contiguous, "Failed to stack tensors within a tensordict"),
+        (stack.to_dict, "Failed to stack tensors within a tensordict"),
         (lambda: unravel_key_list("a"), "incompatible function arguments"),
         (lambda: unravel_key_list(1), "incompatible function arguments"),
     ):
