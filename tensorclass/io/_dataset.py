@@ -30,6 +30,7 @@ from ._classes import find_class
 from ._file_kinds import DATASET, naming_reader
 from ._loader import BatchLoader
 from ._manifest import Manifest, read_manifest, stored_schema
+from ._mixed import Mixed, mixed, orders_of
 from ._orders import BLOCK_ROWS
 from ._parts import BLOCK, parts_of
 from ._paths import StrPath
@@ -81,6 +82,8 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
     >>> len(data), data[-1].label.item(), data[[5, 2, 9]].label.tolist()
     (10, 9, [5, 2, 9])
     """
+
+    _mix: Mixed | None = None
 
     def __init__(
         self,
@@ -328,6 +331,8 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         if not found or not all([isinstance(one, TensorClassDataset) for one in found]):
             raise ArgumentError(f"concat takes a list of datasets, got {datasets!r:.80}")
         first = found[0]
+        if any([one._mix for one in found]):
+            raise ArgumentError("concat takes datasets that are not mixed; mix them all at once")
         for one in found[1:]:
             if one._fields != first._fields:
                 mine, theirs = (list(names) if names else "all fields" for names in (first._fields, one._fields))
@@ -338,6 +343,29 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         paths = [path for one in found for path in one.paths]
         how = first._mmap, first._verify, first._fields, first._max_bytes, first._access
         return _open(paths, first._given or first._whole, *how)
+
+    @classmethod
+    def mix(cls, weights: Mapping[TensorClassDataset[T], float]) -> TensorClassDataset[T]:
+        """Concatenate datasets, whose rows `batches` and `loader` draw by weight; nothing is copied.
+
+        Every batch has rows of each dataset in proportion to its weight. An epoch has as many rows as all datasets
+        together. A dataset whose rows have all come begins again, in another order; the others continue in the next
+        epoch where they stopped. Row numbers, `map` and the like treat the result as `concat` does.
+
+        Args:
+            weights: a positive number for each dataset; at least 1/10000 of their sum.
+
+        Raises:
+            ValueError: for other weights, and for a dataset without rows; and the errors of `concat`.
+
+        >>> mixed = TensorClassDataset.mix({data: 0.7, TensorClassDataset("digits", Digits): 0.3})
+        >>> batch = next(iter(mixed.batches(10, shuffle=True, seed=0)))
+        """
+        if not isinstance(weights, Mapping):
+            raise ArgumentError(f"mix takes a dict of datasets and weights, got a {type(weights).__name__}")
+        found = cls.concat(list(weights))
+        found._mix = mixed(weights)
+        return found
 
     def batches(
         self,
@@ -350,12 +378,14 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         pad_last: bool = False,
         *,
         layout: Any = None,
+        sampler: Any = None,
         prefetch: int | None = None,
     ) -> Batches[T]:
         """The rows in batches. Each `iter()` begins the next epoch. See `Batches`.
 
         Args:
             layout: a `tensorclass.parallel.Layout`, instead of rank and world size; see `loader`.
+            sampler: gives the rows of an epoch; see `Batches`.
             prefetch: batches that threads read ahead, up to 256 MB; by default 2 of a dataset behind a URL, else none.
 
         >>> [batch.label.tolist() for batch in data.batches(4)]
@@ -364,9 +394,8 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         if prefetch is None:
             prefetch = 2 if any(map(is_url, self.paths)) else 0
         rank, world_size = ranks_of(layout, rank, world_size)
-        return Batches(
-            self._read_in(shuffle), size, shuffle, seed, rank, world_size, drop_last, pad_last, prefetch=prefetch
-        )
+        given = (size, shuffle, seed, rank, world_size, drop_last, pad_last)
+        return Batches(self._read_in(shuffle), *given, sampler=sampler, prefetch=prefetch)
 
     def loader(
         self,
@@ -379,6 +408,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         pad_last: bool = False,
         *,
         layout: Any = None,
+        sampler: Any = None,
         **options: Any,
     ) -> BatchLoader[T]:
         """The same batches as `batches`, from a `DataLoader` whose workers read ahead.
@@ -394,6 +424,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
             layout: a `tensorclass.parallel.Layout`, instead of rank and world size: ranks that differ only in mesh
                 dims over which rows are not split get the same rows. `batch.distribute(layout, source="rows")` makes
                 the batch of all ranks.
+            sampler: gives the rows of an epoch over all ranks, instead of `shuffle`; see `Batches`.
             options: options of `DataLoader`: `num_workers`, `pin_memory`, `prefetch_factor`, ...
 
         >>> [batch.label.tolist() for batch in data.loader(4, drop_last=True)]
@@ -401,7 +432,8 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         """
         shards = [shard.rows for shard in self.shards]
         rank, world_size = ranks_of(layout, rank, world_size)
-        order = Order(len(self), batch_size, shuffle, seed, rank, world_size, drop_last, pad_last, shards)
+        orders = orders_of(self, sampler, shuffle)
+        order = Order(len(self), batch_size, shuffle, seed, rank, world_size, drop_last, pad_last, shards, orders)
         return BatchLoader(self._read_in(shuffle), order, **options)
 
     def _read_in(self, shuffle: bool | str) -> TensorClassDataset[T]:

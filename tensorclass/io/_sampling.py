@@ -16,6 +16,7 @@ from .._flags import flags
 from ..core import InTurn, Turn, in_turn
 from ..errors import ArgumentError
 from ._ahead import read_ahead
+from ._mixed import EpochOrders, orders_of
 from ._orders import EXACT, RandomRows, order_of
 
 T = TypeVar("T")
@@ -80,6 +81,7 @@ class Order:
         drop_last: leave out rows, so that every rank has the same number of full batches.
         pad_last: repeat rows, so that every rank has the same number of full batches and no row is left out.
         shards: the rows of each shard, for blocks.
+        orders: the orders of the epochs, if they are not orders of all rows.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class Order:
         drop_last: bool = False,
         pad_last: bool = False,
         shards: Sequence[int] = (),
+        orders: EpochOrders | None = None,
     ) -> None:
         number, count = _place(rank, world_size)
         if isinstance(shuffle, str) and shuffle != "blocks":
@@ -107,7 +110,7 @@ class Order:
         if drop_last and pad_last:
             raise ArgumentError("drop_last leaves rows out and pad_last repeats some; pass one of them")
         self.facts: dict[str, Any] = {
-            "rows": rows,
+            "rows": rows if orders is None else orders.count,
             "size": size,
             "shuffle": shuffle if shuffle == "blocks" else bool(shuffle),
             "seed": seed,
@@ -116,7 +119,10 @@ class Order:
             "drop_last": bool(drop_last),
             "pad_last": bool(pad_last),
         }
-        if shuffle == "blocks":
+        self._orders = orders
+        if orders is not None:
+            self.facts |= [orders.fact]
+        elif shuffle == "blocks":
             self._shards = list(shards) or [rows] * bool(rows)
             self.facts["shards"] = hashlib.sha256(repr(self._shards).encode()).hexdigest()[:16]
         self._version = 2 if shuffle is True and rows > EXACT else 1
@@ -169,6 +175,8 @@ class Order:
 
     def _order(self) -> RandomRows | None:
         """The order of this epoch; None for the order of the dataset."""
+        if self._orders is not None:
+            return self._orders.of_epoch(self.facts["seed"], self.epoch, self.facts["shuffle"])
         seed = f"{self.facts['seed']}:{self.epoch}"
         return order_of(self.facts["rows"], self.facts["shuffle"], seed, getattr(self, "_shards", ()))
 
@@ -269,6 +277,8 @@ class Batches(Resumable[T]):
         world_size: the number of processes; give it together with `rank`.
         drop_last: leave out rows, so that every rank has the same number of full batches.
         pad_last: repeat rows, so that every rank has the same number of full batches and no row is left out.
+        sampler: gives the rows of an epoch instead of `shuffle`: any iterable of row numbers with a length, such as a
+            `WeightedRandomSampler`. Random numbers that it draws with torch depend on the seed and the epoch.
         prefetch: batches that threads read ahead, up to 256 MB.
 
     Raises:
@@ -292,6 +302,7 @@ class Batches(Resumable[T]):
         drop_last: bool = False,
         pad_last: bool = False,
         *,
+        sampler: Any = None,
         prefetch: int = 0,
     ) -> None:
         if type(prefetch) is not int or not 0 <= prefetch <= _MOST_AHEAD:
@@ -299,7 +310,8 @@ class Batches(Resumable[T]):
         self.data = data
         self._prefetch = prefetch
         shards = [shard.rows for shard in getattr(data, "shards", ())]
-        self._order = Order(len(data), size, shuffle, seed, rank, world_size, drop_last, pad_last, shards)
+        orders = orders_of(data, sampler, shuffle)
+        self._order = Order(len(data), size, shuffle, seed, rank, world_size, drop_last, pad_last, shards, orders)
 
     def __len__(self) -> int:
         """The number of batches in a whole epoch."""

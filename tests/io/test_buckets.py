@@ -278,6 +278,49 @@ def test_a_killed_writer_leaves_a_prefix(kind: str, tmp_path: Path) -> None:
         assert sorted(set(ends)) == ends
 
 
+def map_slowly(source: str, url: str, options: dict[str, Any]) -> None:
+    """Map a dataset into a store, a few rows at a time."""
+    with remote_access(storage_options=options):
+        TensorClassDataset(source, Row).map(
+            slowly, out=url, batch_size=5, rows_per_shard=5, engine="threads", num_workers=2, resume=True
+        )
+
+
+def slowly(batch: Row) -> Row:
+    """Rows with twice their number, after a while."""
+    time.sleep(0.02)
+    return Row(n=batch.n * 2, batch_size=batch.batch_size)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["file", "s3"])
+def test_a_killed_map_continues(kind: str, tmp_path: Path) -> None:
+    """A driver that is killed leaves the first rows, whole; the next one continues after them until all are there."""
+    with TensorClassDataset.create(tmp_path / "source", Row, rows_per_shard=50) as writer:
+        writer.append(rows(0, 400))
+    with s3_server() if kind == "s3" else _nothing() as options:
+        url = f"file://{tmp_path}/d" if kind == "file" else "s3://maps/d"
+        if kind == "s3":
+            fsspec.filesystem("s3", **options).makedirs("maps", exist_ok=True)
+        given = f"({str(tmp_path / 'source')!r}, {url!r}, {options!r})"
+        code = f"from tests.io.test_buckets import map_slowly as f; f{given}"
+        ends = [0]
+        for number in range(2):
+            child = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
+            _wait_for_rows(url, options, ends[-1])
+            time.sleep(0.03 * number)
+            child.send_signal(signal.SIGKILL)
+            child.wait(60)
+            with remote_access(storage_options=options):
+                found = numbers(url)
+            assert found == [*range(0, 2 * len(found), 2)]
+            ends.append(len(found))
+        assert sorted(set(ends)) == ends
+        subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+        with remote_access(storage_options=options):
+            assert numbers(url) == [*range(0, 800, 2)]
+
+
 @contextmanager
 def _nothing() -> Iterator[dict[str, Any]]:
     yield {}
