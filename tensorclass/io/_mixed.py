@@ -37,7 +37,7 @@ class EpochOrders(Protocol):
 
 
 class Mixed:
-    """Datasets by weight: an epoch has as many rows as all of them; each goes on where its last epoch ended.
+    """Datasets by weight: an epoch has as many rows as all of them; each continues where its last epoch ended.
 
     Args:
         shards: for each dataset, the rows of each of its shards.
