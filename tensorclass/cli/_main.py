@@ -38,6 +38,7 @@ COMMANDS: dict[str, Command] = {
     "lint": Command(
         "_lint", "find mistakes about batches and pipelines in source files; exit status 1 if there are any"
     ),
+    "lsp": Command("_lsp", "serve the findings of `lint` to an editor, as a language server"),
     "migrate": Command(
         "_migrate", "rewrite imports of tensordict and list the differences; exit status 1 if there are any"
     ),

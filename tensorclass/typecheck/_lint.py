@@ -58,13 +58,16 @@ class LintError(Exception):
     """Raised if mypy could not run to its end; the text is what it said."""
 
 
-def lint(paths: Sequence[str | Path], *, every: bool = False, cache: str | Path = CACHE) -> list[LintFinding]:
+def lint(
+    paths: Sequence[str | Path], *, every: bool = False, cache: str | Path = CACHE, root: Path | None = None
+) -> list[LintFinding]:
     """What the analysis finds in files and folders, in their order.
 
     Args:
         paths: Files and folders of Python source.
         every: Whether to give all that mypy reports, not only what is about typed batches and pipelines.
         cache: The folder that makes the next run fast.
+        root: The folder from which imports are found; by default the working directory.
 
     Raises:
         MissingExtraError: if mypy is not installed.
@@ -79,7 +82,7 @@ def lint(paths: Sequence[str | Path], *, every: bool = False, cache: str | Path 
             sys.executable, "-m", "mypy", f"--config-file={config}", f"--cache-dir={cache}", "--output=json",
             "--show-column-numbers", "--no-error-summary", "--", *map(str, paths),
         ]  # fmt: skip
-        done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
+        done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False, cwd=root)
     found = list(_read(done.stdout.splitlines()))
     broken = [one for one in found if one.code in _ALWAYS]
     if done.returncode not in (0, 1) and not broken:

@@ -17,7 +17,12 @@ from urllib.parse import unquote, urlparse
 
 from tests.ide._project import place
 
-COMMANDS = {"pyright": ("pyright-langserver", "--stdio"), "ty": ("ty", "server"), "pyrefly": ("pyrefly", "lsp")}
+COMMANDS = {
+    "pyright": ("pyright-langserver", "--stdio"),
+    "ty": ("ty", "server"),
+    "pyrefly": ("pyrefly", "lsp"),
+    "tensorclass": ("python", "-m", "tensorclass", "lsp"),
+}
 WAIT = 60
 """Seconds for an answer; the first takes about ten."""
 
@@ -28,6 +33,7 @@ class Client:
     def __init__(self, process: subprocess.Popen[bytes], project: Path) -> None:
         self._process, self._project = process, project
         self._answers: Queue[Any] = Queue()
+        self._findings: Queue[Any] = Queue()
         self._count = 0
         Thread(target=self._read, daemon=True).start()
 
@@ -50,6 +56,11 @@ class Client:
     def notify(self, method: str, params: dict[str, Any]) -> None:
         """Say something that has no answer."""
         self._send({"method": method, "params": params})
+
+    def findings(self, wait: float = WAIT) -> dict[str, Any]:
+        """The next diagnostics that the server publishes."""
+        found: dict[str, Any] = self._findings.get(timeout=wait)
+        return found
 
     def open(self, name: str) -> None:
         """Open a file of the project, as it is on disk."""
@@ -90,6 +101,8 @@ class Client:
             message = json.loads(stream.read(size))
             if "method" not in message:
                 self._answers.put(message)
+            elif message["method"] == "textDocument/publishDiagnostics":
+                self._findings.put(message["params"])
             elif "id" in message:
                 self._send({"id": message["id"], "result": _reply(message)})
 

@@ -36,6 +36,10 @@ class Made(TensorClass):
     made: Float32[Tensor, "..."]
 
 
+class Scaled(TensorClass):
+    scaled: Float32[Tensor, "3 h w"]
+
+
 class Kinds(TensorClass):
     kinds: Int64[Tensor, "t"]
 
@@ -87,6 +91,15 @@ def test_sizes_that_a_module_rejects_are_a_warning(case: str):
     assert _warned(function, read, given=given) == [
         f"warning[W210]: module 0 `it` rejects sizes of {words}, and the input leaves them open"
     ]
+
+
+@pytest.mark.parametrize("scale", [2, 4])
+def test_sizes_that_a_module_rounds_are_a_warning(scale: int):
+    """W210 also if the module runs, but an upsampled size is not the one that pooling has rounded."""
+    network = nn.Sequential(nn.MaxPool2d(scale), nn.Upsample(scale_factor=scale))
+    (told,) = _warned(network, Photo.photo, given=Photo, made=Scaled.scaled)
+    wrong = f"writes other sizes than it declares for sizes of `h` and `w` that are not multiples of {scale}"
+    assert told == f"warning[W210]: module 0 `it` {wrong}, and the input leaves them open"
 
 
 def test_the_declared_multiples_are_accepted():

@@ -279,7 +279,8 @@ class Searcher:
         uses, terms = [use for use in self.report.reads[index] if use is not None], self.terms(index)
         names = [n for t in terms if isinstance(t, Polynomial) for n in t.names if n in sweep.sizes.guessed]
         if sweep.batch == 1:
-            if outcome.error is not None and self._alone_at_known_sizes(sweep, index, names, outcome.error):
+            wrong = outcome.error is not None or [found.code for found in outcome.findings] == ["E114"]
+            if wrong and self._alone_at_known_sizes(sweep, index, names, outcome):
                 raise Again
             return
         if outcome.error is not None and self._search_dtypes(sweep, index):
@@ -420,31 +421,32 @@ class Searcher:
         """The value of a nested class with other sizes."""
         return self.example(sweep, place, lambda inner: self._again(sweep, inner, sizes, tensors), sizes, tensors)
 
-    def _alone_at_known_sizes(self, sweep: Sweep, index: int, names: Sequence[str], error: Exception) -> bool:
+    def _alone_at_known_sizes(self, sweep: Sweep, index: int, names: Sequence[str], outcome: Outcome) -> bool:
         """Whether a batch of one is accepted with the sizes of the first sweep: then the other sizes were wrong."""
         first = {name: self.first.known[name] for name in names if name in self.first.known}
         first = {name: size for name, size in first.items() if size != sweep.sizes.known.get(name)}
         if not first or not self._accepts(sweep, index, first):
             return False
-        near = self._tell_multiples(sweep, index, {name: sweep.sizes.known[name] for name in first}, error)
-        for name, size in first.items():
+        near = self._tell_multiples(sweep, index, {name: sweep.sizes.known[name] for name in first}, outcome)
+        for name, size in first.items() if near or outcome.error is not None else ():
             self.plan.sizes[name] = (size, 3 * size, near[name]) if near else (size,)
-        return True
+        return bool(near) or outcome.error is not None
 
     def _accepts(self, sweep: Sweep, index: int, sizes: Mapping[str, int]) -> bool:
-        return self.run_at(sweep, index, self.plan.with_(sizes))[1].error is None
+        outcome = self.run_at(sweep, index, self.plan.with_(sizes))[1]
+        return outcome.error is None and not outcome.findings
 
     def _tell_multiples(
-        self, sweep: Sweep, index: int, refused: Mapping[str, int], error: Exception
+        self, sweep: Sweep, index: int, refused: Mapping[str, int], outcome: Outcome
     ) -> Mapping[str, int]:
-        """W210 if a module rejects odd sizes, but accepts multiples of a power of two near them, which are returned."""
+        """W210 if a module is right only for multiples of a power of two, near which sizes are returned."""
         for step, sizes in near_multiples(refused):
             if self._accepts(sweep, index, sizes):
                 wrong = [n for n, size in refused.items() if not self._accepts(sweep, index, {**sizes, n: size})]
                 divided = [name for name in wrong if self.plan.steps.get(name, 1) % step == 0]  # declared as `h//2`
                 told = {plain_name(name): refused[name] for name in wrong if "#" not in name and name not in divided}
-                self.found += [self.words.multiples(index, told, step, error)] if told else []
-                return sizes
+                self.found += [self.words.multiples(index, told, step, outcome)] if told else []
+                return sizes if told or outcome.error is not None else {}
         return {}
 
     def _fix(self, sweep: Sweep, index: int, uses: Sequence[Use], error: Exception) -> str:

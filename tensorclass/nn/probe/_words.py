@@ -19,7 +19,7 @@ from ..parts._arity import signature_of
 from ..parts._diagnostics import Diagnostic, Location
 from ..parts._slots import is_unnamed, path_text
 from ..parts._stage import Stage, module_of
-from ._run import Symptom
+from ._run import Outcome, Symptom
 
 SHAPED = ("E108", "E112", "E113", "E114", "E115", "E117", "W207")
 """The findings that a layer with the batch as second dim may cause."""
@@ -115,14 +115,17 @@ class Words:
         )
         return message, "declare both with one name in the input class"
 
-    def multiples(self, index: int, refused: Mapping[str, int], step: int, error: Exception) -> Diagnostic:
+    def multiples(self, index: int, refused: Mapping[str, int], step: int, outcome: Outcome) -> Diagnostic:
         """W210."""
         dims = " and ".join(f"`{name}`" for name in refused)
-        message = f"rejects sizes of {dims} that are not multiples of {step}, and the input leaves them open"
+        does = "rejects" if outcome.error is not None else "writes other sizes than it declares for"
+        message = f"{does} sizes of {dims} that are not multiples of {step}, and the input leaves them open"
         tried = ", ".join(f"{name}={size}" for name, size in refused.items())
+        given = next((list(found.given) for found in outcome.findings), [])
+        text = f"produced {given}" if outcome.error is None else useful_line(outcome.error)
         declared = " and ".join(f"`{step}*{name}`" for name in refused)
         hint = f"declare {declared} in the input class, or pad in the module"
-        return self.diagnostic(index, "W210", message, (f"with {tried}: {useful_line(error)}",), hint)
+        return self.diagnostic(index, "W210", message, (f"with {tried}: {text}",), hint)
 
     def without_influence(self, index: int, name: str) -> Diagnostic:
         """W211."""
