@@ -279,8 +279,8 @@ class Searcher:
         uses, terms = [use for use in self.report.reads[index] if use is not None], self.terms(index)
         names = [n for t in terms if isinstance(t, Polynomial) for n in t.names if n in sweep.sizes.guessed]
         if sweep.batch == 1:
-            wrong = outcome.error is not None or [found.code for found in outcome.findings] == ["E114"]
-            if wrong and self._alone_at_known_sizes(sweep, index, names, outcome):
+            misfits = outcome.error is not None or [found.code for found in outcome.findings] == ["E114"]
+            if misfits and self._alone_at_known_sizes(sweep, index, names, outcome):
                 raise Again
             return
         if outcome.error is not None and self._search_dtypes(sweep, index):
