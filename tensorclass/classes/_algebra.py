@@ -285,7 +285,8 @@ def _require_alike(owner: Any, old: FieldSpec, cls: Any, new: FieldSpec) -> None
     before, after = (
         (changes[0].old, changes[0].new) if changes else (f"{a}, {list(a.metadata)}", f"{b}, {list(b.metadata)}")
     )
-    hint = f'pick one of them: `omit({cls.__name__}, "{old.name}")`'
+    others = len(cls.__tensorclass_schema__.fields) > 1
+    hint = f'pick one of them: `omit({cls.__name__}, "{old.name}")`' if others else "rename one of them"
     problem = Problem(old.name, f"{before} in `{owner.__name__}`", f"{after} in `{cls.__name__}`", hint)
     raise SchemaError.of(f"merge({owner.__name__}, {cls.__name__})", [problem])
 
