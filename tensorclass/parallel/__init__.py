@@ -9,7 +9,8 @@
 - `_transfer`, `_collectives`: containers between ranks; `_structure`, what ranks compare first; `_blocks`, `_links`,
   how bytes move.
 - `_layout`: the layout of a batch over a device mesh; `_layout_rules`, how placements follow from dims;
-  `_layout_table`, what `explain` prints; `_placed`, distributed batches; `_agreed`, what ranks compare first.
+  `_layout_table`, what `explain` prints; `_walks`, walks over fields with placements; `_placed`, distributed batches;
+  `_agreed`, what ranks compare first; `_sequences`, context parallel attention.
 - `_followed`: pipelines with a layout, when they are built; `_bridge`, modules over a part of the mesh, and
   `_followed_parts`, their check. `_losses`: a loss over scores that are split by class.
 - `_frames`: datasets of Ray Data, bags of Dask.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 from weakref import WeakKeyDictionary
 
 import torch.distributed as dist
+from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
 
 from .._deferred import dtensor
@@ -17,9 +19,11 @@ from ..errors import ArgumentError, DimSyntaxError, FrozenError, did_you_mean
 from ._followed import follow
 from ._layout_rules import Rules, class_name
 from ._layout_table import LayoutTable, table
+from ._sequences import split_sequences
 
 _MESHES: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
 """The meshes that layouts have made, for each default process group: making one takes all ranks."""
+Batch = TypeVar("Batch")
 MeshDims = str | Sequence[str]
 """One mesh dim, or several in the order of the mesh."""
 
@@ -160,6 +164,40 @@ class Layout:
         'follow'
         """
         return follow(self, report, stages, targets, ends)
+
+    def context_parallel(
+        self, batch: Batch, dim: str | None = None, *, buffers: Sequence[tuple[Tensor, int]] = ()
+    ) -> AbstractContextManager[Batch]:
+        """A block in which each rank has a piece of all sequences, and torch's attention sees the whole ones.
+
+        It is torch's experimental `context_parallel`: the fields that have the dim are its buffers, in copies, so the
+        batch itself stays whole. torch balances the work of causal attention: each rank has an early and a late part
+        of the sequence.
+
+        Args:
+            batch: the rows of this rank, with whole sequences.
+            dim: the declared dim of sequences; not needed if the layout splits only one event dim.
+            buffers: further tensors with their sequence dims, such as positions and masks; in the block they are
+                pieces, too.
+
+        Raises:
+            ArgumentError: for a dim that the layout doesn't split, and sizes that it can't cut into equal parts.
+
+        >>> import torch, torch.distributed as dist
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass
+        >>> from tensorclass.parallel import Layout
+        >>> from tensorclass.typing import Int64
+        >>> class Tokens(TensorClass):
+        ...     ids: Int64[Tensor, "t"]
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)  # torchrun has more ranks
+        >>> positions = torch.arange(8)
+        >>> with Layout({"cp": 1}, t="cp").context_parallel(Tokens(positions[None]), buffers=[(positions, 0)]) as part:
+        ...     part.ids.shape
+        torch.Size([1, 8])
+        >>> dist.destroy_process_group()
+        """
+        return split_sequences(self, batch, dim, buffers)
 
     def data_rank(self) -> tuple[int, int]:
         """The number of this rank's rows among those of all ranks, and the number of different rows.

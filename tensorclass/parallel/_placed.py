@@ -17,23 +17,18 @@ from ._collectives import all_gather
 from ._layout import Layout
 from ._layout_rules import (
     FieldPlace,
-    Owner,
     Shards,
-    below,
     chunk_span,
     classes_in,
     placements_of,
-    shards,
-    specs_of,
     warn_unknown,
 )
-from ._layout_table import place_of
+from ._walks import turned
 
 SOURCES = (
     '`source="everywhere"` (every rank holds the whole batch and keeps its piece), `source="rows"` (every rank holds '
     "its own rows, as from a loader) or `source=0` (the batch of that rank is sent to the others)"
 )
-Turn = Callable[[FieldPlace, Tensor, Shards], Tensor]
 
 
 def distribute(batch: Any, layout: Any, source: Any, check: bool) -> Any:
@@ -163,42 +158,6 @@ def _rest(batch: Any) -> Any:
 def _follows(value: Any) -> bool:
     """Whether an entry that is not split has batch dims."""
     return not isinstance(value, (TensorCollection, Tensor)) and hasattr(value, "_batch_shape") and not is_shared(value)
-
-
-# ---- walks ----
-
-
-def turned(
-    batch: Any,
-    layout: Layout,
-    turn: Turn,
-    rows: int | None = None,
-    rest: Any = None,
-    owners: tuple[Owner, ...] = (),
-    path: str = "",
-) -> Any:
-    """A batch with the results of a function of the facts, tensor and placement of each field that is split.
-
-    Args:
-        rows: the size of the first batch dim of the result, if it changes.
-        rest: the entries that are not split, if they change.
-    """
-    specs, entries = specs_of(type(batch)), {}
-    for name, value in batch._entries().items():
-        here = below(owners, type(batch), name)
-        if isinstance(value, TensorCollection):
-            inner = rest[name] if rest is not None and name in rest else None
-            entries[name] = turned(value, layout, turn, rows, inner, here, f"{path}{name}.")
-            continue
-        place = place_of(batch, name, value, here, path, specs.get(name))
-        if place is None:
-            entries[name] = rest._entries()[name] if rest is not None and name in rest else value
-            continue
-        leaf = value.tensor if place.shared else value
-        made = turn(place, leaf, shards(layout._rules, place))
-        entries[name] = type(value)(made) if place.shared else made
-    size = batch._batch_size if rows is None else torch.Size((rows, *batch._batch_size[1:]))
-    return type(batch)._from_entries(entries, size, batch._device, batch._names)
 
 
 def _tensors(batch: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:
