@@ -38,7 +38,9 @@ FORMATS = {"file-format.md": "names of a file's header", "typing.md": "programs,
 """Pages whose tables are about other languages, which have tests of their own."""
 WORDS = {
     "cli.md": "doctor lint stubs migrate", "internals.md": "VALUES", "concepts.md": "h",
-    "scaling.md": "_exit t tp Replicate Shard ids distribute_module parallelize_module fully_shard mesh context_parallel",
+    "scaling.md": """
+        _exit t tp Replicate Shard ids mesh distribute_module parallelize_module fully_shard context_parallel
+    """,
     "contracts.md": "Step",
     "conversions.md": "Data", "examples.md": "py", "files.md": "Digits",
     "ide.md": "Digits label", "index.md": "imgae", "performance.md": "construct dump pickle", "which-tool.md": "build",
