@@ -78,11 +78,7 @@ def _check(label: str, tensor: Tensor, at: int, mesh_dim: str, ranks: int) -> No
     options = getattr(import_module(f"{_EXPERIMENTAL}._attention"), "_cp_options", None)
     parts = ranks * (2 if getattr(options, "enable_load_balance", False) else 1)
     if tensor.shape[at] % parts:
-        why = (
-            ""
-            if parts == ranks
-            else f", of which each of the {ranks} ranks of `{mesh_dim}` gets two to have equal work"
-        )
+        why = "" if parts == ranks else f": each of the {ranks} ranks of `{mesh_dim}` gets two of them"
         raise ArgumentError(
             f"context_parallel: {label} has size {tensor.shape[at]} in dim {at}, which is split into {parts} equal "
             f"parts{why}; pad the sequences to a multiple of {parts}"
