@@ -76,7 +76,8 @@ class _Module(ModuleType):
                 pass
             else:
                 return value
-        raise AttributeError(f"module {self.__name__!r:.200} of tensorclass.compat has no attribute {name!r:.200}")
+        where = f"module {self.__name__!r:.200} of tensorclass.compat (for tensordict {VERSION})"
+        raise AttributeError(f"{where} has no attribute {name!r:.200}; {PAGE} lists the names of the layer")
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not (name in _HIDDEN and isinstance(value, ModuleType)):  # the import system sets submodules

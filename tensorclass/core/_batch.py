@@ -95,9 +95,11 @@ def as_jagged_layout(key: str, value: torch.Tensor) -> torch.Tensor:
     try:
         return torch.nested.as_nested_tensor(list(value.unbind()), layout=torch.jagged)
     except RuntimeError as error:
+        shapes = [list(row.shape) for row in value.unbind()]
         raise UnsupportedOperationError(
-            f"field `{key}`: a strided nested tensor is held in the jagged layout, which can't hold this one: "
-            f"{error!s:.120}; pad it, or hold the rows as a `RaggedTensor`"
+            f"field `{key}`: a strided nested tensor is held in the jagged layout, whose elements have dims and differ "
+            f"in one of them; here they have the shapes {shapes!s:.120}; pad it, or put each element in a container of "
+            "its own and join these with `lazy_stack`"
         ) from error
 
 

@@ -52,11 +52,14 @@ assert not hasattr(tensordict.utils, "_no_such_name")
 from tensordict.store import TensorDictStore
 assert not isinstance(1, TensorDictStore)
 for statement in (
-    "from tensordict.utils import _no_such_name", "import tensordict._private", "from tensordict import LazyTensor"
+    "from tensordict.utils import _no_such_name", "import tensordict._private", "from tensordict import LazyTensor",
+    "from tensordict.nn import TensorDictModul", "import tensordict.prototype", "from tensordict.base import _none",
+    "from tensordict.nn.probabilistic import set_interaction_typ", "from tensordict._torch_func import _stack",
+    "from tensordict.tensorclass import _x", "import tensordict.nn.nothing", "tensordict.nn.Nothing",
 ):
     try:
         exec(statement)
-    except ImportError as error:
+    except (ImportError, AttributeError) as error:
         name = statement.split()[-1].rpartition(".")[2]
         assert name in str(error) and "0.15.3" in str(error) and "docs/compat.md" in str(error), error
     else:

@@ -108,6 +108,16 @@ def test_what_jagged_cannot_hold_is_named(door: str, parts: list[Tensor]) -> Non
         DOORS[door](torch.nested.nested_tensor(parts))
 
 
+def test_what_the_error_advises() -> None:
+    """It says the shapes; both ways out hold two ragged dims."""
+    value = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 1)])
+    with pytest.raises(UnsupportedOperationError, match=r"\[\[2, 3\], \[4, 1\]\]; pad it, .* with `lazy_stack`"):
+        TensorDict(n=value, batch_size=[2])
+    assert TensorDict(n=torch.nested.to_padded_tensor(value, 0.0), batch_size=[2])["n"].shape == (2, 4, 3)
+    stack = lazy_stack([TensorDict(n=row) for row in value.unbind()])
+    assert [row.shape for row in stack.get("n", as_list=True)] == [(2, 3), (4, 1)]
+
+
 def test_another_batch_size_and_writes_in_place() -> None:
     """Errors of the library, which name the entry."""
     with pytest.raises(BatchSizeError, match="`n`"):
