@@ -54,7 +54,7 @@ assert not isinstance(1, TensorDictStore)
 for statement in (
     "from tensordict.utils import _no_such_name", "import tensordict._private", "from tensordict import LazyTensor",
     "from tensordict.nn import TensorDictModul", "import tensordict.prototype", "from tensordict.base import _none",
-    "from tensordict.nn.probabilistic import set_interaction_typ", "from tensordict._torch_func import _stack",
+    "from tensordict.nn.probabilistic import set_interaction_typ", "import tensordict._torch_func",
     "from tensordict.tensorclass import _x", "import tensordict.nn.nothing", "tensordict.nn.Nothing",
 ):
     try:
