@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
+from itertools import islice
 from typing import TypeVar
 
 from torch import Tensor
@@ -19,22 +20,25 @@ MOST = 1 << 28
 
 
 def read_ahead(get: Callable[[K], T], keys: Iterable[K], count: int) -> Iterator[T]:
-    """What a function returns for each key; up to `count` calls run ahead, in threads."""
+    """What a function returns for each key; up to `count` calls run ahead, in threads, from the first result on."""
     if not count:
         yield from map(get, keys)
         return
-    waiting: deque[Future[T]] = deque()
-    room = count
+    left, waiting = iter(keys), deque[Future[T]]()
     pool = ThreadPoolExecutor(count, "tensorclass-ahead")
+
+    def submit_calls(more: int) -> None:
+        waiting.extend([pool.submit(copy_context().run, get, key) for key in islice(left, max(0, more))])
+
     try:
-        for key in keys:
-            waiting.append(pool.submit(copy_context().run, get, key))
-            while len(waiting) > room:
-                found = waiting.popleft().result()
-                room = min(count, MOST // max(1, _size(found)))
-                yield found
+        submit_calls(1)  # it has the connections to itself
         while waiting:
-            yield waiting.popleft().result()
+            found = waiting.popleft().result()
+            room = min(count, MOST // max(1, _size(found)))
+            submit_calls(room - len(waiting))
+            yield found
+            if not waiting:
+                submit_calls(1)
     finally:
         pool.shutdown(cancel_futures=True)
 

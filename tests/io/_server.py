@@ -113,10 +113,16 @@ def dropped(handler: Handler, raw: bytes, begin: int, end: int, size: int) -> No
 FAULTS = {"500": refused, "short": short, "cut": cut, "elsewhere": elsewhere, "whole": whole, "dropped": dropped}
 
 
+class Server(ThreadingHTTPServer):
+    """A server that lets many connections wait, as those of stores do; else a client tries again after a second."""
+
+    request_queue_size = 256
+
+
 @contextmanager
 def serving(folder: Path) -> Iterator[Any]:
     """A server of a folder; `url`, its `requests` and their `ranges`, `faults` to come, a `status` for each request."""
-    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server: Any = Server(("127.0.0.1", 0), Handler)
     server.folder, server.ranges, server.faults, server.lock = folder, [], [], threading.Lock()
     server.requests, server.active, server.peak, server.delay = [], 0, 0, 0.0
     server.tagged = True
