@@ -194,6 +194,8 @@ class Checker:
         With `autocast`, also convert lists of numbers, and the dtype of tensors.
         """
         if isinstance(value, list | tuple):
+            if self.coercion(spec) != "cast" and all([type(part) is Tensor for part in value]):
+                return value  # the usual case, with many elements
             if above is None:  # an element of `n` dims is a list of `n` levels
                 cast = self.coercion(spec) == "cast" and spec.dims is not None
                 above = _levels(value) - len(spec.dims.tokens) if cast and spec.dims is not None else -1
@@ -223,7 +225,7 @@ class Checker:
             value = list(value.unbind())
         if self._collect(spec, value, self.batch_size, spec.name, found):
             if spec.spec.dims is not None and self.options.validate != "off":
-                lengths = [len(element) for element in found.values()]
+                lengths = [element.size(0) for element in found.values()]
                 self.bindings.bind_elements(spec.name, spec.spec.dims, self.batch_size, lengths, str(spec))
             self._element_kinds(spec, found, found)
         return value
@@ -247,8 +249,14 @@ class Checker:
             batch = f"the batch size is {list(self.batch_size)}{self.source}"
             self.add(spec, count, f"{batch}: pass {shape[0]} here, {ragged_hint(spec)}", path)
             return False
-        parts = [self._collect(spec, part, shape[1:], f"{path}[{i}]", found) for i, part in enumerate(value)]
-        return all(parts)
+        good, inner = True, shape[1:]
+        for i, part in enumerate(value):
+            here = f"{path}[{i}]"
+            if not inner and type(part) is Tensor and part.ndim and not part.is_nested:  # without a call for each
+                found[here] = part
+            else:
+                good = self._collect(spec, part, inner, here, found) and good
+        return good
 
     def _element_kinds(self, spec: FieldSpec, tables: dict[str, Tensor], elements: dict[str, Tensor]) -> None:
         """Check each dtype and event shape of the tables once, and the values of every element."""

@@ -144,7 +144,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         size = nesting(values) if size is None else size
         elements = leaves_of(values, size)
         table = table_of(elements, like)
-        lengths = torch.tensor([len(element) for element in elements], dtype=torch.int64, device=table.device)
+        lengths = torch.tensor([element.size(0) for element in elements], dtype=torch.int64, device=table.device)
         return cls._of(table, spans_of(lengths.reshape(size)), True)
 
     @classmethod

@@ -111,7 +111,10 @@ def leaves_of(values: Any, size: torch.Size, path: str = "") -> list[Tensor]:
             f"{f' at {path}' if path else ''}, got {given}"
         )
     if len(size) == 1:
-        return [_element(value, f"{path}[{i}]") for i, value in enumerate(values)]
+        return [
+            value if type(value) is Tensor and value.ndim and not value.is_nested else _element(value, f"{path}[{i}]")
+            for i, value in enumerate(values)
+        ]
     return [leaf for i, part in enumerate(values) for leaf in leaves_of(part, size[1:], f"{path}[{i}]")]
 
 
@@ -140,8 +143,9 @@ def table_of(elements: Sequence[Tensor], like: Tensor | None) -> Tensor:
     if not elements:
         return torch.empty(0) if like is None else like[:0]
     first = elements[0]
+    dtype, event, device = first.dtype, first.shape[1:], first.device
     for position, element in enumerate(elements):
-        if element.dtype is not first.dtype or element.shape[1:] != first.shape[1:] or element.device != first.device:
+        if element.dtype is not dtype or element.shape[1:] != event or element.device != device:
             raise StructureError(
                 f"elements of a ragged field differ only in length: {_facts(first)} at 0, {_facts(element)} at "
                 f"{position}"
