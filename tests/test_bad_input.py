@@ -177,7 +177,7 @@ rows(
     ("every field missing", lambda w: Pose(), "2 problems", "angle", "axis"),
     ("a misspelt field", lambda w: scene(4, imgae=zeros(4, 2, 3)), "imgae", "Scene has no such field", "did you mean `image`"),
     ("an extra field", lambda w: Pose(zeros(4), zeros(4, 3), colour=1), "colour", "its fields are angle, axis"),
-    ("None for a required tensor", lambda w: scene(4, image=None), "image", "None", 'declare `Float32["h w"] | None`'),
+    ("None for a required tensor", lambda w: scene(4, image=None), "image", "None", "add `| None` to its declaration"),
     ("None for a required value", lambda w: scene(4, source=None), "source", "str", "None"),
     ("None for a nested class", lambda w: scene(4, pose=None), "pose", "Pose", "None"),
     ("a str where a tensor belongs", lambda w: scene(4, image="image.png"), "image", "str 'image.png'", "pass a tensor"),

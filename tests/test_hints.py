@@ -123,6 +123,12 @@ HINTS: dict[str, tuple[str, str, str]] = {
         "field(default_factory=list)",
         "make('A', tags=(list[int], field(default_factory=list)))",
     ),
+    "None": ("Point(x=None)", "| None", "make('A', x=Float32[Tensor, '3'] | None)(x=None, batch_size=[2])"),
+    "default None": (
+        "make('A', x=(Float32[Tensor, '3'], None))",
+        "| None",
+        "make('A', x=(Float32[Tensor, '3'] | None, None))",
+    ),
     "hidden name": (
         "make('A', split=Float32[Tensor, ''])",
         "field(shadow=True)",

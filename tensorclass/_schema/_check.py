@@ -126,7 +126,7 @@ class Checker:
         if value is None and (spec.optional or (spec.annotation is Any and not spec.kind.is_per_element)):
             return None
         if value is None and not spec.kind.is_value and not spec.takes_none:
-            self.add(spec, "None", f"pass a value, or declare `{spec} | None`")
+            self.add(spec, "None", f"pass a value, or {spec.optional_hint}")
             return None
         return _CHECKS[spec.kind](self, spec, value)
 

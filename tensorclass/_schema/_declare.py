@@ -169,7 +169,7 @@ def check_default(spec: FieldSpec) -> Any:
     if default is None:
         if spec.optional or not _never_none(spec):
             return default
-        raise WrongDeclaration("the default None", f"declare `{spec} | None`")
+        raise WrongDeclaration("the default None", spec.optional_hint)
     if spec.kind.is_dense:
         return _tensor_default(spec, default)
     if spec.kind.is_ragged:

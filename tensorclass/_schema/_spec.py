@@ -166,6 +166,11 @@ class FieldSpec:
         return self.kind.written.format(type_name(self.annotation) if self.spec is None else self.spec)
 
     @property
+    def optional_hint(self) -> str:
+        """How the field may be None; the type of a tensor for messages is no annotation."""
+        return f"declare `{self} | None`" if self.spec is None else "add `| None` to its declaration"
+
+    @property
     def default_text(self) -> str:
         """The default for messages; "" without one."""
         if self.produced:

@@ -141,7 +141,7 @@ def test_tensor_defaults(default, dtype):
         (list, [], "the mutable default []", "field(default_factory=list)"),
         (dict, {"a": 1}, "the mutable default {'a': 1}", "field(default_factory=lambda: {'a': 1})"),
         (Collection, Collection(2), "the mutable default", "default_factory"),
-        (Float32[Tensor, ""], None, "the default None", 'declare `Float32[""] | None`'),
+        (Float32[Tensor, ""], None, "the default None", "add `| None` to its declaration"),
         (str, None, "the default None", "declare `str | None`"),
         (Float32[Tensor, "3"], torch.zeros(4), "the default float32 [4]", "a default has the event shape"),
         (Float32[Tensor, ""], torch.tensor(1), "the default int64 []", "its dtype is not Float32"),

@@ -192,7 +192,7 @@ def test_shared_tensors_have_no_batch_dims():
 @pytest.mark.parametrize(
     ("value", "given", "hint"),
     [
-        (None, "None", 'pass a value, or declare `Float32["2"] | None`'),
+        (None, "None", "pass a value, or add `| None` to its declaration"),
         ("abc", "str 'abc'", "declare `str` for a Python value"),
         ([1.0, 2.0], "list [1.0, 2.0]", "`torch.tensor(value, dtype=torch.float32)`"),
         (Collection(2), "Collection of batch size [2]", "for a container declare `Collection`"),
