@@ -167,7 +167,7 @@ class FieldSpec:
 
     @property
     def optional_hint(self) -> str:
-        """How the field may be None; the type of a tensor for messages is no annotation."""
+        """How the field may be None. What messages show of a tensor type can't be written in a program."""
         return f"declare `{self} | None`" if self.spec is None else "add `| None` to its declaration"
 
     @property
