@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 PROGRAMS = sorted(Path(__file__).with_name("programs").glob("*.py"))
-SLOW = {"helpers"}  # compiles
+SLOW = {"helpers", "printing"}  # compile
 IMPORT = re.compile(r"^(from|import) tensordict\b", re.M)
 
 
@@ -39,6 +39,18 @@ def marked(path: Path) -> object:
 def test_programs_run(path, package):
     """The original runs it, and so does this library."""
     run(path, package)
+
+
+@pytest.mark.slow
+def test_programs_print_the_same(capsys):
+    """Every line of 44 small programs is the same with both."""
+    path = Path(__file__).parent / "programs" / "printing.py"
+    lines = []
+    for package in ("tensordict", "tensorclass"):
+        run(path, package)
+        lines.append(capsys.readouterr().out.splitlines())
+    assert len({line.split()[0] for line in lines[0]}) == 44
+    assert lines[0] == lines[1]
 
 
 def test_programs_are_many():
