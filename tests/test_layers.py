@@ -16,7 +16,7 @@ COLUMNS = (
     ("errors", "_config", "_deferred", "_flags"),
     ("_budget", "_places"),
     ("_content",),
-    ("_dims", "_kinds", "_operations"),
+    ("_dims", "_kinds", "_operations", "_options"),
     ("_schema", "core"),
     ("ops",),
     ("store",),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from annotated_types import BaseMetadata, MultipleOf
 
+from .._options import COERCIONS
 from ._constraints import KNOWN, LENGTH, ORDER, bound_of, flatten
 from ._dtypes import Integer
 from ._spec import FieldSpec
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 Effect = Literal["compatible", "widening", "may break", "breaking"]
 EFFECTS: tuple[Effect, ...] = ("compatible", "widening", "may break", "breaking")
-COERCIONS = ("strict", "exact", "cast")
-LEVELS = ("off", "schema", "values")
 MARKS: dict[str, Any] = {
     **{row[0]: mark for mark, row in ORDER.items()},
     **{row[0]: mark for mark, row in LENGTH.items()},

@@ -11,12 +11,12 @@ from typing_extensions import Never
 
 from .._dims import why_no_name
 from .._flags import flags
+from .._options import COERCIONS
 from ..errors import SchemaError
 
 JoinPolicy = Literal["stack", "same", "fill", "pad", "ragged"]
 JOINS = ("stack", "same", "fill", "pad", "ragged")
 Coercion = Literal["strict", "exact", "cast"]
-COERCIONS = ("strict", "exact", "cast")
 
 
 class Missing:

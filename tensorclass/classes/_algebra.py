@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 import torch
 
+from .._options import CLASS_OPTIONS
 from .._schema import MISSING, FieldSpec, Options, Schema
 from .._schema._schema import unknown_field
 from ..core import Classes, TensorCollection, constant
@@ -33,7 +34,6 @@ Path = tuple[str, ...]
 Tree = tuple[tuple[str, Any], ...]
 """Fields in the order of the declaration, each with the tree of the fields that are kept below it; () keeps all."""
 
-LEVELS = ("off", "schema", "values")
 TITLE = 60  # the longest title made of field names
 _MADE = Classes()
 
@@ -306,15 +306,8 @@ _SPECS = {"pick": _picked_fields, "merge": _merged_fields, "partial": _optional}
 def _options(given: list[Options]) -> Options:
     first, *rest = given
     for one in rest:
-        level = max(first.validate, one.validate, key=LEVELS.index)
-        first = replace(
-            first,
-            frozen=first.frozen or one.frozen,
-            shadow=first.shadow or one.shadow,
-            validate=level,
-            tensor_only=first.tensor_only and one.tensor_only,
-            removed=first.removed + one.removed,
-        )
+        pairs = {name: (getattr(first, name), getattr(one, name)) for name in CLASS_OPTIONS}
+        first = Options(**{name: CLASS_OPTIONS[name].merged(*pair) for name, pair in pairs.items()})
     return first
 
 

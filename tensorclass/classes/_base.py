@@ -13,6 +13,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flags
+from .._options import CLASS_OPTIONS
 from .._schema import Options, Schema, field
 from ..core import (
     BATCHED,
@@ -399,8 +400,8 @@ class Root(TypedContainer):
         cls,
         *,
         frozen: bool | None = None,
-        autocast: bool | None = None,
         nocast: bool | None = None,
+        autocast: bool | None = None,
         tensor_only: bool | None = None,
         shadow: bool | None = None,
         validate: Literal["schema", "values", "off"] | None = None,
@@ -409,11 +410,9 @@ class Root(TypedContainer):
     ) -> None:
         super().__init_subclass__(**kwargs)
         if "__tensorclass_root__" not in vars(cls):
-            given = {
-                "frozen": frozen, "autocast": autocast, "nocast": nocast, "tensor_only": tensor_only,
-                "shadow": shadow, "validate": validate, "removed": removed,
-            }  # fmt: skip
-            _build.build_class(cls, {name: value for name, value in given.items() if value is not None})
+            given = (frozen, nocast, autocast, tensor_only, shadow, validate, removed)
+            options = zip(CLASS_OPTIONS, given, strict=True)
+            _build.build_class(cls, {name: value for name, value in options if value is not None})
 
 
 @flags

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any, Generic, TypeVar
 
 from .._kinds import INIT_VAR
+from .._options import CLASS_OPTIONS, SWITCHES
 from .._schema import (
     MISSING,
     Options,
@@ -28,7 +29,7 @@ from .._schema import (
 )
 from .._schema._scope import is_open
 from ..core import Classes, as_device, as_jagged, check_names, constant, register
-from ..errors import ArgumentError, Problem, SchemaError
+from ..errors import ArgumentError, Problem, SchemaError, did_you_mean
 from ..ops._by_row import RowOps
 from ..store import Relaid
 from ._access import assign, is_checked, like, make_deleter, make_getter, make_setter
@@ -324,20 +325,20 @@ def _postpone(cls: Any, schema: Schema) -> None:
 
 
 def _change_options(cls: type, options: Options, given: Mapping[str, Any]) -> Options:
-    if options.frozen and given.get("frozen") is False:
-        hint = "code that uses the base class relies on it; leave the option out"
-        raise SchemaError.of(cls.__name__, [Problem("frozen", "frozen by a base class", "frozen=False", hint)])
-    level = given.get("validate", "schema")
-    if level not in ("schema", "values", "off"):
-        raise ArgumentError(f'validate is "schema", "values" or "off", got {level!r:.200}')
     for name, value in given.items():
-        if name not in ("validate", "removed") and type(value) is not bool:
-            raise ArgumentError(f"{cls.__name__}: the option `{name}` is True or False, got {value!r:.80}")
-    both = {"autocast": options.autocast, "nocast": options.nocast, **given}
-    if both["autocast"] and both["nocast"]:
-        raise ArgumentError(
-            f"{cls.__name__}: `autocast` and `nocast` exclude each other; give one, and the other as False"
-        )
+        option = CLASS_OPTIONS[name]
+        if option.lasts and value is False and getattr(options, name):
+            hint = "code that uses the base class relies on it; leave the option out"
+            raise SchemaError.of(cls.__name__, [Problem(name, f"{name} by a base class", f"{name}=False", hint)])
+        wrong = option.problem(value)
+        if wrong:
+            raise ArgumentError(f"{cls.__name__}: the option `{name}` {wrong}")
+    both = {name: given.get(name, getattr(options, name)) for name in SWITCHES}
+    for name, other in [(name, CLASS_OPTIONS[name].excludes) for name in SWITCHES if both[name]]:
+        if other and both[other]:
+            raise ArgumentError(
+                f"{cls.__name__}: `{name}` and `{other}` exclude each other; give one, and the other as False"
+            )
     removed = {**dict(options.removed), **dict(removed_table(given.get("removed", ())))}
     return dataclasses.replace(options, **{**given, "removed": tuple(removed.items())})
 
@@ -413,9 +414,8 @@ def reduce_class(cls: Any) -> Any:
 
 def _with_options(cls: Any, names: tuple[str, ...]) -> Options:
     current = getattr(cls, "__tensorclass_options__", None) or Options()
-    unknown = [name for name in names if getattr(Options, name, None) is not False]
+    unknown = [name for name in names if name not in SWITCHES]
     if unknown:
-        raise ArgumentError(
-            f"unknown option {unknown[0]!r:.200}; options are autocast, frozen, nocast, shadow and tensor_only"
-        )
+        near = did_you_mean(str(unknown[0]), SWITCHES)
+        raise ArgumentError(f"unknown option {unknown[0]!r:.200}{near}; options are {', '.join(SWITCHES)}")
     return dataclasses.replace(current, **dict.fromkeys(names, True))

@@ -9,13 +9,13 @@ from itertools import compress
 from typing import Any, get_type_hints
 
 from .._flags import flags
+from .._options import SWITCHES
 from .._schema import field
 from ..core import Classes, Device
 from ..errors import ArgumentError, UnsupportedOperationError
 from ..ops._conversions import ConversionOps
 from ._base import TensorClass
 
-_OPTIONS = ("frozen", "autocast", "nocast", "shadow", "tensor_only")
 _CONVERTED = Classes()
 
 
@@ -71,7 +71,7 @@ def from_dataclass(
             "from_dataclass(inplace=True): a dataclass can't become a typed class in place; bind the result "
             "(`Data = from_dataclass(Data)`), or decorate the class with `@tensorclass`"
         )
-    options = tuple(compress(_OPTIONS, (frozen, autocast, nocast, shadow, tensor_only)))
+    options = tuple(compress(SWITCHES, (frozen, nocast, autocast, tensor_only, shadow)))
     if not dataclasses.is_dataclass(obj):
         raise ArgumentError(f"from_dataclass takes a dataclass or an instance of one, got {obj!r:.80}; see `from_any`")
     if isinstance(obj, type):

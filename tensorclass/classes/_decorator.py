@@ -8,8 +8,9 @@ from typing import Any, Generic, Literal, TypeVar, get_origin, overload
 
 from typing_extensions import dataclass_transform
 
+from .._options import CLASS_OPTIONS
 from .._schema import field, produced
-from ..errors import ArgumentError
+from ..errors import ArgumentError, did_you_mean
 from ._base import TensorClass
 from ._build import reconfigure
 from ._validators import Validator
@@ -68,9 +69,12 @@ def tensorclass(cls: Any = None, /, **options: Any) -> Any:
 def _decorate(cls: Any, options: dict[str, Any]) -> Any:
     if not isinstance(cls, type):
         raise ArgumentError(f"tensorclass decorates a class, got {cls!r:.200}; options are given by keyword")
-    unknown = sorted(options.keys() - {"autocast", "frozen", "nocast", "tensor_only", "shadow", "validate", "removed"})
+    unknown = sorted(options.keys() - CLASS_OPTIONS.keys())
     if unknown:
-        raise ArgumentError(f"tensorclass has no option {unknown[0]!r:.200}")
+        near = did_you_mean(unknown[0], CLASS_OPTIONS)
+        raise ArgumentError(
+            f"tensorclass has no option {unknown[0]!r:.200}{near}; options are {', '.join(CLASS_OPTIONS)}"
+        )
     if issubclass(cls, TensorClass):
         if options:
             reconfigure(cls, options)

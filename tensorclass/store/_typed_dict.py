@@ -14,6 +14,7 @@ from torch import Tensor
 from typing_extensions import NotRequired, Self
 
 from .._flags import flags
+from .._options import DICT_OPTIONS
 from .._schema import Options, Schema, build_schema, check_field, check_fields, own_annotations
 from ..core import Device, Path, TensorCollection
 from ..errors import (
@@ -30,7 +31,6 @@ from .entries._agreement import require_planned, shares_lengths
 from .entries._nodes import Node
 from .entries._ragged import RaggedTensor
 
-_OPTIONS = ("frozen", "shadow")
 _NOT_REQUIRED = re.compile(r"(?:\w+\.)*NotRequired\[(.*)\]", re.DOTALL)
 _OWN = frozenset({"batch_size", "device", "names", "non_blocking", "lock"})
 
@@ -128,10 +128,10 @@ class TypedTensorDict(TensorDict):
         """A base class with options: `TypedTensorDict["frozen"]`."""
         given = (options,) if isinstance(options, str) else options
         for option in given:
-            if option not in _OPTIONS:
-                near = did_you_mean(str(option), _OPTIONS)
+            if option not in DICT_OPTIONS:
+                near = did_you_mean(str(option), DICT_OPTIONS)
                 raise ArgumentError(
-                    f"{cls.__name__} has no option {option!r:.200}{near}; its options are {list(_OPTIONS)}"
+                    f"{cls.__name__} has no option {option!r:.200}{near}; its options are {list(DICT_OPTIONS)}"
                 )
         meta: Any = type(cls)
         made: type[Self] = meta(f"{cls.__name__}_{'_'.join(given)}", (cls,), {}, **dict.fromkeys(given, True))

@@ -12,11 +12,9 @@ from typing import Any
 
 from .._dims import FAMILY_DTYPES, DimMap, Dims, dims_within, parse_dims
 from .._kinds import KINDS, UNREAD, Kind
+from .._options import CLASS_OPTIONS
 from ..errors import DimSyntaxError, did_you_mean
 
-OPTIONS = ("frozen", "nocast", "autocast", "tensor_only", "shadow", "validate", "removed")
-LEVELS = ("schema", "values", "off")
-"""The values of the option `validate`."""
 RESERVED = ("batch_size", "device", "names", "shape", "ndim", "is_locked")
 OWN = (
     "replace", "from_tensordict", "to_tensordict", "to_json", "from_json", "pick", "merge", "extend", "example", "map",
@@ -77,17 +75,17 @@ class ClassDeclaration:
 
 def unknown_option(name: str) -> str:
     """The message for an unknown option."""
-    if name in OPTIONS:
+    if name in CLASS_OPTIONS:
         return ""
-    return f'A tensorclass has no option "{name}"; options are {", ".join(OPTIONS)}{did_you_mean(name, OPTIONS)}'
+    near = did_you_mean(name, CLASS_OPTIONS)
+    return f'A tensorclass has no option "{name}"; options are {", ".join(CLASS_OPTIONS)}{near}'
 
 
 def wrong_value(name: str, value: object) -> str:
     """The message for an invalid value of an option."""
-    if name != "validate" or value in LEVELS:
-        return ""
-    near = did_you_mean(value, LEVELS) if isinstance(value, str) else ""
-    return f'The option validate is "schema", "values" or "off", not "{value}"{near}'
+    option = CLASS_OPTIONS.get(name)
+    wrong = "" if option is None or option.is_switch else option.problem(value)
+    return f"The option {name} {wrong}" if wrong else ""
 
 
 # ---- fields ------------------------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ WRONG = {
     "@tensorclass(valdate='off')\nclass A(TensorClass):\n    x: Tensor": "did you mean `validate`?",
     "class A(TensorClass['freeze']):\n    x: Tensor": "did you mean `frozen`?",
     "class A(Parent, shadw=True):\n    a: Tensor | None = None": "did you mean `shadow`?",
-    "class A(TensorClass, validate='all'):\n    x: Tensor": '"schema", "values" or "off", not "all"',
+    "class A(TensorClass, validate='all'):\n    x: Tensor": '"schema", "values" or "off", got \'all\'',
     "class A(TensorClass, tensor_only=True):\n    x: str": '"x" holds no tensor',
     "@tensorclass(tensor_only=True)\nclass A:\n    x: PerElement[int]": '"x" holds no tensor',
     "class A(TensorClass['tensor_only']):\n    x: list[int] | None = None": '"x" holds no tensor',

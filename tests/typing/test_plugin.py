@@ -21,9 +21,9 @@ from torch import Tensor
 
 from tensorclass import FrozenTensorClass
 from tensorclass._operations import REDUCTIONS, ROWS
+from tensorclass._options import CLASS_OPTIONS
 from tensorclass._schema import Options
 from tensorclass.errors import FrozenError
-from tensorclass.typecheck import _rules
 from tensorclass.typecheck.plugin import _access
 from tensorclass.typecheck.plugin._codes import CODES
 from tensorclass.typing import Float32
@@ -223,7 +223,7 @@ def test_every_code_is_documented() -> None:
 
 def test_options_are_those_of_the_run_time() -> None:
     """The plugin keeps names of its own, since it imports no torch."""
-    assert set(_rules.OPTIONS) == {option.name for option in fields(Options)}
+    assert set(CLASS_OPTIONS) == {option.name for option in fields(Options)}
 
 
 OPERANDS = {"binary": ("f",), "comparison": ("f",), "ternary": ("f", "f"), "clamp": ("0.25", "0.5")}

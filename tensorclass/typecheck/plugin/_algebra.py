@@ -18,7 +18,8 @@ from mypy.subtypes import is_same_type
 from mypy.typeops import type_object_type
 from mypy.types import CallableType, Instance, LiteralType, NoneType, TupleType, Type, UnionType, get_proper_type
 
-from .._rules import OPTIONS, differs
+from ..._options import CLASS_OPTIONS
+from .._rules import differs
 from ._codes import DECLARATION, UNKNOWN_KEY
 from ._definitions import DIGEST
 from ._facts import MADE_OF, ROOT, NoField, at_path, batch_instance, field_type, fields_of, option, record, with_fields
@@ -201,7 +202,7 @@ def _fill(info: nodes.TypeInfo, request: Request, text: Instance) -> bool:
     fields, options = record(info)["fields"], record(info)["options"]
     known = True
     for source in reversed(request.sources):  # the first one wins
-        options |= {name: value for name in OPTIONS if (value := option(source.type, name)) is not None}
+        options |= {name: value for name in CLASS_OPTIONS if (value := option(source.type, name)) is not None}
         for name in [name for name in fields_of(source.type) if name in request.kept]:
             typ, declared = field_type(source, name), fields_of(source.type)[name]
             known = known and typ is not None

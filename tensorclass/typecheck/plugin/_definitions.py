@@ -13,6 +13,7 @@ from mypy.types import FunctionLike, Instance, LiteralType, ProperType, Type, ge
 
 from ..._dims import DimMap
 from ..._kinds import TENSOR
+from ..._options import CLASS_OPTIONS
 from .. import _rules as rules
 from ._annotations import AnnotationReader, read_brackets
 from ._codes import DECLARATION
@@ -71,7 +72,7 @@ def _fail(ctx: ClassDefContext, text: str, where: nodes.Context) -> None:
 
 
 def _take_option(ctx: ClassDefContext, name: str, value: nodes.Expression) -> None:
-    if name in rules.OPTIONS:
+    if name in CLASS_OPTIONS:
         literal = value.value if isinstance(value, nodes.StrExpr) else ctx.api.parse_bool(value)
         if literal is not None or name == "removed":
             record(ctx.cls.info)["options"][name] = literal or name == "removed"
@@ -82,8 +83,8 @@ def _refuse_keywords(ctx: ClassDefContext) -> None:
     if takes is None or not takes.fullname.startswith("tensorclass."):
         return  # the user's class has its own keywords
     for name, value in ctx.cls.keywords.items():
-        given = value.value if isinstance(value, nodes.StrExpr) else rules.LEVELS[0]
-        _fail(ctx, rules.unknown_option(name) or rules.wrong_value(name, given), ctx.cls)
+        wrong = rules.wrong_value(name, value.value) if isinstance(value, nodes.StrExpr) else ""
+        _fail(ctx, rules.unknown_option(name) or wrong, ctx.cls)
 
 
 def _statements(cls: nodes.ClassDef) -> Iterator[tuple[str, nodes.AssignmentStmt]]:
