@@ -56,6 +56,11 @@ decide = step(lambda z: z.argmax(-1), Scores.logits, Decision.digit, name="decid
 Edit = tuple[tuple[str, str], ...]
 Program = tuple[str, str, dict[str, Edit]]
 
+EVEN = """
+def padded(x):
+    h, w = x.shape[-2:]
+    return network(nn.functional.pad(x, (0, w % 2, 0, h % 2)))[..., :h, :w]
+model ="""
 PROGRAMS: dict[str, Program] = {
     # ---- E101
     "misordered": (
@@ -642,6 +647,40 @@ class Open:
     x: Float32[Tensor, "features"]
 model = TensorClassSequential(step(nn.Linear(8, 10), Open.x, Scores.logits), input=Open, output=Scores)""",
         {"declare the size in the input class": (('"features"', '"8"'),)},
+    ),
+    "channels last": (
+        "W205",
+        """
+@tensorclass
+class Track:
+    x: Float32[Tensor, "t 4"]
+@tensorclass
+class Normed:
+    y: Float32[Tensor, "t 4"]
+class Norm(nn.BatchNorm1d):
+    def forward(self, x):
+        return super().forward(x)
+model = TensorClassSequential(step(Norm(4), Track.x, Normed.y), input=Track, output=Normed)""",
+        {"move them: `x.movedim(-1, -2)`": (("forward(x)", "forward(x.movedim(-1, -2)).movedim(-1, -2)"),)},
+    ),
+    "sizes that are rounded": (
+        "W210",
+        """
+@tensorclass
+class Photo:
+    x: Float32[Tensor, "1 h w"]
+@tensorclass
+class Smooth:
+    y: Float32[Tensor, "1 h w"]
+network = nn.Sequential(nn.MaxPool2d(2), nn.Upsample(scale_factor=2))
+model = TensorClassSequential(step(network, Photo.x, Smooth.y), input=Photo, output=Smooth)""",
+        {
+            "declare `2*h` and `2*w` in both classes": (('"1 h w"', '"1 2*h 2*w"'),),
+            "or pad in the module": (
+                ("step(network,", "step(padded,"),
+                ("model =", EVEN),
+            ),
+        },
     ),
     "two dims of one size": (
         "W205",

@@ -92,11 +92,10 @@ class Words:
     def only_size(
         self, index: int, dim: str, size: int, error: Exception | None, given: Sequence[Any]
     ) -> tuple[str, str]:
-        """W205: the message and a hint. The error of a convolution already mentions channels."""
-        takes = re.search(r"input\[([\d, ]+)\] to have (\d+) channels", str(error)) if error is not None else None
-        entered = [int(number) for number in takes[1].split(",")][1:] if takes is not None else []
-        as_given = any(isinstance(x, Tensor) and list(x.shape[-len(entered) :]) == entered for x in given)
-        if error is None or takes is None or int(takes[2]) != size or not as_given:
+        """W205: the message and a hint. The errors of convolutions and batch norms already mention channels."""
+        shapes = [list(x.shape[1:]) for x in given if isinstance(x, Tensor)]
+        taken, entered = _channels(error, shapes)
+        if error is None or taken != size or not entered:
             return (
                 f"dim `{dim}` is {size}: the only size {self.who(index)} accepts",
                 "declare the size in the input class",
@@ -124,7 +123,8 @@ class Words:
         given = next((list(found.given) for found in outcome.findings), [])
         text = f"produced {given}" if outcome.error is None else useful_line(outcome.error)
         declared = " and ".join(f"`{step}*{name}`" for name in refused)
-        hint = f"declare {declared} in the input class, or pad in the module"
+        place = "the input class" if outcome.error is not None else "both classes"
+        hint = f"declare {declared} in {place}, or pad in the module"
         return self.diagnostic(index, "W210", message, (f"with {tried}: {text}",), hint)
 
     def without_influence(self, index: int, name: str) -> Diagnostic:
@@ -318,6 +318,20 @@ def _dtype_hint(use: Use, given: str) -> str:
     if use.slot.spec.dtype is None or exact is None or not isinstance(getattr(torch, given, None), torch.dtype):
         return "return a value of the declared type, or declare the type that the module returns"
     return f"convert with `.to({exact})` in the module, or declare {given.capitalize()}"
+
+
+def _channels(error: Exception | None, shapes: Sequence[list[int]]) -> tuple[int, list[int]]:
+    """The channels that a convolution or a batch norm takes, and the event shape that it was given; 0 for others."""
+    conv = re.search(r"input\[([\d, ]+)\] to have (\d+) channels", str(error))
+    if conv is not None:
+        entered = [int(number) for number in conv[1].split(",")][1:]
+        return int(conv[2]), entered if any(shape[-len(entered) :] == entered for shape in shapes) else []
+    norm = re.search(r"running_mean should contain (\d+) elements not (\d+)", str(error))
+    if norm is None:
+        return 0, []
+    size, taken = int(norm[1]), int(norm[2])
+    last = (shape for shape in shapes if len(shape) > 1 and shape[0] == size and shape[-1] == taken)
+    return taken, next(last, [])
 
 
 def useful_line(error: BaseException) -> str:
