@@ -98,7 +98,7 @@ class Checker:
     def check(self, spec: FieldSpec, value: Any) -> object:
         """The value of a field in its stored form; problems are added to `problems`."""
         before = len(self.problems)
-        stored = self._stored(spec, value)
+        stored = self._form_to_store(spec, value)
         if not spec.validators or self.options.validate == "off":
             return stored
         for validator in spec.validators:
@@ -107,7 +107,7 @@ class Checker:
             if not validator.before:
                 changed = self._run(spec, validator, stored)
                 if changed is not stored and len(self.problems) == before:
-                    stored = self._stored(spec, self.convert_plainly(spec, changed))
+                    stored = self._form_to_store(spec, self.convert_plainly(spec, changed))
         return stored
 
     def _run(self, spec: FieldSpec, validator: FieldValidator, value: object) -> object:
@@ -122,7 +122,7 @@ class Checker:
             return value
         return result
 
-    def _stored(self, spec: FieldSpec, value: Any) -> object:
+    def _form_to_store(self, spec: FieldSpec, value: Any) -> object:
         if value is None and (spec.optional or (spec.annotation is Any and not spec.kind.is_per_element)):
             return None
         if value is None and not spec.kind.is_value and not spec.takes_none:
@@ -206,7 +206,7 @@ class Checker:
             return value
         return self._converted(spec, value, value)
 
-    def _ragged(self, spec: FieldSpec, value: Any) -> object:
+    def _check_ragged(self, spec: FieldSpec, value: Any) -> object:
         """Check the batch shape of a ragged value, then dtype and event shape, once for each kind of element."""
         assert spec.spec is not None  # tensor fields have one
         found: dict[str, Tensor] = {}
@@ -293,7 +293,7 @@ class Checker:
         make = getattr(spec.nested, "_from_object", None)
         held = isinstance(value, Mapping) or is_collection(type(value)) or is_tensorclass(type(value))
         if make is not None and not held:
-            return self._made(spec, make, value)
+            return self._make_nested(spec, make, value)
         plain = isinstance(value, Mapping) and not is_collection(type(value))
         other: Any = spec.nested if spec.kind.is_nested else spec.annotation
         if not hasattr(other, "from_dict") or self.coercion(spec) != "cast" or is_tensorclass(type(value)):
@@ -309,7 +309,7 @@ class Checker:
             self.add(spec, describe(value), str(error))
         return None
 
-    def _made(self, spec: FieldSpec, make: Callable[..., Any], value: Any) -> Any:
+    def _make_nested(self, spec: FieldSpec, make: Callable[..., Any], value: Any) -> Any:
         """An instance of a nested class that accepts objects of another type, such as `Dist[Normal]`."""
         try:
             return make(value, self.batch_size)
@@ -317,7 +317,7 @@ class Checker:
             self.add(spec, describe(value), str(error))
             return None
 
-    def _nested(self, spec: FieldSpec, value: Any) -> object:
+    def _check_nested(self, spec: FieldSpec, value: Any) -> object:
         value = self._container(spec, value)
         if value is None:
             return None
@@ -369,9 +369,9 @@ class Checker:
                 self._tensor_as_value(spec, value)
                 return value
             value = value.item()
-        return self._validated(spec, value, spec.name)
+        return self._validate_object(spec, value, spec.name)
 
-    def _validated(self, spec: FieldSpec, value: Any, path: str) -> object:
+    def _validate_object(self, spec: FieldSpec, value: Any, path: str) -> object:
         """A Python value, validated by pydantic."""
         if type(value) is spec.annotation and type(value) in EXACT and not spec.metadata:
             return value
@@ -441,14 +441,14 @@ class Checker:
 
     def _element(self, spec: FieldSpec, value: Any, path: str) -> Any:
         unread = self.options.validate == "off" or len(self.problems) > 20
-        return value if unread else self._validated(spec, value, path)
+        return value if unread else self._validate_object(spec, value, path)
 
 
 _CHECKS = per_kind(
     tensor=Checker._tensor,
     shared=Checker._tensor,
-    ragged=Checker._ragged,
-    nested=Checker._nested,
+    ragged=Checker._check_ragged,
+    nested=Checker._check_nested,
     collection=Checker._collection,
     value=Checker._value,
     per_element=Checker._per_element,

@@ -153,7 +153,7 @@ def is_checked(spec: FieldSpec, options: Options) -> bool:
     )
 
 
-def like(old: object, value: object) -> bool:
+def is_like(old: object, value: object) -> bool:
     """Whether a tensor may replace another without a further check: it has the same dtype and shape."""
     if type(value) is not Tensor or type(old) is not Tensor or value.dtype is not old.dtype or value.is_nested:
         return False

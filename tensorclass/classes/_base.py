@@ -31,7 +31,7 @@ from ..core import (
     locked_error,
     publish,
     settle,
-    trusted,
+    trust_for_loading,
 )
 from ..errors import ArgumentError, FrozenError, MissingKeyError
 from ..ops import UNSET, Container, Join
@@ -147,7 +147,7 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
     def _stacked(self) -> bool:  # type: ignore[override]  # of a class over a store, the store's
         return self._store._stacked  # type: ignore[no-any-return]  # a bool
 
-    def _through(self, name: str, *args: Any, **kwargs: Any) -> Any:
+    def _run_on_stack(self, name: str, *args: Any, **kwargs: Any) -> Any:
         return self._rewrap(getattr(self._store, name)(*args, **kwargs))
 
     def _rewrap(self, result: Any) -> Any:
@@ -180,7 +180,7 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
     def _open(self, leaves: list[Tensor], kind: Kind = BATCHED) -> Self:
         return self._wrap(self._store._open(leaves, kind))
 
-    def _beside(
+    def _pair_leaves(
         self, other: Any, mine: list[Tensor], theirs: list[Tensor], write: Write = "", whole: bool = True
     ) -> Self | None:
         own, there = self._store, other if type(other) is dict else other._store
@@ -191,7 +191,7 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
                 return None
             if self.__tensorclass__.nested and self._live() is not own._live():
                 return None
-        store = own._beside(there, mine, theirs, write, whole)
+        store = own._pair_leaves(there, mine, theirs, write, whole)
         if store is None:
             return None
         if write:
@@ -275,9 +275,6 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
         _checks.require_droppable(type(self), (key,))
         return self._put_steps({key: None})
 
-    def _requires(self, key: str) -> bool:
-        return _checks.requires(type(self), key)
-
     def _check(self, key: str, value: Any) -> Any:
         return _checks.check_one(self, key, value)
 
@@ -297,7 +294,7 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
         return _checks.castable(self, leaves, dtype)
 
     def _validated(self, entries: dict[str, Any], size: torch.Size, path: tuple[str, ...], *where: Any) -> Any:
-        return _checks.mapped(self, entries, size, path, *where)
+        return _checks.rebuild_mapped(self, entries, size, path, *where)
 
     def _validated_stack(self, found: Any, path: tuple[str, ...]) -> Any:
         return _checks.mapped_stack(self, found, path)
@@ -585,7 +582,7 @@ def _pickled_class(cls: Any) -> Any:
     return recipe.arguments if recipe is not None and recipe.make is _build.parametrise else cls
 
 
-@trusted
+@trust_for_loading
 def _restore(cls: Any, store: Any) -> Any:
     """Unpickle an instance: wrap a store in a class, or in a generic class with its arguments."""
     if isinstance(cls, tuple):

@@ -32,7 +32,7 @@ from ..core import Classes, as_device, as_jagged, check_names, constant, registe
 from ..errors import ArgumentError, Problem, SchemaError, did_you_mean
 from ..ops._by_row import RowOps
 from ..store import Relaid
-from ._access import assign, is_checked, like, make_deleter, make_getter, make_setter
+from ._access import assign, is_checked, is_like, make_deleter, make_getter, make_setter
 from ._checks import check_all, check_many, new_store, readable
 from ._errors import clashes, written_batch
 from ._errors import unknown_attribute as unknown_attribute
@@ -240,7 +240,7 @@ def shallow_replace(self: Any, changes: Mapping[str, Any]) -> Any:
     quick = type(data) is dict and new._store._device is None and not type(self).__tensorclass__.checked
     for name, value in changes.items():
         old = data.get(name)
-        if quick and like(old, value):
+        if quick and is_like(old, value):
             data[name] = value
         else:
             rest[name] = value

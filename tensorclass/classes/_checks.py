@@ -13,9 +13,10 @@ from .._kinds import per_kind
 from .._schema import Dim, Dims, FieldSpec, Schema, cast_problem, check_field, check_fields
 from ..core import VALUES, Names, Step, TensorCollection, as_jagged, as_jagged_layout, store_of
 from ..errors import CastError, Problem, SchemaError, StructureError
+from ..ops._keys import requires
 from ..store import Node, NonTensorDataBase, NonTensorStack, RaggedTensor, TensorDict, Unbatched, plain_object
 from ..store.entries._agreement import require_agreement
-from ._access import like
+from ._access import is_like
 from ._errors import cannot_drop, unknown_field
 from ._validators import run_checks
 
@@ -145,12 +146,6 @@ def require_droppable(cls: Any, keys: Iterable[str]) -> None:
             raise cannot_drop(cls, key)
 
 
-def requires(cls: Any, key: str) -> bool:
-    """Whether a field is not optional."""
-    spec = cls.__tensorclass_schema__.fields.get(key)
-    return spec is None or not (spec.optional or spec.produced)
-
-
 def _in_state(self: Any, entries: dict[str, Any]) -> dict[str, Any]:
     """The entries to write, after the class validators have checked the resulting state."""
     if type(self).__tensorclass__.checks:
@@ -168,7 +163,7 @@ def _all_alike(self: Any, values: Mapping[str, Any]) -> bool:
     if type(self).__tensorclass__.checked:
         return False
     present = self._store._live()
-    return all([like(present.get(key), value) for key, value in values.items()])
+    return all([is_like(present.get(key), value) for key, value in values.items()])
 
 
 def _state(schema: Schema, entries: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,7 +192,7 @@ def readable(entries: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bare(value: Any) -> Any:
-    return value._shown() if isinstance(value, (Unbatched, NonTensorDataBase)) else value
+    return value._read_value() if isinstance(value, (Unbatched, NonTensorDataBase)) else value
 
 
 def check_all(cls: Any, values: Mapping[str, Any], size: Any) -> tuple[dict[str, Any], torch.Size]:
@@ -235,13 +230,13 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
         for member in members:
             adopt(cls, member, {})
         same = all([a is b for a, b in zip(members, store._members, strict=True)])
-        return cls._wrap((store if same else store._with(members))._joined_by(cls))
+        return cls._wrap((store if same else store._with_members(members))._joined_by(cls))
     entries = store._entries()
     seen, given = readable(entries), store
     for name, spec in cls.__tensorclass_schema__.fields.items():
         value = seen.get(name)
         if spec.nested is not None and isinstance(value, TensorCollection) and not isinstance(value, spec.nested):
-            seen[name] = _below((name,), cls, adopt, spec.nested, value, {})
+            seen[name] = _prefix_problems((name,), cls, adopt, spec.nested, value, {})
             # an instance of another class, and a container with entries of None, must not change in its own container
             if hasattr(value, "_store") or not (value._stacked or store_of(seen[name]) is value):
                 store = store._twin() if store is given else store
@@ -389,7 +384,7 @@ def check_size(self: Any, size: torch.Size, path: tuple[str, ...]) -> None:
         raise SchemaError.of(type(self).__name__, problems)
 
 
-def mapped(
+def rebuild_mapped(
     self: Any, entries: dict[str, Any], size: torch.Size, path: tuple[str, ...], device: Any = None, names: Names = None
 ) -> Any:
     """A twin around entries that a function returned. Entries like the old ones are valid; others are validated."""
@@ -398,7 +393,7 @@ def mapped(
     alike = size == self._batch_size and list(entries) == list(old)
     if not (alike and all(map(_have_same_form, list(old.values()), entries.values()))):
         state = _state(cls.__tensorclass_schema__, readable(entries))
-        checked, _ = _below(path, cls, check_all, cls, state, size)
+        checked, _ = _prefix_problems(path, cls, check_all, cls, state, size)
         return cls._wrap(new_store(cls, checked, size, device, names))
     return cls._wrap(TensorDict._of(entries, size, device, names, self._tensors_by_key() is not None))
 
@@ -409,10 +404,10 @@ def mapped_stack(self: Any, found: Any, path: tuple[str, ...]) -> Any:
     alike = len(old) == len(new) and all(map(_have_same_form, old, new))
     if alike and self._store._layout() == store_of(found)._layout():
         return found
-    return _below(path, type(self), adopt, type(self), store_of(found), {})
+    return _prefix_problems(path, type(self), adopt, type(self), store_of(found), {})
 
 
-def _below(path: tuple[str, ...], cls: Any, check: Callable[..., Any], *args: Any) -> Any:
+def _prefix_problems(path: tuple[str, ...], cls: Any, check: Callable[..., Any], *args: Any) -> Any:
     """The result of a check; the paths of its problems begin with the path of what is checked."""
     try:
         return check(*args)

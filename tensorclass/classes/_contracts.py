@@ -113,7 +113,7 @@ def _of_items(contract: Contract, function: FunctionType) -> Callable[..., Any]:
         try:
             while True:
                 item = items.send(sent)
-                contract.check(_copied(scope), "item", contract.items, item)
+                contract.check(_copy_scope(scope), "item", contract.items, item)
                 sent = yield item
         except StopIteration as stop:
             return stop.value
@@ -128,13 +128,13 @@ def _of_async_items(contract: Contract, function: FunctionType) -> Callable[...,
     async def each(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         scope = contract.bind_call(args, kwargs)
         async for item in function(*args, **kwargs):
-            contract.check(_copied(scope), "item", contract.items, item)
+            contract.check(_copy_scope(scope), "item", contract.items, item)
             yield item
 
     return each
 
 
-def _copied(scope: Bindings) -> Bindings:
+def _copy_scope(scope: Bindings) -> Bindings:
     """The sizes of the arguments: a name that only the items have may differ between them."""
     made = Bindings()
     made.sizes, made.variadics, made.origin = scope.sizes.copy(), scope.variadics.copy(), scope.origin.copy()
@@ -248,7 +248,7 @@ class Contract:
         arguments = quick.all_of(self.rules)
         result = "True" if self.result is None else quick.of("_tc_out", self.result)
         given = "".join([f"{name}, " for name in self.rules])
-        head, call = _forwarded(self.signature, names)
+        head, call = _forward_parameters(self.signature, names)
         source = (
             f"def checking({head}):\n"
             f"    _tc_scope = None if {arguments} else _tc_bind(({given}))\n"
@@ -267,7 +267,7 @@ def _is_filled(cell: Any) -> bool:
         return False
 
 
-def _forwarded(signature: inspect.Signature, names: dict[str, Any]) -> tuple[str, str]:
+def _forward_parameters(signature: inspect.Signature, names: dict[str, Any]) -> tuple[str, str]:
     """The parameters of the generated function, and how it passes them on; defaults are added to the names."""
     head, call, previous = [], [], None
     for name, parameter in signature.parameters.items():

@@ -30,7 +30,7 @@ from .._schema._json import (
     spell,
 )
 from .._schema._spec import short
-from ..core import BATCHED, TensorCollection, check_names, unstacked
+from ..core import BATCHED, TensorCollection, check_names, without_stack
 from ..errors import ArgumentError, Problem, SchemaError, UnsupportedOperationError
 from ..store import Node, NonTensorData, NonTensorStack, RaggedTensor, TensorDict, Unbatched
 from ._build import complete
@@ -53,7 +53,7 @@ def dump(batch: Any, lists: bool = False) -> dict[str, Any]:
     Raises:
         SchemaError: for values that JSON can't hold; names their fields.
     """
-    batch = unstacked(batch)
+    batch = without_stack(batch)
     cls, store = type(batch), batch._store
     entries: Mapping[str, Any] = batch._live() if cls.__tensorclass__.nested else store._live()
     found: dict[str, Any] = {}
@@ -122,7 +122,7 @@ def _entry_out(value: Any, lists: bool) -> Any:
     if isinstance(value, Tensor):
         return _tensor_out(value, None, lists)
     if isinstance(value, TensorCollection):
-        value = unstacked(value)
+        value = without_stack(value)
         return _with_batch_size(
             {"entries": {key: _entry_out(entry, lists) for key, entry in value._entries().items()}}, value
         )

@@ -205,7 +205,7 @@ class ClassWriter:
         shape = batch_shape(value)
         if shape is None or len(shape) > len(size):  # a list in a container without batch dims
             if isinstance(value, Node):
-                return _union([value._shown() if shape is None else [value]])
+                return _union([value._read_value() if shape is None else [value]])
             return _union([value])
         self.names.add("PerElement")
         objects: Any = value

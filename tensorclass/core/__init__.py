@@ -22,7 +22,7 @@ from ._base import is_typed as is_typed
 from ._base import locked_error as locked_error
 from ._base import settle as settle
 from ._base import store_of as store_of
-from ._base import unstacked as unstacked
+from ._base import without_stack as without_stack
 from ._batch import LARGEST as LARGEST
 from ._batch import Sizes as Sizes
 from ._batch import as_batch_size as as_batch_size
@@ -53,7 +53,7 @@ from ._entry import field_value as field_value
 from ._entry import has_lengths as has_lengths
 from ._entry import is_shared as is_shared
 from ._exported import dump_value as dump_value
-from ._exported import restored as restored
+from ._exported import restore_value as restore_value
 from ._exported import single as single
 from ._exported import with_keys as with_keys
 from ._forks import InTurn as InTurn
@@ -99,7 +99,7 @@ from ._publish import sharing as sharing
 from ._pytree import blank as blank
 from ._pytree import new_object as new_object
 from ._pytree import register as register
-from ._pytree import trusted as trusted
+from ._pytree import trust_for_loading as trust_for_loading
 from ._repr import LONG_DTYPE as LONG_DTYPE
 from ._repr import describe_entry as describe_entry
 from ._repr import entries_in_order as entries_in_order

@@ -16,7 +16,7 @@ from ._batch import as_batch_size, batch_dim
 from ._dynamo import settle as settle
 from ._entry import batch_shape
 from ._publish import Step, assign, publish
-from ._relation import related, unrelated_error
+from ._relation import are_related, unrelated_error
 
 Kind: TypeAlias = int
 """Which leaves an operation takes: one of the four below."""
@@ -120,7 +120,7 @@ class TensorCollection(Items):
         leaves += twin._leaves(kind)
         return twin
 
-    def _beside(
+    def _pair_leaves(
         self, other: Any, mine: list[Tensor], theirs: list[Tensor], write: Write = "", whole: bool = True
     ) -> Self | None:
         """A twin. Its tensors are appended to one list, and those of another container under the same keys to another.
@@ -194,12 +194,12 @@ class TensorCollection(Items):
         """The container without lazy stacks at any depth; itself if it has none."""
         return self
 
-    def _untyped(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """As `_through`, for an operation whose result has another schema: no class says how to join its members."""
+    def _run_untyped(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """As `_run_on_stack`, for a result of another schema: no class says how to join its members."""
         result = getattr(store_of(self), name)(*args, **kwargs)
         return result._joined_by(result._dense) if self._layered and result._stacked else result
 
-    def _through(self, name: str, *args: Any, **kwargs: Any) -> Any:
+    def _run_on_stack(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Call the stack's own implementation of an operation."""
         raise NotImplementedError
 
@@ -276,7 +276,7 @@ class TensorCollection(Items):
 
     def _may_meet(self, other: TensorCollection) -> bool:
         """Whether another container is allowed as an operand; typed classes refuse unrelated ones."""
-        return not (self._layered and other._layered) or related(type(self), type(other))
+        return not (self._layered and other._layered) or are_related(type(self), type(other))
 
     def _meet(self, other: TensorCollection, op: str) -> None:
         """Refuse an operand whose class is unrelated to that of this container, also in nested containers."""
@@ -546,7 +546,7 @@ def is_typed(value: object) -> bool:
     return hasattr(type(value), "__tensorclass_schema__")
 
 
-def unstacked(collection: Any) -> Any:
+def without_stack(collection: Any) -> Any:
     """A container with its own entries: for a lazy stack the dense container, for parameters their store."""
     if collection._stacked:
         return collection._solid()

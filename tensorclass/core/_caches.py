@@ -130,7 +130,7 @@ KEPT = MappingProxyType({
     "parallel._transfer._KNOWN": "what the ranks of a process group have told each other; weak keys",
     "parallel._transfer._POSTED": "transfers that a thread will end, until it has",
     "parallel._transfer._LAST": "transfers that are awaited; weak values",
-    "core._pytree: torch.serialization.add_safe_globals": "what `trusted` marks",
+    "core._pytree: torch.serialization.add_safe_globals": "what `trust_for_loading` marks",
     "store._bridges._ROOMS": "one function of the package",
     "store.lazy._stack: pytree.register_pytree_node": "one class",
     "store.entries._nodes: pytree.register_pytree_node": "two classes",

@@ -111,7 +111,7 @@ def _summary(rows: list[tuple[str, Any]]) -> FieldSummary:
 
 def _objects(value: Any) -> list[Any]:
     if batch_shape(value) is None:
-        return [value._shown() if isinstance(value, Entry) else value]
+        return [value._read_value() if isinstance(value, Entry) else value]
     found: Any = value.tolist()
     for _ in value._batch_shape[1:]:
         found = [item for part in found for item in part]

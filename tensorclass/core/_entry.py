@@ -16,7 +16,9 @@ class Entry:
     """Whether readers get a Python object, or one per element."""
     if TYPE_CHECKING:  # implemented by entries; typed in the store
         _anything: Any = None
-        _shown = _shown_in = _field_value = _describe = _leaves = _make = _same_node = _plan_write = _choose = _anything
+        _read_value = _shown_in = _field_value = _describe = _leaves = _make = _same_node = _plan_write = _choose = (
+            _anything
+        )
         tolist = expand = shape = data = values = _anything
 
 

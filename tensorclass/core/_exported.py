@@ -83,13 +83,13 @@ def dump_value(value: Any, where: str) -> Any:
     )
 
 
-def restored(value: Any) -> Any:
+def restore_value(value: Any) -> Any:
     """Undo `dump_value`."""
     if type(value) is not dict:
         return value
     [(kind, content)] = value.items()
     if kind in _SEQUENCES:
-        return _SEQUENCES[kind]([restored(item) for item in content])
+        return _SEQUENCES[kind]([restore_value(item) for item in content])
     if kind == "dict":
-        return {restored(key): restored(item) for key, item in content}
+        return {restore_value(key): restore_value(item) for key, item in content}
     return _NAMED[kind](content)

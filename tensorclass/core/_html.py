@@ -72,7 +72,7 @@ def _row(key: str, value: Any, options: PrintOptions) -> str:
 
 def _cells(value: Any) -> tuple[str, str, str, str, str]:
     """Dtype, shape, device, memory and value of an entry, where it has them."""
-    shown = value._shown() if isinstance(value, Entry) else value
+    shown = value._read_value() if isinstance(value, Entry) else value
     if isinstance(shown, Tensor):
         dtype = str(shown.dtype).removeprefix("torch.")
         shape = ", ".join(str(n) if isinstance(n, int) else "-1" for n in shown.shape)

@@ -308,7 +308,7 @@ class Aside:
         self.level: int = _functorch.maybe_current_level() or 0
 
 
-def aside(children: dict[str, Any], size: torch.Size) -> dict[str, Any]:
+def set_aside(children: dict[str, Any], size: torch.Size) -> dict[str, Any]:
     """The children of a container; for vmap, entries with their own dims are replaced by `Aside`."""
     own = [key for key, value in children.items() if _has_own_dims(value)]
     if own and torch.compiler.is_compiling():

@@ -17,17 +17,17 @@ from torch.torch_version import TorchVersion
 from ._base import Names, TensorCollection, store_of
 from ._batch import as_jagged
 from ._entry import TensorEntry, batch_shape, has_lengths
-from ._exported import dump_value, restored, with_keys
+from ._exported import dump_value, restore_value, with_keys
 from ._mapped import (
     Outside,
     Seen,
-    aside,
     by_vmap,
     following,
     refuse_compiled,
     refuse_event_dims,
     resized,
     seen,
+    set_aside,
     stand_in,
 )
 
@@ -102,7 +102,7 @@ def flatten(collection: Any) -> tuple[list[Any], Any]:
     placed = getattr(store_of(collection), "_placed_keys", ())
     children = {key: value for key, value in entries.items() if key in placed or is_child(value)}
     if any([isinstance(value, TensorEntry) for value in children.values()]):
-        children = aside(children, size)
+        children = set_aside(children, size)
     keys = tuple(children)
     values = with_keys(list(children.values()), keys)
     order, statics = keys, tuple([(key, entries[key]) for key in entries if key not in children])
@@ -226,11 +226,15 @@ def _restore_context(owner: Any, saved: Any) -> Context:
     cls: Any = owner.cls() if isinstance(owner, Key) else owner
     keys, order, statics, rest = saved
     return Context(
-        cls, tuple(keys), tuple(order), tuple([(key, restored(value)) for key, value in statics]), *restored(rest)
+        cls,
+        tuple(keys),
+        tuple(order),
+        tuple([(key, restore_value(value)) for key, value in statics]),
+        *restore_value(rest),
     )
 
 
-def trusted(made: T) -> T:
+def trust_for_loading(made: T) -> T:
     """Let `torch.load(weights_only=True)` call this class or function: it accepts any arguments, and calls none."""
     torch.serialization.add_safe_globals([made])
     return made

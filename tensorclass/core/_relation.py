@@ -16,7 +16,7 @@ def lineage(cls: Any) -> Iterator[Any]:
         yield from lineage(source)
 
 
-def related(one: Any, other: Any) -> bool:
+def are_related(one: Any, other: Any) -> bool:
     """Whether instances of two classes may be combined in an operation.
 
     They may if one class is the other or a parent of it, or if this is true for the classes from which they were made.

@@ -41,7 +41,9 @@ def entries_in_order(collection: TensorCollection, options: PrintOptions) -> lis
     """The entries in the order of the options, with their keys as they are printed."""
     schema = getattr(type(collection), "__tensorclass_schema__", None)
     shown = (
-        {**collection._outline(), **collection._through("_shapes")} if collection._stacked else collection._entries()
+        {**collection._outline(), **collection._run_on_stack("_shapes")}
+        if collection._stacked
+        else collection._entries()
     )
     entries = [item for item in shown.items() if schema is None or schema.fields[item[0]].repr]
     if options.sort_keys == "alphabetical":
@@ -172,7 +174,7 @@ def _detailed_entry(value: Any, options: PrintOptions, depth: int) -> str:
     if isinstance(value, TensorCollection):
         return _detailed_text(value, options, depth)
     if isinstance(value, Entry):
-        value = value._shown()
+        value = value._read_value()
     if isinstance(value, Tensor):
         return f"Tensor({', '.join(f'{name}={text}' for name, text in _facts(value, options))})"
     return describe_value(value)

@@ -45,7 +45,7 @@ def entry_type(value: Any) -> type:
         return type(value)
     if not isinstance(value, Entry):
         return View.object_type
-    return type(value) if value._holds_object else type(value._shown())
+    return type(value) if value._holds_object else type(value._read_value())
 
 
 class ViewScope(NamedTuple):

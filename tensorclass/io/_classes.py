@@ -77,7 +77,7 @@ def _build_typed(cls: Any, built: Any, infer: bool) -> Any:
     store = store_of(built)
     if store._stacked:
         members = [_build_typed(cls, member, infer)._store for member in store._members]
-        return cls._wrap(store._with(members)._joined_by(cls))
+        return cls._wrap(store._with_members(members)._joined_by(cls))
     new = cls._from_nesting(store._entries(), None if infer else store._batch_size, None, None)
     if store._device is not None:
         new._set_device(store._device)

@@ -213,7 +213,7 @@ def _part(value: Any, found: Parts) -> Any:
     if isinstance(value, Tensor) and not nested:
         return _column(value, found)
     if nested or isinstance(value, RaggedTensor):
-        table, spans = (RaggedTensor(given) if nested else given)._packed()
+        table, spans = (RaggedTensor(given) if nested else given)._pack_rows()
         first, second = _column(spans, found), _column(table, found)
         return None if first is None or second is None else RaggedColumn(first, second._replace(step=0), nested)
     if isinstance(value, NonTensorStack):

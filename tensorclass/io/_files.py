@@ -25,7 +25,7 @@ from ..errors import (
     StructureError,
     UnsupportedOperationError,
 )
-from ..ops._lengths import settled
+from ..ops._lengths import compact_ragged
 from ..store import TensorDict
 from ._anchor import read_anchor
 from ._atomic import make_folder
@@ -129,7 +129,7 @@ def _save_and_open(
     data: Any, prefix: StrPath, archive: bool | None, compression: Any, checksums: bool, pickles: bool
 ) -> Any:
     """Write a container, and read it from its file."""
-    data = settled(data)
+    data = compact_ragged(data)
     packed, file, folder = prepared(data, prefix, archive, compression, pickles)
     tensors = put(file, folder, packed, checksums=checksums)
     if packed.simple:

@@ -264,7 +264,7 @@ def _join_rows(old: Any, rows: Any, allow_pickle: bool) -> tuple[Packed, Callabl
         raise StructureError(f"append_memmap: rows follow rows along the first batch dim, got batch sizes {sizes}")
     mine: list[Tensor] = []
     theirs: list[Tensor] = []
-    alike = tensors_alone(old) is not None and old._beside(rows, mine, theirs) is not None
+    alike = tensors_alone(old) is not None and old._pair_leaves(rows, mine, theirs) is not None
     alike = alike and old._names == rows._names
     for a, b in zip(mine, theirs, strict=True) if alike else ():
         dense = a.layout is b.layout is torch.strided and not (a.is_nested or b.is_nested or a.requires_grad)

@@ -29,7 +29,7 @@ from ..core import (
     store_of,
 )
 from ..errors import ArgumentError, FileFormatError, StructureError, UnknownFieldError, UnsupportedOperationError
-from ..ops._lengths import settled
+from ..ops._lengths import compact_ragged
 from ..store import TensorDictParams, UnbatchedTensor, keep_objects
 from ._anchor import is_archive
 from ._file_kinds import LOAD, naming_reader
@@ -200,7 +200,7 @@ def _plain(data: Any) -> Any:
     """A container of tensors without grad."""
     if isinstance(data, TensorDictParams):
         data = data._store.data
-    return settled(data.data if any([leaf.requires_grad for leaf in data._leaves(STORAGE)]) else data)
+    return compact_ragged(data.data if any([leaf.requires_grad for leaf in data._leaves(STORAGE)]) else data)
 
 
 def _in_shared_memory(data: Any, like: bool) -> Any:

@@ -147,7 +147,7 @@ class Unpacker:
         if node.params is not None:
             if node.members is not None or declared is not None:
                 raise self.wrong(key, "parameters are in a dense container")
-            built = TensorDictParams._around(built, node.params == "keep")
+            built = TensorDictParams._wrap_store(built, node.params == "keep")
             built._convert_all(built._store, {})
         if node.locked:
             built.lock_()

@@ -12,7 +12,7 @@ from ._operands import Pointwise
 P = TypeVar("P", bound=Pointwise)
 
 
-def alike(self: P, other: Any) -> tuple[P, Any]:
+def in_one_form(self: P, other: Any) -> tuple[P, Any]:
     """Two containers to compare, in one form.
 
     If they differ only in their batch sizes, both get the longer one at every level. An entry of None stands for a

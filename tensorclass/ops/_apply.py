@@ -81,7 +81,7 @@ class Mapper:
         args = (key,) if self.named else ()
         if isinstance(value, (Tensor, TensorCollection)):
             return _leaf(self.fn(*args, value, *others))
-        new = self.fn(*args, value._shown(), *others)
+        new = self.fn(*args, value._read_value(), *others)
         return value._make([new], torch.Size([]), None, VALUES) if isinstance(new, Tensor) else new
 
     def counterparts(self, key: str, path: Path, others: Sequence[Any]) -> list[Any]:
@@ -95,7 +95,7 @@ class Mapper:
                         f"apply: container {position + 1} has no `{join_path(path)}`; give `default=` for absent keys"
                     )
                 value = self.default
-            found.append(value._shown() if is_shared(value) else value)
+            found.append(value._read_value() if is_shared(value) else value)
         return found
 
 
@@ -204,7 +204,7 @@ class ApplyOps(KeyOps):
             if plain and not call_on_nested and (found := _apply_known(self, fn)) is not None:
                 return found  # type: ignore[no-any-return]  # of the class of self
             leaves: list[Tensor] = []
-            twin = self._beside(self, leaves, []) if plain else None  # a copy: other threads may write to it
+            twin = self._pair_leaves(self, leaves, []) if plain else None  # a copy: other threads may write to it
             if twin is not None and twin._plain:
                 found = twin._map_plain(leaves, fn)  # None if nothing is left
                 return self.empty() if found is None and filter_empty is False else found  # type: ignore[no-any-return]  # as above
@@ -353,7 +353,7 @@ class ApplyOps(KeyOps):
         `size` is the new batch size of this container and of those in it; None if each keeps its own.
         """
         if self._stacked:
-            found = self._through("_map_members", mapper, others, path, size, filter_empty)
+            found = self._run_on_stack("_map_members", mapper, others, path, size, filter_empty)
             typed = self._layered and found is not None
             return self._validated_stack(found, path) if typed else found  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a typed class
         entries: dict[str, Any] = {}
@@ -416,7 +416,7 @@ class ApplyOps(KeyOps):
         """The checked writes of an `apply` in place: containers, their copies, and new entries."""
         if self._stacked:
             self._refuse_frozen("write in place", "")
-            return self._through("_plan_mapped_members", mapper, others, prefix)  # type: ignore[no-any-return]  # a plan
+            return self._run_on_stack("_plan_mapped_members", mapper, others, prefix)  # type: ignore[no-any-return]  # a plan
         found: dict[Path, Any] = {}
         stacks: list[tuple[Any, Any, dict[Path, Any]]] = []
         self._collect(mapper, others, prefix, found, stacks)
@@ -433,11 +433,11 @@ class ApplyOps(KeyOps):
             here = (*path, key)
             found = mapper.counterparts(key, here, others) if others else []
             if mapper.leafs(value):
-                shown = value._shown() if is_shared(value) else value
+                shown = value._read_value() if is_shared(value) else value
                 new = mapper.call(here, value, found)
                 if self._afar and new is value and isinstance(new, Tensor):
                     new = new.detach()  # the function may have written to the copy, which is then not the entry
-                results[here] = (shown, new._shown() if is_shared(new) else new)  # pyright: ignore[reportAttributeAccessIssue]  # a container
+                results[here] = (shown, new._read_value() if is_shared(new) else new)  # pyright: ignore[reportAttributeAccessIssue]  # a container
             elif isinstance(value, ApplyOps) and value._stacked:
                 stacks += value._plan_mapped(mapper, found, here)
             elif isinstance(value, ApplyOps):

@@ -20,7 +20,7 @@ from ..errors import (
     did_you_mean,
 )
 from ._apply import ApplyOps
-from ._lengths import holders, in_memory, lent
+from ._lengths import gather_rows, holders, in_memory
 from ._operands import Pointwise, arrange_leaves, show
 
 if TYPE_CHECKING:
@@ -132,16 +132,16 @@ class AutogradOps(Pointwise, ApplyOps):
         False
         """
         leaves = self._leaves(VALUES)
-        lent(self, leaves, "detach_", False)
+        gather_rows(self, leaves, "detach_", False)
         tracked = [(i, leaf) for i, leaf in enumerate(leaves) if leaf.requires_grad]
         for i, leaf in tracked:
             if leaf._is_view():
-                raise self._refused(i, "detach_", "is a view, which torch can't detach in place; use `detach()`")
+                raise self._leaf_error(i, "detach_", "is a view, which torch can't detach in place; use `detach()`")
         for _, leaf in tracked:
             leaf.detach_()
         return self
 
-    def _refused(self, position: int, op: str, why: str) -> UnsupportedOperationError:
+    def _leaf_error(self, position: int, op: str, why: str) -> UnsupportedOperationError:
         return UnsupportedOperationError(f"{op}: `{show(self._layout()[position])}` {why}; nothing was changed")
 
     @property
@@ -170,14 +170,14 @@ class AutogradOps(Pointwise, ApplyOps):
         >>> TensorDict(a=torch.ones(2), batch_size=[2]).requires_grad_().requires_grad
         True
         """
-        lent(self, self._leaves(VALUES), "requires_grad_", False)
+        gather_rows(self, self._leaves(VALUES), "requires_grad_", False)
         leaves, entries = _tracked_tensors(self)
         for i, leaf in enumerate(leaves):
             if requires_grad and not (leaf.is_floating_point() or leaf.is_complex()):
                 why = f"is of {leaf.dtype}, and only floating point and complex tensors have gradients"
-                raise self._refused(i, "requires_grad_", f"{why}: `select` the entries that have them")
+                raise self._leaf_error(i, "requires_grad_", f"{why}: `select` the entries that have them")
             if not requires_grad and leaf.requires_grad and not leaf.is_leaf:
-                raise self._refused(i, "requires_grad_", "was computed from what requires grad; use `detach()`")
+                raise self._leaf_error(i, "requires_grad_", "was computed from what requires grad; use `detach()`")
         for leaf, entry in zip(leaves, entries, strict=True):
             leaf.requires_grad_(requires_grad)
             if entry is not None:
@@ -272,7 +272,7 @@ def _pick_results(self: Any, function: Callable[[Tensor], Tensor | None]) -> Any
         if all([new is None for new in picked]):
             return None
         bare = [member._bare(member._batch_size, member._names) for member in store._members]
-        return store._with([empty if new is None else new for new, empty in zip(picked, bare, strict=True)])
+        return store._with_members([empty if new is None else new for new, empty in zip(picked, bare, strict=True)])
     result = self._bare(self._batch_size, self._names)
     for key, value in self._entries().items():
         if isinstance(value, TensorCollection):

@@ -367,7 +367,7 @@ def ranks(batch: Any, key: Key, op: str) -> tuple[list[Any], Tensor, int]:
         raise ArgumentError(f"{op}: `{join_path(path)}` is a container; name one of its entries")
     what = f"{op}: the objects of `{join_path(path)}`"
     if batch_shape(value) is None and not isinstance(value, Tensor):  # one value for the whole batch
-        value = value._shown() if isinstance(value, Entry) else value
+        value = value._read_value() if isinstance(value, Entry) else value
         return ranks_of_objects([_hashable(value)] * count, what, op)
     if not isinstance(value, Tensor) or value.is_nested:
         rows = [*value.unbind()] if isinstance(value, Tensor) else value.tolist()

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..core import Entry, TensorCollection, TensorEntry, store_of, unstacked
+from ..core import Entry, TensorCollection, TensorEntry, store_of, without_stack
 
 Test = Callable[[Tensor, Tensor], bool]
 
@@ -58,7 +58,7 @@ def _stacks(a: Any, b: Any, test: Test) -> bool:
     mine, theirs = a._parts(), b._parts()
     if len(mine) == len(theirs):
         return all([_containers(x, y, test) for x, y in zip(mine, theirs, strict=True)])
-    return _containers(unstacked(a), unstacked(b), test)
+    return _containers(without_stack(a), without_stack(b), test)
 
 
 def _entries(value: Any, other: Any, test: Test) -> bool:

@@ -82,7 +82,7 @@ class DeviceOps(CastMethods, ApplyOps):
     def _cast(self, dtype: torch.dtype, cast_filter: CastFilter = None) -> Self:
         """A twin with leaves of a dtype; `cast_filter(path, leaf)` selects the leaves to cast."""
         leaves: list[Tensor] = []
-        finished = self._beside(self, leaves, [])  # None if there are entry nodes or stacks
+        finished = self._pair_leaves(self, leaves, [])  # None if there are entry nodes or stacks
         twin = self._open(leaves := [], VALUES) if finished is None else finished
         if [leaf.dtype for leaf in leaves].count(dtype) == len(leaves):
             return self._twin() if finished is None else finished
@@ -109,7 +109,7 @@ class DeviceOps(CastMethods, ApplyOps):
 
     def _cast_members(self, name: str, *args: Any) -> Self:
         """Delegate a cast by path to the members of a stack."""
-        result: Self = self._through("_each_member_by", name, *args)
+        result: Self = self._run_on_stack("_each_member_by", name, *args)
         self._accept(self._leaves(VALUES), result._leaves(VALUES), "a cast")
         return result
 
@@ -433,7 +433,7 @@ class DeviceOps(CastMethods, ApplyOps):
             if isinstance(value, DeviceOps):
                 result._put(key, DeviceOps.attrs(value, fields=fields))
             else:
-                shown = value._shown() if isinstance(value, Entry) else value
+                shown = value._read_value() if isinstance(value, Entry) else value
                 result._put(key, TensorAttrs._of(shown, fields) if isinstance(shown, Tensor) else value)
         result._set_device(None)
         return result

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .._flags import answers
-from ..core import STORAGE, Names, TensorCollection, TensorEntry, is_typed, unstacked
+from ..core import STORAGE, Names, TensorCollection, TensorEntry, is_typed, without_stack
 from ..errors import ArgumentError
 from ._apply import ApplyOps
 from ._exports import LinkedList, plain, struct_array, tuple_class
@@ -67,7 +67,7 @@ class ExportOps(ApplyOps):
         if self._plain:
             solid = self
         elif tolist_first:
-            solid = unstacked(self)
+            solid = without_stack(self)
         else:
             solid = self._solid()
         if convert_tensors not in (True, False, "numpy"):

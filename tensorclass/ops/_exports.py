@@ -103,7 +103,7 @@ def plain(key: str, value: Any, convert: Any, nested: Callable[[Any], Any]) -> A
     if isinstance(value, TensorCollection):
         return nested(value)
     if isinstance(value, Entry):
-        shown = value._shown()
+        shown = value._read_value()
         if has_lengths(value):
             return _convert_elements(key, value.tolist(), convert)
         return shown.tolist() if shown is value else plain(key, shown, convert, nested)
@@ -157,9 +157,9 @@ def _columns(collection: TensorCollection, prefix: str) -> list[tuple[str, tuple
             columns.append((key, _nested_column(value, len(size), path), struct_array(value)))
             continue
         if is_shared(value):  # repeat one tensor for the batch in every record
-            value = value._shown().expand(*size, *value._shown().shape)
+            value = value._read_value().expand(*size, *value._read_value().shape)
         shared = isinstance(value, Entry) and not isinstance(value, TensorEntry)
-        values = _column(path, value._shown() if shared else value)
+        values = _column(path, value._read_value() if shared else value)
         shaped = isinstance(value, (Tensor, TensorEntry))
         event = values.shape[len(size) :] if shaped else values.shape
         columns.append((key, (_field_dtype(values), event), values))

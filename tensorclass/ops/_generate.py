@@ -261,7 +261,7 @@ class RefusedWrites:
 '''
 
 
-def refused() -> str:
+def refused_writes() -> str:
     """The types of the methods in place of a frozen class."""
     operators = sorted(name for name in IN_PLACE if name.startswith("__"))
     methods = [f"    def {name}(self, other: Never) -> Any: ...\n" for name in operators]
@@ -272,7 +272,7 @@ def refused() -> str:
 def main(arguments: list[str]) -> int:
     """Write the files; or, with `--check`, compare them, and tell how to update them."""
     texts = {TARGET: source(), CASTS_TARGET: _cast_table.source(), REDUCTIONS_TARGET: _reduce_source.source()}
-    texts[REFUSED_TARGET] = refused()
+    texts[REFUSED_TARGET] = refused_writes()
     if "--check" not in arguments:
         for target, text in texts.items():
             target.write_text(text, "utf-8")

@@ -219,7 +219,7 @@ def gives_plain(tensor: Any) -> bool:
 _DISABLED: Any = torch._C._disabled_torch_function_impl
 
 
-def near(part: Any, leaf: Tensor) -> Any:
+def index_on_device_of(part: Any, leaf: Tensor) -> Any:
     """An index on the device of a leaf."""
     elsewhere = isinstance(part, Tensor) and part.device != leaf.device and not leaf.is_meta
     return part.to(leaf.device) if elsewhere else part
@@ -235,7 +235,7 @@ def by_device(leaves: list[Tensor], parts: tuple[Any, ...]) -> list[Tensor]:
     for leaf in leaves:
         device = leaf.device if isinstance(leaf, Tensor) else None  # a lazy stack, whose members may be on any device
         if device not in moved:
-            moved[device] = tuple([near(part, leaf) for part in parts])
+            moved[device] = tuple([index_on_device_of(part, leaf) for part in parts])
         new.append(leaf[moved[device]])
     return new
 
@@ -267,7 +267,7 @@ class IndexOps(NameOps):
 
     def _index(self, index: Index) -> Self:
         if self._stacked:
-            return self._through("_index", index)  # type: ignore[no-any-return]  # a stack of this class
+            return self._run_on_stack("_index", index)  # type: ignore[no-any-return]  # a stack of this class
         size = self._batch_size
         leaves: list[Tensor] = []
         mask = picked = False
@@ -280,7 +280,7 @@ class IndexOps(NameOps):
             first = [*self._live().values()][:1]
             near_by = index.is_cpu and not is_dynamo_compiling() and first and isinstance(first[0], Tensor)
             if near_by and gives_plain(first[0]) and first[0].is_cpu:
-                found = self._gathered(index, mask)
+                found = self._gather_elements(index, mask)
                 if found is not None:
                     return found
         parts: Any = (index,) if mask else self._normalise_index(index)
@@ -294,7 +294,7 @@ class IndexOps(NameOps):
         entries = self._live()
         return entries.get(key) if entries is self._live() else None
 
-    def _gathered(self, index: Tensor, mask: bool) -> Self | None:
+    def _gather_elements(self, index: Tensor, mask: bool) -> Self | None:
         """The elements at an int64 index of one dim, or at a mask, on the CPU; None for the general path."""
         size, at = self._batch_size, index
         if mask:
@@ -383,7 +383,9 @@ class IndexOps(NameOps):
             )
         leaves: list[Tensor] = []
         new, twin = [], self._solid()._open(leaves)
-        indices = {leaf.device: near(index, leaf) for leaf in {leaf.device: leaf for leaf in leaves}.values()}
+        indices = {
+            leaf.device: index_on_device_of(index, leaf) for leaf in {leaf.device: leaf for leaf in leaves}.values()
+        }
         for leaf in leaves:
             event = leaf.shape[len(size) :]
             wide = over_events(indices[leaf.device], len(event)).expand(index.shape + event)

@@ -43,15 +43,25 @@ from ..errors import (
 )
 from ._compare import same_object
 from ._index import Index, IndexOps, indexed_size, normalise
-from ._lengths import Ragged, has_lengths, lent, take_back
+from ._lengths import Ragged, gather_rows, has_lengths, take_back
 from ._levels import by_level
 from ._mapping import MappingOps
 from ._pairs import pairs_of, require_same_keys, size_error, wanted_paths
-from ._steps import WHOLE, carry_out, copied, copied_alike, copied_rows, copy_steps, foreach_is_safe, rows_at
+from ._steps import WHOLE, carry_out, copied_alike, copied_rows, copy_plain, copy_steps, foreach_is_safe, rows_at
 from ._steps import Copy as Copy
 from ._steps import without_overlap as without_overlap
 from ._where import choose_entries, choose_leaves, condition_over, stacked_below
-from ._writable import NUMBERS, as_mask, as_source, filled, is_readable, require_writable, scalar_like, spread, takes
+from ._writable import (
+    NUMBERS,
+    as_mask,
+    as_source,
+    fill_exactly,
+    is_readable,
+    require_writable,
+    scalar_like,
+    spread,
+    takes,
+)
 
 
 @flags
@@ -122,13 +132,13 @@ class InplaceOps(IndexOps):
         if not given and type(source) is not type(self):
             return False
         if given and self._stacked and not self._layered:
-            return self._through("_copied_rows", source, whole, non_blocking)  # type: ignore[no-any-return]  # a bool
+            return self._run_on_stack("_copied_rows", source, whole, non_blocking)  # type: ignore[no-any-return]  # a bool
         if given and len(source) == 1 and not self._layered:
             ((key, item),) = source.items()
-            return copied(self._live().get(key), item, non_blocking)
+            return copy_plain(self._live().get(key), item, non_blocking)
         targets: list[Tensor] = []
         sources: list[Tensor] = []
-        if self._beside(source, targets, sources, "whole", whole) is None:
+        if self._pair_leaves(source, targets, sources, "whole", whole) is None:
             return False
         declared = self._layered and not given and source._batch_size == self._batch_size and self._is_rigid()  # pyright: ignore[reportAttributeAccessIssue]  # a container
         return copied_alike(targets, sources, declared, non_blocking, holder=store_of(self))
@@ -160,12 +170,12 @@ class InplaceOps(IndexOps):
         tensor([3., 3.])
         """
         if self._stacked:
-            return self._through("fill_", key, value)  # type: ignore[no-any-return]  # a stack of this class
+            return self._run_on_stack("fill_", key, value)  # type: ignore[no-any-return]  # a stack of this class
         if type(key) is str:
             if self._layered:
                 self._refuse_frozen("write in place", key)
             leaf = self._held(key)
-            if type(leaf) is Tensor and filled(leaf, value):
+            if type(leaf) is Tensor and fill_exactly(leaf, value):
                 return self
         with sharing():
             publish(self._fill_steps(unravel_key_to_tuple(key), value))
@@ -179,7 +189,7 @@ class InplaceOps(IndexOps):
         self._refuse_frozen("fill_", "")
         entry._refuse_frozen("fill_")  # type: ignore[attr-defined]  # containers have this method
         targets: list[Tensor] = []
-        back = lent(entry._open(targets, VALUES), targets, "fill_")
+        back = gather_rows(entry._open(targets, VALUES), targets, "fill_")
         for leaf in targets:
             require_writable(leaf, path)
         plan = [(leaf, scalar_like(value, leaf, path).expand(leaf.shape), path) for leaf in targets]
@@ -189,7 +199,7 @@ class InplaceOps(IndexOps):
         """Fill every leaf with zero; `fill_` writes other numbers."""
         self._refuse_frozen("zero_")
         leaves: list[Tensor] = []
-        back = lent(self._open(leaves, VALUES), leaves, "zero_")
+        back = gather_rows(self._open(leaves, VALUES), leaves, "zero_")
         for leaf in leaves:
             require_writable(leaf, ())
         fused = leaves and foreach_is_safe() and True not in [leaf.is_nested for leaf in leaves]
@@ -275,7 +285,7 @@ class InplaceOps(IndexOps):
             return False
         if given and len(value) == 1 and not typed:
             ((key, item),) = value.items()
-            return copied(self._held(key), item, False, index, rows)
+            return copy_plain(self._held(key), item, False, index, rows)
         pair: Any = self
         there: Any = value
         frozen = typed and self.__tensorclass_options__.frozen  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a typed class
@@ -283,7 +293,7 @@ class InplaceOps(IndexOps):
             pair, there = own, value._store  # pyright: ignore[reportAttributeAccessIssue]  # nothing below has a class that could refuse
         leaves: list[Tensor] = []
         sources: list[Tensor] = []
-        if pair._beside(there, leaves, sources, "index", whole) is None or not leaves:
+        if pair._pair_leaves(there, leaves, sources, "index", whole) is None or not leaves:
             return False
         fits = typed and rows is None and not given and (size[0], *there._batch_size) == size  # faster than a slice
         declared = fits and (self.__tensorclass__.rigid if own._plain else self._is_rigid())
@@ -318,14 +328,14 @@ class InplaceOps(IndexOps):
         if key is not None:
             self._refuse_frozen("write in place", key)
             leaves.append(self._held(key))
-        elif self._beside(self, leaves, [], "index") is None:
+        elif self._pair_leaves(self, leaves, [], "index") is None:
             return None
         return leaves if all([type(leaf) is Tensor and takes(leaf, value) for leaf in leaves]) else None
 
     def _set_at(self, index: Index, value: Any, wanted: list[Path] | None, non_blocking: bool) -> None:
         if self._stacked:
             self._refuse_frozen("write by index", "")
-            self._through("_set_at", index, value, wanted, non_blocking)
+            self._run_on_stack("_set_at", index, value, wanted, non_blocking)
             return
         parts = normalise(index, self._batch_size)
         first = next((leaf for leaf in self._leaves() if isinstance(leaf, Tensor)), None)
@@ -361,7 +371,7 @@ class InplaceOps(IndexOps):
         """The checked copies of a write: (destination, source expanded to it, path)."""
         self._refuse_frozen("write in place", join_path(prefix))
         if self._stacked:
-            return self._through("_plan", source, prefix, parts, size, wanted)  # type: ignore[no-any-return]  # a plan
+            return self._run_on_stack("_plan", source, prefix, parts, size, wanted)  # type: ignore[no-any-return]  # a plan
         target = self._batch_size if size is None else size
         entries = self._entries()
         if not isinstance(source, (TensorCollection, Mapping)):
@@ -410,10 +420,10 @@ class InplaceOps(IndexOps):
             planned = entry._plan_write(value, parts, size, path)
             if not is_shared(entry):
                 return [(entry, planned, path)]  # type: ignore[list-item]  # it writes by itself
-            if parts is not None or planned is entry._shown():
+            if parts is not None or planned is entry._read_value():
                 return []
-            require_writable(entry._shown(), path)
-            return [(entry._shown(), planned, path)]
+            require_writable(entry._read_value(), path)
+            return [(entry._read_value(), planned, path)]
         if not same_object(value, entry):
             raise StructureError(
                 f"in-place write: `{join_path(path)}` is one {type(entry).__name__} shared by the batch "
@@ -453,7 +463,7 @@ class InplaceOps(IndexOps):
             return self
         leaves: list[Tensor] = []
         twin = self._open(leaves, VALUES)
-        back = lent(twin, leaves, "masked_fill_")
+        back = gather_rows(twin, leaves, "masked_fill_")
         rows = zip(leaves, twin._broadcast(as_mask(mask, self._batch_size)), strict=True)
         masked = [(leaf, wide) for leaf, wide in rows if wide is not None]
         for leaf, _ in masked:
@@ -484,7 +494,7 @@ class InplaceOps(IndexOps):
     def _broadcast(self, value: Tensor) -> list[Tensor | None]:
         """Expand a tensor that broadcasts to the batch size for each `VALUES` leaf; None for a shared tensor."""
         if self._stacked:
-            return self._through("_broadcast_members", value)  # type: ignore[no-any-return]  # a list
+            return self._run_on_stack("_broadcast_members", value)  # type: ignore[no-any-return]  # a list
         size, dims = self._batch_size, len(self._batch_size)
         found: list[Tensor | None] = []
         by_rank: dict[int, Tensor] = {}
@@ -535,7 +545,7 @@ class InplaceOps(IndexOps):
         if isinstance(other, TensorCollection):
             self._meet(other, "where")
         if self._stacked:
-            found = self._through("where", condition, other, pad=pad)
+            found = self._run_on_stack("where", condition, other, pad=pad)
             return found if out is None else MappingOps.update(out, found, update_batch_size=update_batch_size)  # type: ignore[no-any-return]  # a stack of this class
         other = stacked_below(other._open([], VALUES)) if isinstance(other, TensorCollection) else other
         wide = condition_over(condition, self._batch_size)
@@ -594,7 +604,7 @@ class InplaceOps(IndexOps):
             if storage == "shared":
                 buffer.share_memory_()
             MappingOps.set(result, key, buffer)
-        return result._filed(storage, device, kwargs) if on_disk else result
+        return result._write_to_file(storage, device, kwargs) if on_disk else result
 
-    def _filed(self, storage: str | None, device: Any, options: dict[str, Any]) -> Any:
+    def _write_to_file(self, storage: str | None, device: Any, options: dict[str, Any]) -> Any:
         raise NotImplementedError

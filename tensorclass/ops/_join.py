@@ -30,7 +30,7 @@ from ..core import (
     store_of,
     too_few_dims,
     unravel_key_to_tuple,
-    unstacked,
+    without_stack,
 )
 from ..errors import ArgumentError, BatchDimError, BatchSizeError, KeySetError, StructureError, defined_again
 from ._compare import same_atom, same_object
@@ -237,7 +237,7 @@ class JoinOps(ShapeOps):
         [2, 2, 1]
         """
         if self._stacked:
-            return self._through("split", split_size, dim)  # type: ignore[no-any-return]  # a stack of this class
+            return self._run_on_stack("split", split_size, dim)  # type: ignore[no-any-return]  # a stack of this class
         at = self._dim(dim, "split")
         total = self._batch_size[at]
         split_size = as_int(split_size)
@@ -264,7 +264,7 @@ class JoinOps(ShapeOps):
         [1, 2, 2]
         """
         if self._stacked:
-            return self._through("tensor_split", indices_or_sections, dim)  # type: ignore[no-any-return]  # a stack of this class
+            return self._run_on_stack("tensor_split", indices_or_sections, dim)  # type: ignore[no-any-return]  # a stack of this class
         at = self._dim(dim, "tensor_split")
         return self._cut(at, lambda leaf, at: leaf.tensor_split(indices_or_sections, at), self._names)
 
@@ -277,7 +277,7 @@ class JoinOps(ShapeOps):
         [3, 2]
         """
         if self._stacked:
-            return self._through("chunk", chunks, dim)  # type: ignore[no-any-return]  # a stack of this class
+            return self._run_on_stack("chunk", chunks, dim)  # type: ignore[no-any-return]  # a stack of this class
         at = self._dim(dim, "chunk")
         if chunks < 1:
             raise BatchSizeError(f"chunk: the number of pieces is at least 1, got {chunks}")
@@ -293,7 +293,7 @@ class JoinOps(ShapeOps):
         """
         store: Any = self._store if self._layered else self  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # reading its slots is faster
         if store._stacked:
-            return self._through("unbind", dim)  # type: ignore[no-any-return]  # a stack of this class
+            return self._run_on_stack("unbind", dim)  # type: ignore[no-any-return]  # a stack of this class
         at, sizes = store._dim(dim, "unbind"), [*store._batch_size]
         names = store._names and (*store._names[:at], *store._names[at + 1 :])
         count = sizes.pop(at)
@@ -402,7 +402,7 @@ class Join:
         if all([type(item) is type(items[0]) and item._stacked == items[0]._stacked for item in items]):
             return items
         try:
-            items = [unstacked(item) if isinstance(item, TensorCollection) else item for item in items]
+            items = [without_stack(item) if isinstance(item, TensorCollection) else item for item in items]
         except (StructureError, BatchSizeError):
             stack = next(store_of(item) for item in items if item._stacked)
             items = [item if item._stacked else stack._cut_alike(item) for item in items]
@@ -521,7 +521,7 @@ def _require_containers(items: list[Any], op: str) -> None:
             )
 
 
-def joined(input: Any, dim: Any, out: Any, new_dim: bool) -> Any:
+def join_containers(input: Any, dim: Any, out: Any, new_dim: bool) -> Any:
     """Join containers by the plain path if possible, else entry by entry by the rules of their class."""
     items = [*input]
     first: Any = items[0] if items else None
@@ -557,7 +557,7 @@ def stack(input: Joinable[C, K], dim: int = 0, *, out: C | None = None) -> C:
     >>> stack([data, data]).batch_size
     torch.Size([2, 3])
     """
-    result: C = joined(input, dim, out, True)
+    result: C = join_containers(input, dim, out, True)
     return result
 
 
@@ -570,7 +570,7 @@ def cat(input: Joinable[C, K], dim: int = 0, *, out: C | None = None) -> C:
     >>> cat([data, data]).batch_size
     torch.Size([6])
     """
-    result: C = joined(input, dim, out, False)
+    result: C = join_containers(input, dim, out, False)
     return result
 
 

@@ -17,9 +17,9 @@ from torch.compiler import is_compiling
 from .._operations import BITWISE, COMPARISONS, ROWS, UNSUPPORTED, Numbers, Row
 from ..core import VALUES, Step, TensorCollection, broadcasts_to, publish
 from ..errors import ArgumentError, StructureError, UnsupportedOperationError
-from ._alike import alike
+from ._alike import in_one_form
 from ._at_once import FEW, FEW_PAIRS, at_once, interpreters, over_lists
-from ._lengths import lent, take_back
+from ._lengths import gather_rows, take_back
 from ._lerp import lerp
 from ._objects import EXCLUSIVE, answer, meet_objects
 from ._operands import (
@@ -29,10 +29,10 @@ from ._operands import (
     Pointwise,
     Right,
     as_large,
-    merged,
+    merge_operands,
     operand,
     operation,
-    paired,
+    pair_leaves,
     partial,
     show,
 )
@@ -168,7 +168,9 @@ def _thorough(self: C, other: Any, kernel: Kernel, options: dict[str, Any], defa
     leaves: list[Tensor] = []
     theirs: list[Tensor] = []
     right: Right
-    twin = paired(self, other, leaves, theirs) if type(other) is type(self) and kernel.name not in EXCLUSIVE else None
+    twin = (
+        pair_leaves(self, other, leaves, theirs) if type(other) is type(self) and kernel.name not in EXCLUSIVE else None
+    )
     if twin is not None:
         result = _combine_into(twin, leaves, (theirs,), other, kernel, options)
         if kernel.equality is not None and not result._plain:
@@ -176,10 +178,10 @@ def _thorough(self: C, other: Any, kernel: Kernel, options: dict[str, Any], defa
         return _lock_result(result) if locked else result
     met = isinstance(other, TensorCollection)
     if met and not kernel.checked:
-        self, other = alike(self, other)
+        self, other = in_one_form(self, other)
     large, other = as_large(self, other, kernel.name, kernel.meets) if met else (self, other)
     if met and default is not None:
-        (template, leaves), right = merged(large, other, kernel.name, default)
+        (template, leaves), right = merge_operands(large, other, kernel.name, default)
     else:
         template = large._open(leaves := [], VALUES)
         right = operand(template, leaves, other, kernel.name)
@@ -224,7 +226,7 @@ def dunder(self: C, other: object, kernel: Kernel) -> C:
         if (not same_type and not self._may_meet(other)) or (size != there and _of_owners()):
             return NotImplemented  # type: ignore[no-any-return]  # instances of two classes differ
         if size != there:
-            self, matched = alike(self, other)
+            self, matched = in_one_form(self, other)
             other, size, there = matched, self._batch_size, matched._batch_size
     result = _thorough(self, other, kernel, {}) if result is None else result
     if same_type or not isinstance(other, Tensor):
@@ -275,16 +277,16 @@ def write(self: C, kernel: Kernel, *operands: Any, default: Default = None, **gi
     apart_: list[tuple[Any, Tensor]] = []
     twin = len(operands) == 1 and type(operands[0]) is type(self)
     right: list[Tensor] = []
-    own: Any = paired(self, operands[0], leaves := [], right) if twin else None
+    own: Any = pair_leaves(self, operands[0], leaves := [], right) if twin else None
     if own is not None:
         rights = (right,)
     elif default is not None and isinstance(operands[0], TensorCollection):
         own = self._open(leaves := [], VALUES)
-        apart_ = lent(own, leaves, f"{kernel.name}_")
+        apart_ = gather_rows(own, leaves, f"{kernel.name}_")
         paths, leaves, rights = partial(own, leaves, operands[0], kernel.name, default)
     else:
         own, paths = _targets(self, operands, leaves := [])
-        apart_ = lent(own, leaves, f"{kernel.name}_")
+        apart_ = gather_rows(own, leaves, f"{kernel.name}_")
         rights = tuple([operand(own, leaves, other, kernel.name, paths) for other in operands])
     options = {key: value for key, value in given.items() if value is not None}
     surely = _surely_writable(leaves, (*rights, *options.values()))

@@ -76,12 +76,12 @@ class KeyOps(LazyOps):
         if not (inplace is False is as_tensordict and strict is True):
             flag(inplace=inplace, strict=strict, as_tensordict=as_tensordict)
         if self._stacked and not inplace:
-            return self._untyped("select", *keys, strict=strict)
+            return self._run_untyped("select", *keys, strict=strict)
         seen = self._entries()
-        result = self._lay_out(self._picked(seen, keys, strict))
+        result = self._lay_out(self._select_entries(seen, keys, strict))
         return self._adopt(result, seen) if inplace else result
 
-    def _picked(self, entries: dict[str, Any], keys: Sequence[Key], strict: bool) -> dict[str, Any]:
+    def _select_entries(self, entries: dict[str, Any], keys: Sequence[Key], strict: bool) -> dict[str, Any]:
         """Some of the entries, which were read before; nested containers are new."""
         found: dict[str, Any] = {}
         deeper: dict[str, list[Path]] = {}
@@ -95,7 +95,7 @@ class KeyOps(LazyOps):
             elif strict and (below or value is UNSET):
                 found[name] = self._raw(path)  # raises, except for an absent optional field
                 if below:  # another thread has just written it
-                    return self._picked(self._entries(), keys, strict)
+                    return self._select_entries(self._entries(), keys, strict)
             elif not below and value is not UNSET:
                 found[name] = value if type(value) is Tensor else _shallow(value)
         for name, paths in deeper.items():
@@ -118,11 +118,11 @@ class KeyOps(LazyOps):
         ['b']
         """
         seen = self._entries() if inplace is not False and flag(inplace=inplace) and inplace else None
-        return self._without(keys) if seen is None else self._adopt(self._without(keys), seen)
+        return self._drop_keys(keys) if seen is None else self._adopt(self._drop_keys(keys), seen)
 
-    def _without(self, keys: Sequence[Key]) -> Any:
+    def _drop_keys(self, keys: Sequence[Key]) -> Any:
         if self._stacked:
-            return self._untyped("exclude", *keys)
+            return self._run_untyped("exclude", *keys)
         deeper: list[Path] = []
         kept = self._entries()
         for key in keys:
@@ -134,7 +134,7 @@ class KeyOps(LazyOps):
         for name, value in kept.items():
             if type(value) is not Tensor and isinstance(value, KeyOps):
                 below = [path[1:] for path in deeper if path[0] == name] if deeper else ()
-                kept[name] = value._without(below) if below else value._twin()
+                kept[name] = value._drop_keys(below) if below else value._twin()
         return self._lay_out(kept)
 
     def rename_key_(self, old_key: Key, new_key: Key, safe: bool = False) -> Self:
@@ -174,7 +174,7 @@ class KeyOps(LazyOps):
         """
         pairs = [(unravel_key_to_tuple(old), unravel_key_to_tuple(new)) for old, new in mapping.items()]
         values = [(new, self._raw(old)) for old, new in pairs if strict or old in self]
-        result = self._without([old for old, _ in pairs])
+        result = self._drop_keys([old for old, _ in pairs])
         for new, value in values:
             if new in result:
                 raise KeySetError(f"rename_keys: `{join_path(new)}` is already an entry")
@@ -193,7 +193,7 @@ class KeyOps(LazyOps):
         ['a.b', 'c']
         """
         if self._stacked and not inplace:
-            return self._untyped("flatten_keys", separator, is_leaf=is_leaf)
+            return self._run_untyped("flatten_keys", separator, is_leaf=is_leaf)
         flat: dict[str, Any] = {}
         seen = self._entries() if inplace else None
         _flatten(self, "", separator, is_leaf or default_is_leaf, flat)
@@ -212,7 +212,7 @@ class KeyOps(LazyOps):
         tensor(1)
         """
         if self._stacked and not inplace:
-            return self._untyped("unflatten_keys", separator)
+            return self._run_untyped("unflatten_keys", separator)
         tree = _Level()
         levels: dict[str, _Level] = {}
         seen = self._entries()
@@ -226,12 +226,12 @@ class KeyOps(LazyOps):
             if type(value) is not Tensor and isinstance(value, KeyOps):
                 value = KeyOps.unflatten_keys(value, separator)
             node[last] = value
-        result = self._grown(tree)
+        result = self._lay_out_level(tree)
         return self._adopt(result, seen) if inplace else result
 
-    def _grown(self, tree: _Level) -> Any:
+    def _lay_out_level(self, tree: _Level) -> Any:
         """An untyped container of the entries of a level and the levels below."""
-        return self._lay_out({key: self._grown(v) if type(v) is _Level else v for key, v in tree.items()})
+        return self._lay_out({key: self._lay_out_level(v) if type(v) is _Level else v for key, v in tree.items()})
 
     def split_keys(
         self,
@@ -260,13 +260,13 @@ class KeyOps(LazyOps):
             raise KeySetError("split_keys: a key is in more than one set")
         parts = []
         for paths in sets:
-            part: Any = self._lay_out(self._picked(self._entries(), paths, strict and default is UNSET))
+            part: Any = self._lay_out(self._select_entries(self._entries(), paths, strict and default is UNSET))
             if reproduce_struct:
                 part = MappingOps.update(MappingOps.empty(self, recurse=True), part)
             for path in paths if default is not UNSET else ():
                 MappingOps.setdefault(part, path, default)
             parts.append(part)
-        rest = self._without(every)
+        rest = self._drop_keys(every)
         if not reproduce_struct:
             KeyOps.filter_empty_(rest)
         if inplace:
@@ -307,16 +307,12 @@ class KeyOps(LazyOps):
             here = (*prefix, key)
             if isinstance(value, KeyOps) and here not in gone:
                 left = any([here + path not in gone for path in _leaf_paths(value)])
-                if left or self._requires(key):
+                if left or requires(type(self), key):
                     steps += value._empty_steps(gone, here)
                 else:
                     self._require_unlocked("drop empty containers")
                     steps += self._drop_steps(key)
         return steps
-
-    def _requires(self, key: str) -> bool:
-        """Whether an entry can't be removed."""
-        return False
 
     def filter_non_tensor_data(self) -> Any:
         """Keep only tensors, at every depth, in a new container.
@@ -327,7 +323,7 @@ class KeyOps(LazyOps):
         ['a']
         """
         if self._stacked:
-            return self._untyped("filter_non_tensor_data")
+            return self._run_untyped("filter_non_tensor_data")
         result: Any = self._lay_out({})
         for key, value in self._entries().items():
             if isinstance(value, KeyOps):
@@ -384,3 +380,10 @@ def _leaf_paths(value: Any) -> Iterator[Path]:
 def _shallow(value: Any) -> Any:
     """Copy a nested container shallowly, so that results never share structure."""
     return MappingOps.copy(value) if isinstance(value, KeyOps) else value
+
+
+def requires(cls: Any, key: str) -> bool:
+    """Whether a class declares a field that is not optional, so its entry can't be removed."""
+    schema = getattr(cls, "__tensorclass_schema__", None)
+    spec = None if schema is None else schema.fields.get(key)
+    return schema is not None and (spec is None or not (spec.optional or spec.produced))

@@ -38,7 +38,7 @@ def any_lengths(collection: Any) -> bool:
     return False
 
 
-def settled(collection: Any) -> Any:
+def compact_ragged(collection: Any) -> Any:
     """The container with the rows of each ragged entry in its own table, in order; for files."""
     if not any_lengths(collection):
         return collection
@@ -65,7 +65,7 @@ def holders(collection: Any) -> list[Any]:
     return found
 
 
-def lent(own: Any, leaves: Sequence[Tensor], op: str, back: bool = True) -> list[tuple[Any, Tensor]]:
+def gather_rows(own: Any, leaves: Sequence[Tensor], op: str, back: bool = True) -> list[tuple[Any, Tensor]]:
     """Ragged entries whose rows are not contiguous in memory, each with the `VALUES` leaf that is a copy of its rows.
 
     After a write to the leaf, the step `entry._take_back(leaf)` copies it back; with `back=False` this is impossible.
@@ -91,7 +91,7 @@ def lent(own: Any, leaves: Sequence[Tensor], op: str, back: bool = True) -> list
 
 
 def take_back(pairs: list[tuple[Any, Tensor]]) -> list[Step]:
-    """The steps that copy writes to the leaves of `lent` back to their entries."""
+    """The steps that copy writes to the leaves of `gather_rows` back to their entries."""
     return [entry._take_back(leaf) for entry, leaf in pairs]
 
 

@@ -194,7 +194,7 @@ class MappingOps(ReadingOps):
         node = self._holder(path[: depth + 1], create=False)  # parameters return nested containers wrapped
         node._require_unlocked("add a key", join_path(path))
         if node._stacked:
-            return node._through("_grow_members", path[depth:], item)  # type: ignore[no-any-return]  # of the members
+            return node._run_on_stack("_grow_members", path[depth:], item)  # type: ignore[no-any-return]  # of the members
         new = holder = node._check(path[depth], node._bare(node._batch_size))
         for part in path[depth + 1 : -1]:
             child = holder._check(part, holder._bare(holder._batch_size))
@@ -472,7 +472,7 @@ class MappingOps(ReadingOps):
 
     def _replace_all(self, source: TensorCollection, clone: bool) -> Self:
         if self._stacked:
-            return self._through("_replace_all", source, clone)  # type: ignore[no-any-return]  # a stack of this class
+            return self._run_on_stack("_replace_all", source, clone)  # type: ignore[no-any-return]  # a stack of this class
         self._require_unlocked("update")
         size, frame = source._batch_size, self._twin()
         keeps = not self._entries().keys() <= source._entries().keys()
@@ -546,7 +546,7 @@ class MappingOps(ReadingOps):
         if recurse is not False:
             flag(recurse=recurse)
         if self._stacked:
-            return self._untyped("empty", recurse, batch_size=batch_size, device=device, names=names)
+            return self._run_untyped("empty", recurse, batch_size=batch_size, device=device, names=names)
         size = self._batch_size if batch_size is None else as_batch_size(batch_size)
         keep = self._names if names is UNSET and size == self._batch_size else None
         plain = batch_size is None and names is UNSET

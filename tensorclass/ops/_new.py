@@ -27,7 +27,7 @@ class NewOps(DeviceOps):
 
     def _fresh(self, size: Any, make: Callable[[Tensor, torch.Size], Tensor], device: Device) -> Self:
         if self._stacked:
-            return self._through("_fresh_members", size, make, device)  # type: ignore[no-any-return]  # of this class
+            return self._run_on_stack("_fresh_members", size, make, device)  # type: ignore[no-any-return]  # of this class
         target = as_batch_size(size)
         dims = len(self._batch_size)
         leaves: list[Tensor] = []
@@ -240,7 +240,7 @@ def _size(size: tuple[Any, ...]) -> Any:
     return size[0] if len(size) == 1 and not isinstance(size[0], int) else size
 
 
-def like(fn: Callable[..., Tensor]) -> Callable[..., Any]:
+def map_like_function(fn: Callable[..., Tensor]) -> Callable[..., Any]:
     """Map a torch function such as `zeros_like` over the leaves; a given device becomes that of the container."""
 
     def handler(input: NewOps, *args: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> Any:
@@ -269,4 +269,4 @@ def like(fn: Callable[..., Tensor]) -> Callable[..., Any]:
     return handler
 
 
-HANDLERS: dict[Any, Callable[..., Any]] = {fn: like(fn) for fn in (getattr(torch, name) for name in LIKE)}
+HANDLERS: dict[Any, Callable[..., Any]] = {fn: map_like_function(fn) for fn in (getattr(torch, name) for name in LIKE)}

@@ -9,7 +9,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from ..core import VALUES, Entry, Path, TensorCollection, TensorEntry, join_path, store_of, unstacked
+from ..core import VALUES, Entry, Path, TensorCollection, TensorEntry, join_path, store_of, without_stack
 from ..errors import StructureError
 from ._compare import is_object, same_object
 from ._operands import different_entries
@@ -48,10 +48,10 @@ class Objects:
         while theirs._layered:
             theirs = theirs._store
         if mine._stacked:
-            for i, (member, other) in enumerate(zip(mine._members, _beside(mine, theirs), strict=True)):
+            for i, (member, other) in enumerate(zip(mine._members, _counterparts(mine, theirs), strict=True)):
                 self.meet(member, other, (*path, f"[{i}]"))
             return
-        theirs = unstacked(theirs)
+        theirs = without_stack(theirs)
         entries, others = mine._entries(), theirs._live().copy()
         self.right += [(*path, key) for key, value in others.items() if is_object(value) and key not in entries]
         for key, value in entries.items():
@@ -131,11 +131,11 @@ def answer(result: Any, same: bool) -> None:
 _ABSENT: Final = object()
 
 
-def _beside(stack: Any, other: Any) -> Iterator[Any]:
+def _counterparts(stack: Any, other: Any) -> Iterator[Any]:
     """The counterpart of each member of a stack."""
     if other._stacked and other.stack_dim == stack.stack_dim and len(other._members) == len(stack._members):
         return iter(other._members)
-    return iter(unstacked(other).expand(stack._batch_size).unbind(stack.stack_dim))
+    return iter(without_stack(other).expand(stack._batch_size).unbind(stack.stack_dim))
 
 
 def where_same(mine: Any, theirs: Any, holder: Any, other: Any) -> Tensor:
@@ -157,7 +157,7 @@ def where_same(mine: Any, theirs: Any, holder: Any, other: Any) -> Tensor:
 def shared_object(value: Any) -> Any:
     """Unwrap an object that all elements share; an entry with one object per element is unchanged."""
     shared = isinstance(value, Entry) and value._holds_object and not isinstance(value, TensorEntry)
-    return value._shown() if shared else value
+    return value._read_value() if shared else value
 
 
 def _device(container: Any) -> torch.device:

@@ -21,7 +21,7 @@ from ..core import (
     over_events,
     store_of,
     typed_within,
-    unstacked,
+    without_stack,
 )
 from ..errors import ArgumentError, BatchSizeError, KeySetError, SchemaError, StructureError, did_you_mean
 from ._inplace import InplaceOps
@@ -144,7 +144,7 @@ def arrange_leaves(mine: Any, other: Any) -> Any:
     mine = store_of(mine)
     if mine._stacked:
         return mine._arrange_members(other)
-    other = unstacked(other)
+    other = without_stack(other)
     for key, value in mine._outline().copy().items():
         partner = other._outline().get(key)
         if isinstance(value, Pointwise) and isinstance(partner, Pointwise) and value._layout() != partner._layout():
@@ -153,9 +153,9 @@ def arrange_leaves(mine: Any, other: Any) -> Any:
     return other
 
 
-def paired(self: P, other: P, mine: list[Tensor], theirs: list[Tensor]) -> P | None:
+def pair_leaves(self: P, other: P, mine: list[Tensor], theirs: list[Tensor]) -> P | None:
     """A twin. Its leaves, and those of another container of the class, are appended to lists; None if ranks differ."""
-    own = self._beside(other, mine, theirs) if self._batch_size == other._batch_size else None
+    own = self._pair_leaves(other, mine, theirs) if self._batch_size == other._batch_size else None
     if own is None or own._is_rigid() or [v.ndim for v in mine] == [v.ndim for v in theirs]:
         return own
     return None
@@ -237,8 +237,8 @@ def different_entries(
     else:
         ways = f'`{op.strip("_")}(..., default=0)` fills in absent ones, `default="intersection"` drops them'
     return KeySetError(
-        f"{op}: both containers have the same entries; only the left {type(self).__name__} has {listed(left)}, only "
-        f"the right {type(other).__name__} has {listed(right)}{hints}; {ways}"
+        f"{op}: both containers have the same entries; only the left {type(self).__name__} has {list_paths(left)}, "
+        f"only the right {type(other).__name__} has {list_paths(right)}{hints}; {ways}"
     )
 
 
@@ -277,12 +277,12 @@ def pair(
     """Both operands leaf by leaf, and the container with the structure of the result."""
     leaves = self._leaves(VALUES)
     if default is not None and isinstance(other, TensorCollection):
-        return merged(self, other, op, default)
+        return merge_operands(self, other, op, default)
     right = operand(self, leaves, other, op)
     return (self, leaves), right if isinstance(right, list) else [right] * len(leaves)
 
 
-def merged(
+def merge_operands(
     self: Pointwise, other: Any, op: str, default: Default
 ) -> tuple[tuple[Pointwise, list[Tensor]], list[Tensor]]:
     """Operands with absent entries filled in or dropped, and a container with the resulting structure."""
@@ -293,7 +293,7 @@ def merged(
     right = dict(zip(other._layout(), theirs, strict=True))
     common = [path for path in left if path in right]
     if left.keys() != right.keys() and (self._stacked or other._stacked):
-        return merged(unstacked(self), unstacked(other), op, default)
+        return merge_operands(without_stack(self), without_stack(other), op, default)
     if left.keys() == right.keys():
         return (self, list(left.values())), align_leaves(self, list(left.values()), other, op)
     _require_aligned(self, other, tuple(common), [left[p] for p in common], [right[p] for p in common], op)
@@ -326,7 +326,7 @@ def partial(
         _require_intersection(default, op)
         return tuple(common), [left[p] for p in common], ([right[p] for p in common],)
     if len(common) < len(right):
-        extra = listed(p for p in right if p not in left)
+        extra = list_paths(p for p in right if p not in left)
         raise KeySetError(f"{op}_: an in-place operation adds no entries, only the right container has {extra}")
     filled = [right[p] if p in right else _filler(self, left[p], default, op) for p in left]
     return tuple(left), leaves, (filled,)
@@ -374,5 +374,5 @@ def show(path: str | Path) -> str:
     return path if isinstance(path, str) else join_path(path)
 
 
-def listed(paths: Any) -> str:
+def list_paths(paths: Any) -> str:
     return ", ".join(f"`{show(path)}`" for path in paths) or "no more"

@@ -73,7 +73,7 @@ def _pair(key: str, value: Any) -> tuple[Any, Any]:
 def _value(value: Any) -> Any:
     if isinstance(value, TensorCollection):
         return to_tree(value)
-    return value._shown() if isinstance(value, Entry) else value
+    return value._read_value() if isinstance(value, Entry) else value
 
 
 def _position(key: str) -> int:

@@ -26,10 +26,10 @@ from ._reduce_frame import (
     ones,
     reduced_names,
     reduced_size,
-    renamed,
-    untyped,
+    rename_entries,
+    untyped_copy,
 )
-from ._reduce_leaves import Function, Options, Reducer, along, each, joined, reduce_together, verdict
+from ._reduce_leaves import Function, Options, Reducer, concatenate_leaves, each, reduce_along, reduce_together, verdict
 
 V = TypeVar("V")
 I = TypeVar("I")  # noqa: E741  # indices beside values
@@ -84,7 +84,7 @@ def total(
         result = _events(dense, reducer, options)
     else:
         result = _over_batch(dense, reducer, named_dims(dense, dim, reducer.name), keepdim, options, True)
-    return result if key_transform is None else renamed(result, key_transform, reducer.name)
+    return result if key_transform is None else rename_entries(result, key_transform, reducer.name)
 
 
 def quantile(
@@ -124,7 +124,7 @@ def indexed(
         raise ArgumentError(f'{name}: event dims have no single position; use `a{name}(dim="feature")`')
     at = one_dim(dense, dim, name, f"several dims have no single position: use `a{name}({dim!r})`")
     if reduce:
-        return _pair(reducer.function(joined(dense._twin(), (at,), name), at, keepdim), return_indices)
+        return _pair(reducer.function(concatenate_leaves(dense._twin(), (at,), name), at, keepdim), return_indices)
     size, names = reduced_size(dense._batch_size, (at,), keepdim), reduced_names(dense._names, (at,), keepdim)
     function = partial(reducer.function, dim=at, keepdim=keepdim)
     return _pairs(dense, function, name, size, names, return_indices)
@@ -136,7 +136,7 @@ def running(self: Pointwise, reducer: Reducer, dim: Any, reduce: bool | None, re
     dense: Pointwise = self._solid()
     at = one_dim(dense, dim, reducer.name, "call it once for each dim")
     if reduce:
-        return _pair(reducer.function(joined(dense._twin(), (at,), reducer.name), at), return_indices)
+        return _pair(reducer.function(concatenate_leaves(dense._twin(), (at,), reducer.name), at), return_indices)
     function = partial(reducer.function, dim=at)
     return _pairs(dense, function, reducer.name, dense._batch_size, dense._names, return_indices, False)
 
@@ -208,7 +208,7 @@ def _quick(self: Any, reducer: Reducer, dim: int, declared: bool, stays: bool = 
             return self._wrap(dense._each(function, left, None, VALUES, at))
         if facts is not None and facts.rigid and not (declared or facts.nested) and type(store) is self._dense:
             return store._each(function, left, None, VALUES, at)  # only tensors with batch dims, and objects
-        twin = store._beside(store, leaves, [])
+        twin = store._pair_leaves(store, leaves, [])
         if twin is None:
             return None
         new = [function(leaf, at) for leaf in leaves]
@@ -217,7 +217,7 @@ def _quick(self: Any, reducer: Reducer, dim: int, declared: bool, stays: bool = 
     free = not declared or (twin._plain and not typed)  # of declarations
     if not free and [v.dtype for v in leaves] != [v.dtype for v in new]:
         return None
-    result = (twin if declared else untyped(twin))._refill(new, left, None, VALUES)
+    result = (twin if declared else untyped_copy(twin))._refill(new, left, None, VALUES)
     return self._wrap(result) if typed else result
 
 
@@ -241,11 +241,11 @@ def _everything(self: Pointwise, reducer: Reducer, keepdim: bool, options: Optio
     twin = self._open(leaves, VALUES)
     batch_ndims(twin, reducer.name, True)
     if keepdim:
-        functions = [along(reducer, tuple(range(leaf.ndim)), True, options) for leaf in leaves]
+        functions = [reduce_along(reducer, tuple(range(leaf.ndim)), True, options) for leaf in leaves]
     else:
         functions = [partial(reducer.function, **options) if options else reducer.function] * len(leaves)
     new = each(twin, reducer.name, leaves, functions)
-    structure = untyped(twin, ones if keepdim else lambda size: EMPTY)
+    structure = untyped_copy(twin, ones if keepdim else lambda size: EMPTY)
     lead = _lead(options) if keepdim else EMPTY
     return _stand(structure, new, structure._batch_size, structure._names, lead)
 
@@ -256,20 +256,20 @@ def _events(self: Pointwise, reducer: Reducer, options: Options) -> Any:
     twin = self._open(leaves, VALUES)
     ndims = batch_ndims(twin, reducer.name, bool(lead))
     spans = [tuple(range(ndim or 0, leaf.ndim)) for leaf, ndim in zip(leaves, ndims, strict=True)]
-    new = each(twin, reducer.name, leaves, [along(reducer, dims, False, options) for dims in spans])
-    return _stand(untyped(twin), new, twin._batch_size, twin._names, lead)
+    new = each(twin, reducer.name, leaves, [reduce_along(reducer, dims, False, options) for dims in spans])
+    return _stand(untyped_copy(twin), new, twin._batch_size, twin._names, lead)
 
 
 def _over_batch(
     self: Pointwise, reducer: Reducer, dims: tuple[int, ...], keepdim: bool, options: Options, declared: bool
 ) -> Any:
     """A twin; typed if the declaration covers the result."""
-    twin, leaves, functions = _batched_parts(self, reducer.name, True, along(reducer, dims, keepdim, options))
+    twin, leaves, functions = _batched_parts(self, reducer.name, True, reduce_along(reducer, dims, keepdim, options))
     new = each(twin, reducer.name, leaves, functions)
     if declared:
         _require_declared(twin, leaves, new, reducer.name)
     size, names = reduced_size(twin._batch_size, dims, keepdim), reduced_names(twin._names, dims, keepdim)
-    return _stand(twin if declared else untyped(twin), new, size, names, _lead(options))
+    return _stand(twin if declared else untyped_copy(twin), new, size, names, _lead(options))
 
 
 def _pairs(
@@ -289,7 +289,7 @@ def _pairs(
     if not return_indices:
         return twin._refill(values, size, names, VALUES)
     indices = [pair[1] for pair, given in zip(found, reduced, strict=True) if given]
-    places = untyped(twin, tensors_only=True)._make(indices, size, names, VALUES)
+    places = untyped_copy(twin, tensors_only=True)._make(indices, size, names, VALUES)
     return Extrema(twin._refill(values, size, names, VALUES), places)
 
 

@@ -112,7 +112,7 @@ def ones(size: torch.Size) -> torch.Size:
     return torch.Size([1] * len(size))
 
 
-def untyped(self: Any, resize: Resize | None = None, tensors_only: bool = False) -> Any:
+def untyped_copy(self: Any, resize: Resize | None = None, tensors_only: bool = False) -> Any:
     """An untyped copy of the structure, for results that a declaration doesn't cover; `_make` adds the leaves.
 
     Args:
@@ -126,14 +126,14 @@ def untyped(self: Any, resize: Resize | None = None, tensors_only: bool = False)
         return own
     size = own._batch_size if resize is None else resize(own._batch_size)
     entries = {
-        key: untyped(value, resize, tensors_only) if isinstance(value, TensorCollection) else value
+        key: untyped_copy(value, resize, tensors_only) if isinstance(value, TensorCollection) else value
         for key, value in own._entries().items()
         if not tensors_only or isinstance(value, (Tensor, TensorCollection))
     }
     return dense._from_entries(entries, size, own._device, own._names if len(size) == own.ndim else None)
 
 
-def renamed(self: Any, transform: KeyTransform, op: str) -> Any:
+def rename_entries(self: Any, transform: KeyTransform, op: str) -> Any:
     """The same untyped entries under other keys, at every level."""
     result = self._bare(self._batch_size, self._names)
     for key, value in self._entries().items():
@@ -142,5 +142,5 @@ def renamed(self: Any, transform: KeyTransform, op: str) -> Any:
             raise ArgumentError(f"{op}: key_transform gives a string for every key, got {new!r:.200} for {key!r:.200}")
         if new in result._entries():
             raise StructureError(f"{op}: key_transform gives {new!r} for several keys, the last of them {key!r}")
-        result._put(new, renamed(value, transform, op) if isinstance(value, TensorCollection) else value)
+        result._put(new, rename_entries(value, transform, op) if isinstance(value, TensorCollection) else value)
     return result

@@ -95,7 +95,7 @@ def _cast_for(self: Pointwise, op: str, leaf: Tensor) -> str:
     return f"cast it: {way}" + ("; `float()` of a typed class keeps its integers and bools" if is_typed(self) else "")
 
 
-def along(reducer: Reducer, dims: tuple[int, ...], keepdim: bool, options: Options) -> Function:
+def reduce_along(reducer: Reducer, dims: tuple[int, ...], keepdim: bool, options: Options) -> Function:
     """The reduction of one tensor over some of its dims; over no dims, of each element by itself."""
     if len(dims) == 1:
         function, dim = reducer.function, dims[0]
@@ -145,9 +145,9 @@ def reduce_together(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, 
             return reducer.function(torch.stack(parts), **options)
         return reducer.function(torch.cat([leaf.reshape(-1) for leaf in leaves]), **options)
     if is_feature(self, dim, keepdim, reducer.name):
-        return along(reducer, (len(self._batch_size),), False, options)(_flat(self, reducer.name))
+        return reduce_along(reducer, (len(self._batch_size),), False, options)(_flat(self, reducer.name))
     dims = named_dims(self, dim, reducer.name)
-    return along(reducer, dims, keepdim, options)(joined(self, dims, reducer.name))
+    return reduce_along(reducer, dims, keepdim, options)(concatenate_leaves(self, dims, reducer.name))
 
 
 def _some(self: Pointwise, op: str) -> list[Tensor]:
@@ -172,7 +172,7 @@ def _flat(self: Pointwise, op: str) -> Tensor:
     return torch.cat([leaf.flatten(batch) if leaf.ndim > batch else leaf.unsqueeze(-1) for leaf in leaves], -1)
 
 
-def joined(self: Pointwise, dims: tuple[int, ...], op: str) -> Tensor:
+def concatenate_leaves(self: Pointwise, dims: tuple[int, ...], op: str) -> Tensor:
     """All leaves concatenated along a batch dim."""
     leaves, batch = _batched_leaves(self, op), len(self._batch_size)
     events = [leaf.shape[batch:] for leaf in leaves]

@@ -65,7 +65,7 @@ class ShapeOps(InplaceOps):
         if inplace is not False:
             flag(inplace=inplace)
         if self._stacked:
-            return self._through("reshape", *shape, size=size, inplace=inplace)  # type: ignore[no-any-return]  # a stack of this class
+            return self._run_on_stack("reshape", *shape, size=size, inplace=inplace)  # type: ignore[no-any-return]  # a stack of this class
         own = self._batch_size
         new = infer_shape(given_sizes(shape if size is None else one_of(shape, size)), own.numel(), op="reshape")
         if inplace:
@@ -97,7 +97,7 @@ class ShapeOps(InplaceOps):
         torch.Size([3, 2, 4])
         """
         if self._stacked:
-            return self._through("view", *shape, size=size, batch_size=batch_size)  # type: ignore[no-any-return]  # a stack of this class
+            return self._run_on_stack("view", *shape, size=size, batch_size=batch_size)  # type: ignore[no-any-return]  # a stack of this class
         leaves: list[Tensor] = []
         if len(shape) == 1 and isinstance(shape[0], torch.dtype):
             twin = self._open(leaves, VALUES)
@@ -133,7 +133,7 @@ class ShapeOps(InplaceOps):
         torch.Size([6])
         """
         if self._stacked:
-            return self._through("flatten", start_dim, end_dim, inplace=inplace)  # type: ignore[no-any-return]  # a stack of this class
+            return self._run_on_stack("flatten", start_dim, end_dim, inplace=inplace)  # type: ignore[no-any-return]  # a stack of this class
         size = self._batch_size
         if not size:
             for dim in (start_dim, end_dim):  # as for a 0-d tensor
@@ -169,7 +169,7 @@ class ShapeOps(InplaceOps):
         torch.Size([2, 3])
         """
         if self._stacked:
-            return self._through("unflatten", dim, unflattened_size, inplace=inplace)  # type: ignore[no-any-return]  # a stack of this class
+            return self._run_on_stack("unflatten", dim, unflattened_size, inplace=inplace)  # type: ignore[no-any-return]  # a stack of this class
         at = self._dim(dim, "unflatten")
         size = self._batch_size
         parts = infer_shape(as_ints(unflattened_size, "a shape"), size[at], op="unflatten")
@@ -189,7 +189,7 @@ class ShapeOps(InplaceOps):
         torch.Size([2, 1, 4])
         """
         if self._stacked:
-            return self._through("unsqueeze", dim)  # type: ignore[no-any-return]  # a stack of this class
+            return self._run_on_stack("unsqueeze", dim)  # type: ignore[no-any-return]  # a stack of this class
         at = self._dim(dim, "unsqueeze", extra=1)
         size = self._batch_size
         names = self._names and (*self._names[:at], None, *self._names[at:])
@@ -206,7 +206,7 @@ class ShapeOps(InplaceOps):
         torch.Size([2, 4])
         """
         if self._stacked:
-            return self._through("squeeze", dim)  # type: ignore[no-any-return]  # a stack of this class
+            return self._run_on_stack("squeeze", dim)  # type: ignore[no-any-return]  # a stack of this class
         size = self._batch_size
         dims = range(len(size)) if dim is None else (self._dim(dim, "squeeze"),)
         drop = tuple([d for d in dims if size[d] == 1])
@@ -232,7 +232,7 @@ class ShapeOps(InplaceOps):
         """
         given: Any = dims if len(dims) != 1 or isinstance(dims[0], (int, str)) else tuple(dims[0])
         if self._stacked:
-            return self._through("permute", *given)  # type: ignore[no-any-return]  # a stack of this class
+            return self._run_on_stack("permute", *given)  # type: ignore[no-any-return]  # a stack of this class
         size = self._batch_size
         ndim = len(size)
         order = tuple([self._dim(dim, "permute") for dim in given])
@@ -261,7 +261,7 @@ class ShapeOps(InplaceOps):
         torch.Size([3, 2])
         """
         if self._stacked:
-            return self._through("transpose", dim0, dim1)  # type: ignore[no-any-return]  # a stack of this class
+            return self._run_on_stack("transpose", dim0, dim1)  # type: ignore[no-any-return]  # a stack of this class
         a, b = self._dim(dim0, "transpose"), self._dim(dim1, "transpose")
         if a == b:
             return self._twin()
@@ -315,7 +315,7 @@ class ShapeOps(InplaceOps):
         tensor([2, 1, 0])
         """
         if self._stacked:
-            return self._through("flip", dims)  # type: ignore[no-any-return]  # a stack of this class
+            return self._run_on_stack("flip", dims)  # type: ignore[no-any-return]  # a stack of this class
         where = self._dims(dims, "flip")
         return self._each(torch.flip, self._batch_size, self._names, BATCHED, where)
 
@@ -383,7 +383,7 @@ class ShapeOps(InplaceOps):
         """
         store: Any = self._store if self._layered else self  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # whose slots are read faster
         if store._stacked:
-            return self._through("expand", *shape)  # type: ignore[no-any-return]  # a stack of this class
+            return self._run_on_stack("expand", *shape)  # type: ignore[no-any-return]  # a stack of this class
         size = store._batch_size
         new = grown_size(given_sizes(shape), size)
         dims = len(size)

@@ -172,7 +172,7 @@ def _export(node: TensorCollection, state: Any, metadata: Any, prefix: str, keep
             flat = {here + KEY_SEPARATOR + part: tensor for part, tensor in parts.items()}
             state.update(flat if flatten else {here: OrderedDict(parts)})
         else:
-            shown = _shown(value)
+            shown = _value_of_entry(value)
             if not isinstance(shown, Tensor):
                 level.setdefault(OBJECTS, {})[key] = shown.tolist() if _is_stack(value) else shown
             elif here in state:
@@ -181,8 +181,8 @@ def _export(node: TensorCollection, state: Any, metadata: Any, prefix: str, keep
                 state[here] = shown if keep_vars else shown.detach()
 
 
-def _shown(entry: Any) -> Any:
-    return entry._shown() if isinstance(entry, Entry) else entry
+def _value_of_entry(entry: Any) -> Any:
+    return entry._read_value() if isinstance(entry, Entry) else entry
 
 
 def _class_of(entry: Any) -> Any:
@@ -293,7 +293,7 @@ def _is_tensor(value: Any) -> bool:
     return (
         isinstance(value, Tensor)
         or has_lengths(value)
-        or (isinstance(value, Entry) and isinstance(value._shown(), Tensor))
+        or (isinstance(value, Entry) and isinstance(value._read_value(), Tensor))
     )
 
 
@@ -356,7 +356,7 @@ def _sort_out(
         if kind is Tensor and type(value) is Tensor and not assign and value.shape == entry.shape:
             copies[path] = value
             continue
-        shown: Any = entry._shown() if entry is not None and hasattr(kind, "_shown") else entry
+        shown: Any = entry._read_value() if entry is not None and hasattr(kind, "_read_value") else entry
         if isinstance(shown, Tensor) and not isinstance(value, Tensor):
             value = torch.as_tensor(value)
         if _is_stack(entry) and (isinstance(value, list) or not shown.shape):
@@ -404,7 +404,7 @@ def _copies(holder: Any, entry: Any, value: Tensor, path: Path) -> list[tuple[An
         return holder._plan({path[-1]: value}, path[:-1], None, None, None)  # type: ignore[no-any-return]  # a plan
     if not isinstance(entry, Tensor):
         planned = entry._plan_write(value, None, holder._batch_size, path)
-        return [(entry._shown(), planned, path) if is_shared(entry) else (entry, planned, path)]
+        return [(entry._read_value(), planned, path) if is_shared(entry) else (entry, planned, path)]
     if holder._layered:
         holder._refuse_frozen("write in place", join_path(path))
     require_fit(value, entry.dtype, path)

@@ -382,7 +382,7 @@ def _same_place(target: Tensor, source: Tensor) -> bool:
     return target.dtype is source.dtype and target.shape == source.shape and target.stride() == source.stride()
 
 
-def copied(target: Any, source: Any, non_blocking: bool, index: Any = None, rows: int | None = WHOLE) -> bool:
+def copy_plain(target: Any, source: Any, non_blocking: bool, index: Any = None, rows: int | None = WHOLE) -> bool:
     """Copy one plain tensor to another, or to its elements at an index; if in doubt copy nothing, return False."""
     if type(target) is not Tensor or type(source) is not Tensor or target.dtype is not source.dtype:
         return False

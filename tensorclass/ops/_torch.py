@@ -12,7 +12,7 @@ from ..core import TensorCollection
 from ..errors import ArgumentError
 from . import _losses, _new
 from ._compare import equal
-from ._join import joined
+from ._join import join_containers
 from ._operands import operation
 
 METHODS: dict[Any, str] = {getattr(torch, name): name for name in (*RESHAPING, *PARTS)}
@@ -56,9 +56,9 @@ def register_torch_functions() -> None:
     table[torch.where] = _where
     table[torch.equal] = equal
     table.update(_losses.HANDLERS)
-    table[torch.stack] = lambda tensors, dim=0, *, out=None: joined(tensors, dim, out, True)
+    table[torch.stack] = lambda tensors, dim=0, *, out=None: join_containers(tensors, dim, out, True)
     for name in JOINS[1:]:
-        table[getattr(torch, name)] = lambda tensors, dim=0, *, out=None: joined(tensors, dim, out, False)
+        table[getattr(torch, name)] = lambda tensors, dim=0, *, out=None: join_containers(tensors, dim, out, False)
     table[torch.split] = _split
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from ..core import Path, TensorCollection, broadcasts_to, join_path, over_events, store_of, unstacked
+from ..core import Path, TensorCollection, broadcasts_to, join_path, over_events, store_of, without_stack
 from ..errors import ArgumentError, BatchSizeError, StructureError
 from ._compare import is_object
 from ._lengths import holders
@@ -21,7 +21,7 @@ def stacked_below(twin: Any) -> Any:
     if twin._tensors_by_key() is None and not twin._stacked:
         for key, value in twin._entries().items():
             if isinstance(value, TensorCollection):
-                twin._put(key, stacked_below(unstacked(value)))
+                twin._put(key, stacked_below(without_stack(value)))
     return twin
 
 

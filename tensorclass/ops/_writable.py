@@ -86,7 +86,7 @@ def _is_beyond(value: Any, most: float) -> bool:
 _INFINITE: Final = float("inf")
 
 
-def filled(leaf: Tensor, value: Any) -> bool:
+def fill_exactly(leaf: Tensor, value: Any) -> bool:
     """Fill a tensor that can hold a number exactly; if in doubt, or if torch refuses, write nothing, return False."""
     try:
         return _fits(leaf, value) and leaf.fill_(value) is leaf

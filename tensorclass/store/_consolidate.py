@@ -22,7 +22,7 @@ from ..core import (
     as_device,
     is_typed,
     join_path,
-    trusted,
+    trust_for_loading,
     unravel_key_to_tuple,
 )
 from ..errors import ArgumentError, BatchDimError, BatchSizeError, StructureError, UnsupportedOperationError
@@ -303,7 +303,7 @@ def detached_structure(collection: Any, leaves: Sequence[Tensor]) -> tuple[Any, 
     return collection._make(blank, collection._batch_size, names, STORAGE), shapes
 
 
-@trusted
+@trust_for_loading
 def restore(shell: Any, block: Tensor, shapes: Sequence[Shape]) -> Any:
     """A container around the leaves of a block."""
     return shell._make(cut(block, shapes), shell._batch_size, shell._names, STORAGE)

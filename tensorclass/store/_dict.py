@@ -38,7 +38,7 @@ from ..core import (
     note_write,
     register,
     settle,
-    trusted,
+    trust_for_loading,
     unravel_key_to_tuple,
 )
 from ..errors import ArgumentError, BatchSizeError, StructureError, too_deep
@@ -57,7 +57,18 @@ from ._bridges import tables
 from ._combine import combine
 from ._consolidate import block_of, detached_structure, has_own_storage, restore
 from ._dict_steps import DictSteps, rebuilt_entry, snapshot_of
-from ._fitting import Replaced, below, fits, in_file, keep_objects, mismatch, missing, named_like, same_tail, within
+from ._fitting import (
+    Replaced,
+    contains,
+    fit_nested,
+    fits,
+    in_file,
+    keep_objects,
+    mismatch,
+    missing,
+    named_like,
+    same_tail,
+)
 from ._relaid import Relaid as Relaid
 from ._values import as_tensor, deepcopy_entries, holds, plain_object, stack_lists
 from .entries._nested import has_rows, only_tensors, over
@@ -253,7 +264,7 @@ class TensorDict(DictSteps, TensorDictBase):
                 leaves += still._leaves(kind)
         return self._of(data, self._batch_size, self._device, self._names, plain)
 
-    def _beside(
+    def _pair_leaves(
         self, other: Any, mine: list[Tensor], theirs: list[Tensor], write: Write = "", whole: bool = True
     ) -> Self | None:
         data, given = self._data.copy(), type(other) is dict
@@ -284,7 +295,7 @@ class TensorDict(DictSteps, TensorDictBase):
                 alike = given or leaf is source or (level and inner._batch_size == partner._batch_size)  # type: ignore[union-attr]  # pyright: ignore[reportAttributeAccessIssue]  # if not given
                 if (bare and type(partner) is not type(inner)) or not (alike or same_tail(self, inner, other, partner)):
                     return None
-                twin = inner._beside(partner, mine, theirs, write, whole)
+                twin = inner._pair_leaves(partner, mine, theirs, write, whole)
                 if twin is None:
                     return None
                 if not write:
@@ -304,7 +315,7 @@ class TensorDict(DictSteps, TensorDictBase):
             elif isinstance(value, TensorCollection):
                 inner: Any = value._store if value._layered else value  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
                 same = len(inner._batch_size) == dims
-                target, theirs = (size, names) if same else below(self, inner, size, names)
+                target, theirs = (size, names) if same else fit_nested(self, inner, size, names)
                 found = inner._each(fn, target, theirs, kind, at)
                 data[key] = found if inner is value else value._wrap(found)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # as above
             elif isinstance(value, (Tensor, Node)):
@@ -352,7 +363,7 @@ class TensorDict(DictSteps, TensorDictBase):
                 elif isinstance(value, TensorCollection):
                     inner: Any = value._store if value._layered else value  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
                     same = len(inner._batch_size) == dims
-                    target, theirs = (size, names) if same else below(self, inner, size, names)
+                    target, theirs = (size, names) if same else fit_nested(self, inner, size, names)
                     found = inner._refill(leaves, target, theirs, kind)
                     if found is not inner:
                         data[key] = found if inner is value else value._wrap(found)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # as above
@@ -484,7 +495,7 @@ class TensorDict(DictSteps, TensorDictBase):
             value = value._make(value._leaves(STORAGE), value._batch_size, value._names, STORAGE)
             value._resize(size, (key,))
         if isinstance(value, TensorCollection):
-            if within(self, value):
+            if contains(self, value):
                 raise StructureError(f"field `{key}`: a container can't be put inside itself; put in a `value.clone()`")
             if self._device is not None and value._device != self._device:
                 value = value._on(self._device)  # type: ignore[attr-defined]  # all containers have it
@@ -492,7 +503,7 @@ class TensorDict(DictSteps, TensorDictBase):
             moved = [leaf.to(self._device) for leaf in value._leaves(STORAGE)]
             value = value._make(moved, getattr(value, "_batch_size", size), getattr(value, "_names", None), STORAGE)
         if isinstance(value, Node):
-            return value._stored(key, size)
+            return value._stored_form(key, size)
         return value if self._names is None else named_like(value, self._names, key)
 
     def _check_object(self, key: str, value: Any) -> Any:
@@ -596,4 +607,4 @@ class TensorDict(DictSteps, TensorDictBase):
 
 TensorCollection._dense = TensorDict
 settle(TensorDict)
-register(trusted(TensorDict))
+register(trust_for_loading(TensorDict))

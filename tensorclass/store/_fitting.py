@@ -26,7 +26,7 @@ def fits(value: TensorCollection, size: torch.Size) -> bool:
     return True
 
 
-def below(holder: Any, value: Any, size: torch.Size, names: Names) -> tuple[torch.Size, Names]:
+def fit_nested(holder: Any, value: Any, size: torch.Size, names: Names) -> tuple[torch.Size, Names]:
     """Batch size and names of a nested container for those of its parent; its further dims are kept."""
     own, dims = value._batch_size, len(holder._batch_size)
     if len(own) == dims:
@@ -77,14 +77,14 @@ def mismatch(key: str, shape: Sequence[int], size: torch.Size) -> BatchSizeError
     )
 
 
-def within(holder: TensorCollection, value: Any) -> bool:
+def contains(holder: TensorCollection, value: Any) -> bool:
     """Whether a container is identical to another, or nested in it."""
     store = store_of(value)
     if store._plain:
         return store is holder
     parts = store._parts()
     below = children(store) if len(parts) == 1 and parts[0] is store else parts
-    return store is holder or any(within(holder, part) for part in below)
+    return store is holder or any(contains(holder, part) for part in below)
 
 
 _IN_FILES: Final[WeakValueDictionary[int, Any]] = WeakValueDictionary()

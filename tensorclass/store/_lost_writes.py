@@ -157,12 +157,12 @@ def migration_warnings(mode: bool = True) -> None:
     _unhook()
     _SEEN.clear()
     if mode:
-        for cls in {TensorCollection, *_below(TensorCollection)}:
+        for cls in {TensorCollection, *_subclasses(TensorCollection)}:
             for name in [*_SUBSCRIPTS, *_KEY_METHODS, *_VALUE_METHODS]:
                 method = vars(cls).get(name)
                 if callable(method):
                     _HOOKED.append((cls, name, method))
-                    setattr(cls, name, _watched(method, name))
+                    setattr(cls, name, _watch_method(method, name))
 
 
 _HOOKED: list[tuple[type, str, Any]] = []
@@ -176,14 +176,14 @@ def _unhook() -> None:
         setattr(cls, name, method)
 
 
-def _below(cls: Any) -> Iterator[type]:
+def _subclasses(cls: Any) -> Iterator[type]:
     inner: type
     for inner in cls.__subclasses__():
         yield inner
-        yield from _below(inner)
+        yield from _subclasses(inner)
 
 
-def _watched(method: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _watch_method(method: Callable[..., Any], name: str) -> Callable[..., Any]:
     @wraps(method)
     def write(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_dynamo_compiling():

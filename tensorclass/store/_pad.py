@@ -58,7 +58,7 @@ def pad(tensordict: C, pad_size: Sequence[int], value: float = 0.0, inplace: boo
             raise BatchSizeError(
                 f"pad: {sizes[2 * dim : 2 * dim + 2]} cuts more than batch dim {dim} of size {size} has"
             )
-    result = padded(target, sizes, lambda path, leaf: value, ())
+    result = pad_entries(target, sizes, lambda path, leaf: value, ())
     return target._become(result) if inplace else result  # type: ignore[no-any-return]  # same class as the input
 
 
@@ -79,7 +79,7 @@ class PadOps(PackOps):
         return pad(self, pad_size, value, inplace, safe)
 
 
-def padded(collection: Any, sizes: list[int], fill: Fill, path: Path) -> Any:
+def pad_entries(collection: Any, sizes: list[int], fill: Fill, path: Path) -> Any:
     size = collection._batch_size
     grown = [n + sum(sizes[2 * dim : 2 * dim + 2]) for dim, n in enumerate(size)]
     new = torch.Size(grown) if sizes else size
@@ -88,7 +88,7 @@ def padded(collection: Any, sizes: list[int], fill: Fill, path: Path) -> Any:
     for key, value in collection._entries().items():
         here = (*path, key)
         if isinstance(value, TensorCollection):
-            entries[key] = padded(value, sizes, fill, here)
+            entries[key] = pad_entries(value, sizes, fill, here)
         elif isinstance(value, Tensor) and not value.is_nested:
             number = fill(here, value)
             number = number if takes(value, number) else scalar_like(number, value, here).item()

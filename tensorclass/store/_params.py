@@ -56,7 +56,9 @@ class Flat(MutableMapping[str, Any]):
         self.parameters = parameters
 
     def _items(self) -> dict[str, Tensor]:
-        return {name: leaf for name, leaf in named(self.store) if isinstance(leaf, Parameter) is self.parameters}
+        return {
+            name: leaf for name, leaf in tensors_by_name(self.store) if isinstance(leaf, Parameter) is self.parameters
+        }
 
     def __getitem__(self, name: str) -> Tensor:
         return self._items()[name]
@@ -83,11 +85,11 @@ class Flat(MutableMapping[str, Any]):
         return self._items().values()
 
 
-def named(store: Any, path: Path = ()) -> Iterator[tuple[str, Tensor]]:
+def tensors_by_name(store: Any, path: Path = ()) -> Iterator[tuple[str, Tensor]]:
     """The tensors of a container by dotted name."""
     for key, value in store._entries().items():
         if isinstance(value, TensorCollection):
-            yield from named(value, (*path, key))
+            yield from tensors_by_name(value, (*path, key))
         elif isinstance(value, Tensor):
             yield join_path((*path, key)), value
 
@@ -181,7 +183,7 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
         self._store, self._hooks, self._root, self.no_convert = store, [], None, no_convert
 
     @classmethod
-    def _around(cls, store: Any, no_convert: bool) -> Self:
+    def _wrap_store(cls, store: Any, no_convert: bool) -> Self:
         new = cls.__new__(cls)
         new._start(store, no_convert)
         return new
@@ -231,7 +233,7 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
 
     def _below(self, store: Any) -> TensorDictParams:
         """A nested container as parameters, with the hooks of this container."""
-        new = TensorDictParams._around(store, self.no_convert)
+        new = TensorDictParams._wrap_store(store, self.no_convert)
         new._hooks, new._root = self._hooks, self if self._root is None else self._root
         return new
 
@@ -249,12 +251,12 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
     def _twin(self) -> Any:
         return self._store._twin()
 
-    def _beside(
+    def _pair_leaves(
         self, other: Any, mine: list[Tensor], theirs: list[Tensor], write: Write = "", whole: bool = True
     ) -> Any:
         there = other if type(other) is dict else other._store
         alike = type(there) in (dict, type(self._store))
-        return self._store._beside(there, mine, theirs, write, whole) if alike else None
+        return self._store._pair_leaves(there, mine, theirs, write, whole) if alike else None
 
     def _entries(self) -> dict[str, Any]:
         entries: dict[str, Any] = self._store._entries()
@@ -284,7 +286,7 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
     def _holder(self, path: Path, create: bool | None) -> Any:
         holder = super()._holder(path, create)
         known = holder is None or isinstance(holder, TensorDictParams)
-        return holder if known else TensorDictParams._around(holder, self.no_convert)
+        return holder if known else TensorDictParams._wrap_store(holder, self.no_convert)
 
     def _plan_update(self, *args: Any, **kwargs: Any) -> None:
         super()._plan_update(*args, **kwargs)
@@ -309,20 +311,20 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
                 kept = isinstance(old, Parameter)
                 made[id(old)] = Parameter(new.detach(), old.requires_grad) if kept else Buffer(new.detach())
         leaves = [made[id(old)] for old in olds]
-        return type(self)._around(store._make(leaves, store._batch_size, store._names, STORAGE), self.no_convert)
+        return type(self)._wrap_store(store._make(leaves, store._batch_size, store._names, STORAGE), self.no_convert)
 
     def clone(self, recurse: bool = True, **kwargs: Any) -> Self:
         """A copy with new parameters; with `recurse=False`, with the same parameters."""
         if not recurse:
-            return type(self)._around(self._store._twin(), self.no_convert)
+            return type(self)._wrap_store(self._store._twin(), self.no_convert)
         return self._alike(MappingOps.clone(self._store, **kwargs))
 
     def copy(self) -> Self:
         """A copy of the structure with the same parameters."""
-        return type(self)._around(self._store._twin(), self.no_convert)
+        return type(self)._wrap_store(self._store._twin(), self.no_convert)
 
     def __copy__(self) -> Self:
-        return type(self)._around(self._store._twin(), self.no_convert)
+        return type(self)._wrap_store(self._store._twin(), self.no_convert)
 
     def __enter__(self) -> Self:
         if self._frames()[0] is None:  # `lock_` and `unlock_` leave what they undo
@@ -404,7 +406,7 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         """Save parameters and buffers from one snapshot."""
-        still = type(self)._around(self._store._twin(), self.no_convert)
+        still = type(self)._wrap_store(self._store._twin(), self.no_convert)
         still.__dict__.update(self.__dict__)
         nn.Module._save_to_state_dict(still, destination, prefix, keep_vars)
 
@@ -447,7 +449,7 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
             state_dict, prefix, local_metadata, False, missing_keys, unexpected_keys, error_msgs
         )
         if strict:
-            known = [prefix + name for name, _ in named(self._store)]
+            known = [prefix + name for name, _ in tensors_by_name(self._store)]
             missing_keys += [key for key in known if key not in state_dict]
             unexpected_keys += [key for key in state_dict if key.startswith(prefix) and key not in known]
 

@@ -15,7 +15,7 @@ from ..ops import stack
 from ..ops._writable import scalar_like, takes
 from ._dict import TensorDict
 from ._pad import Fill, pad_leaf
-from ._pad import padded as pad_batch
+from ._pad import pad_entries as pad_batch
 from .lazy._functions import lazy_stack
 
 C = TypeVar("C", bound=TensorCollection)

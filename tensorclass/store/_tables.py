@@ -232,7 +232,7 @@ class TableOps(SavingOps):
         shard = {"keep_local": keep_local, "compression": compression, "hashes": hashes, "size_limit": size_limit}
         tables().to_mds([self], out, columns, writer, finish_writer, **({} if writer is not None else shard), **kwargs)
 
-    def _filed(self, storage: str | None, device: Any, options: dict[str, Any]) -> Any:
+    def _write_to_file(self, storage: str | None, device: Any, options: dict[str, Any]) -> Any:
         """This container in a new file, for `from_schema`."""
         if storage == "memmap":
             return self.memmap_like(**options)

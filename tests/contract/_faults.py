@@ -75,7 +75,7 @@ class Seen:
             return ("ragged", value.lengths.tolist(), _values(value.values))
         if isinstance(value, Unbatched):
             return ("shared", self._entry(value.tensor))
-        return ("value", value._shown() if isinstance(value, Node) else value)
+        return ("value", value._read_value() if isinstance(value, Node) else value)
 
 
 def _tensors(store: Any) -> Iterator[Tensor]:

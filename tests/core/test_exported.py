@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ShapesCollection
 
 from tensorclass import PerElement, Ragged, Shared, TensorClass, TensorDict, field, lazy_stack
-from tensorclass.core._exported import dump_value, restored
+from tensorclass.core._exported import dump_value, restore_value
 from tensorclass.typing import Float32, Int64
 
 
@@ -207,7 +207,7 @@ def test_structures_go_through_json():
 )
 def test_python_values_keep_their_types(value):
     """What a batch holds besides tensors comes back equal and of its type."""
-    again = restored(json.loads(json.dumps(dump_value(value, "it"))))
+    again = restore_value(json.loads(json.dumps(dump_value(value, "it"))))
     assert again == value
     assert type(again) is type(value)
 

@@ -58,7 +58,7 @@ class Far(Tensor):
 def test_an_index_moves_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves on an accelerator, an index on the CPU: a copy for each tensor of the index, not for each leaf."""
     near = _Calls()
-    monkeypatch.setattr(_index, "near", near)
+    monkeypatch.setattr(_index, "index_on_device_of", near)
     index, plain = INDICES[name](), _batch("cpu", 4, 3)
     result = TensorDict({key: leaf.as_subclass(Far) for key, leaf in plain.items()}, batch_size=[4, 3])[index]
     moved = [part for part, leaf in near.found if isinstance(part, Tensor) and type(leaf) is Far]
@@ -67,7 +67,7 @@ def test_an_index_moves_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 class _Calls:
-    """`near`, and what it was called with."""
+    """`index_on_device_of`, and what it was called with."""
 
     def __init__(self) -> None:
         self.found: list[tuple[Any, Any]] = []

@@ -180,7 +180,7 @@ def test_writing_members_looks_at_those_alone(members: int, index: Any, monkeypa
     stack = lazy_stack([TensorDict(a=torch.zeros(3)) for _ in range(members)])
     value = TensorDict(a=torch.ones(3)) if isinstance(index, int) else TensorDict(a=torch.ones(2, 3), batch_size=[2])
     asked: set[int] = set()
-    for name in ("_live", "_outline", "_entries", "_leaves", "_beside"):
+    for name in ("_live", "_outline", "_entries", "_leaves", "_pair_leaves"):
         method = getattr(TensorDict, name)
 
         def counted(self: Any, *args: Any, method: Any = method, **kwargs: Any) -> Any:

@@ -88,7 +88,7 @@ def _sort_in(level: Level, params: Any, path: Path, news: list[Tensors], unknown
             else:
                 unknown.append((*path, name))
             continue
-        tensor = value._shown() if isinstance(value, Entry) else value
+        tensor = value._read_value() if isinstance(value, Entry) else value
         if not isinstance(tensor, Tensor):
             unknown.append((*path, name))
         news[slot].setdefault(name, tensor)  # a submodule under several names uses the first value

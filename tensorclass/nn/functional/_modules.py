@@ -67,7 +67,7 @@ def flattened(params: Any, path: Path = ()) -> dict[str, Any]:
         if isinstance(value, TensorCollection):
             found.update(flattened(value, (*path, key)))
         else:
-            found[join_path((*path, key))] = value._shown() if isinstance(value, Entry) else value
+            found[join_path((*path, key))] = value._read_value() if isinstance(value, Entry) else value
     return found
 
 

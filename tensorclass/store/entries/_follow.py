@@ -37,7 +37,9 @@ def on_batch(name: str, doc: str) -> Any:
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         found = getattr(self._stands_for(), name)(*args, **kwargs)
-        return tuple([self._picked(one) for one in found]) if isinstance(found, tuple) else self._picked(found)
+        return (
+            tuple([self._with_numbers(one) for one in found]) if isinstance(found, tuple) else self._with_numbers(found)
+        )
 
     method.__name__, method.__doc__ = name, doc
     return method
@@ -60,7 +62,7 @@ class Follower:
         """A tensor of the batch shape."""
         return torch.zeros((), dtype=torch.int64, device="cpu").expand(self.shape)
 
-    def _picked(self, new: Tensor) -> Self:
+    def _with_numbers(self, new: Tensor) -> Self:
         """The node for what an operation made of that tensor."""
         raise NotImplementedError
 
@@ -100,7 +102,7 @@ class Follower:
 
     def __getitem__(self, index: Any) -> Self:
         batch = self._stands_for()
-        return self._picked(batch[normalise(index, batch.shape)])
+        return self._with_numbers(batch[normalise(index, batch.shape)])
 
     def __iter__(self) -> Iterator[Any]:
         return iter([self[i] for i in range(len(self))])
@@ -141,11 +143,11 @@ class Follower:
     def flatten(self, start_dim: int | None = None, end_dim: int | None = None, **how: Any) -> Self:
         """Merge a range of batch dims into one; by default all of them."""
         start, end = 0 if start_dim is None else start_dim, -1 if end_dim is None else end_dim
-        return self._picked(self._stands_for().flatten(start, end, **how))
+        return self._with_numbers(self._stands_for().flatten(start, end, **how))
 
     def clone(self, recurse: bool = True) -> Self:
         """A new node around the same objects."""
-        return self._picked(self._stands_for().clone())
+        return self._with_numbers(self._stands_for().clone())
 
     # ---- torch functions -----------------------------------------------------------------------------------------
 

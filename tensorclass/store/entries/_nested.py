@@ -111,7 +111,7 @@ def held(value: Any) -> Any:
     rows = value._rows
     whole = value._at is rows.numbers
     if value.ndim > 1 or not (
-        whole or not value._is_lent(value._packed()[0])
+        whole or not value._is_lent(value._pack_rows()[0])
     ):  # a view of rows that are not contiguous
         return value
     return rows.source if whole and isinstance(rows, NestedRows) else value.to_nested()

@@ -33,14 +33,14 @@ from ...core import (
     dump_value,
     join_path,
     over_events,
-    restored,
+    restore_value,
     single,
-    trusted,
+    trust_for_loading,
 )
 from ...errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
 from ...ops import Join, LinkedList
 from ...ops._compare import same_object
-from ...ops._index import is_plain, near, normalise
+from ...ops._index import index_on_device_of, is_plain, normalise
 from ...ops._steps import Writes, commit
 from ...ops._writable import reason_of_expansion
 from ._follow import Follower
@@ -52,7 +52,7 @@ from ._object_table import (
     is_view,
     look_up,
     not_in_file,
-    numbered,
+    number_objects,
     plain_object,
     read_object,
     readable_index,
@@ -79,25 +79,25 @@ class Node(Entry):
         """A snapshot of the node for an operation, since other threads may write to it."""
         return self
 
-    def _shown(self) -> Any:
+    def _read_value(self) -> Any:
         """The value that a reader of the entry gets."""
         return self
 
-    def _stored(self, key: str, size: torch.Size) -> Any:
+    def _stored_form(self, key: str, size: torch.Size) -> Any:
         """The value that a container of this batch size stores for the node."""
         return self
 
     def _shown_in(self, size: torch.Size) -> Any:
-        """As `_shown`, for a reader of a container of this batch size."""
-        return self._shown()
+        """As `_read_value`, for a reader of a container of this batch size."""
+        return self._read_value()
 
     def _item(self) -> Any:
         """The value that a read by key from an untyped container returns."""
-        return self._shown()
+        return self._read_value()
 
     def _field_value(self) -> Any:
         """The value that a field of a typed container returns."""
-        return self._shown()
+        return self._read_value()
 
     def _describe(self, outer: torch.Size) -> str:
         """The entry in the printed form of a container."""
@@ -162,7 +162,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
     """The index that an operation got as a leaf."""
 
     def __init__(self, *values: Any, stack_dim: int = 0) -> None:
-        table, index = tabulate(opened([*values]))
+        table, index = tabulate(open_lists([*values]))
         if stack_dim:
             index = index.movedim(0, batch_dim(stack_dim, index.ndim, op="NonTensorStack"))
         self._from, self._seen, self._copy, self._free = (Slots(table, index, index), None), None, None, True
@@ -189,7 +189,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         if isinstance(values, NonTensorStack):
             return values
         if isinstance(values, (list, tuple)) and batch_size:
-            table, index = numbered(opened([*values]), batch_size)
+            table, index = number_objects(open_lists([*values]), batch_size)
             return cls._at(Slots(table, index, index), None)
         return cls.of_one(values, batch_size)
 
@@ -198,7 +198,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         """A stack of one object repeated over the batch; a stack is returned unchanged."""
         if isinstance(value, NonTensorStack):
             return value
-        shown = value._shown() if isinstance(value, Node) and value._holds_object else value
+        shown = value._read_value() if isinstance(value, Node) and value._holds_object else value
         return cls._of((plain_object(shown),), torch.zeros(batch_size, dtype=torch.int64, device="cpu"))
 
     @classmethod
@@ -266,7 +266,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
     def _stands_for(self) -> Tensor:
         return self._leaves(BATCHED)[0]
 
-    def _picked(self, new: Tensor) -> Self:
+    def _with_numbers(self, new: Tensor) -> Self:
         node = self._move_rows(new)
         node._free, node._gives_objects = True, self._gives_objects
         return node
@@ -279,7 +279,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         table, places = self._seen or slots.held
         return self._of(table, slots.find(places, new))
 
-    def _stored(self, key: str, size: torch.Size) -> Self:
+    def _stored_form(self, key: str, size: torch.Size) -> Self:
         self._free = False
         return self._at(*self._from) if self._gives_objects else self
 
@@ -357,7 +357,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
             )
         if not self.shape:
             raise BatchSizeError("a NonTensorStack without dims holds one object; `unsqueeze(0)` makes it a list")
-        row = NonTensorStack.of(opened(value), self.shape[1:])
+        row = NonTensorStack.of(open_lists(value), self.shape[1:])
         if row.shape != self.shape[1:]:
             raise BatchSizeError(f"an element has shape {list(self.shape[1:])}, got {list(row.shape)}")
         table, places = self._held
@@ -434,7 +434,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
 
     def _choose(self, other: Any, condition: Tensor, key: str) -> Self:
         theirs = NonTensorStack.of_one(other, self.shape)
-        wide = over_events(near(condition, self._index), self.ndim - condition.ndim)
+        wide = over_events(index_on_device_of(condition, self._index), self.ndim - condition.ndim)
         mine, index = compact(*self._held)
         table, other_index = compact(*theirs._held)
         return self._of(*compact((*mine, *table), torch.where(wide, index, other_index + len(mine))))
@@ -443,7 +443,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         if not isinstance(value, NonTensorStack):
             value = NonTensorStack.of(value, size if isinstance(value, (list, tuple)) else torch.Size([]))
         if isinstance(parts, tuple):
-            parts = tuple([near(part, self._index) for part in parts])
+            parts = tuple([index_on_device_of(part, self._index) for part in parts])
         numbers = self._leaves(BATCHED)[0]
         if problem := reason_of_expansion(numbers):
             raise UnsupportedOperationError(f"in-place write: `{join_path(path)}` {problem}; nothing was written")
@@ -534,7 +534,7 @@ class _Link:
             raise ArgumentError(f"a list of entries is written one at a time, got the index {index!r:.200}")
         parts = (*self.at, index)
         depth = torch.Size(self.node.shape[len(parts) :])
-        commit(self.node, (NonTensorStack.of(opened(value), depth), parts))
+        commit(self.node, (NonTensorStack.of(open_lists(value), depth), parts))
 
 
 def _link_objects(node: NonTensorStack[Any], table: Sequence[Any], index: Tensor, at: tuple[int, ...]) -> LinkedList:
@@ -546,17 +546,17 @@ def _link_objects(node: NonTensorStack[Any], table: Sequence[Any], index: Tensor
     return LinkedList(items, _Link(node, at))
 
 
-def opened(value: Any) -> Any:
+def open_lists(value: Any) -> Any:
     """Nested lists with every entry node as nested lists of its batch shape, each object wrapped; else unchanged."""
     if isinstance(value, Node) and value._holds_object:
         table, index = NonTensorStack.of_one(value, value.shape)._held
         return look_up(readable_index(table, index).tolist(), [Wrapped(found) for found in table])
     if isinstance(value, list) and any([isinstance(part, (list, Node)) for part in value]):
-        return [opened(part) for part in value]
+        return [open_lists(part) for part in value]
     return value
 
 
-@trusted
+@trust_for_loading
 def _restore_stack(table: Sequence[Any], index: Tensor) -> NonTensorStack[Any]:
     return NonTensorStack._of(table, index)
 
@@ -585,5 +585,5 @@ pytree.register_pytree_node(
     flatten_with_keys_fn=lambda node: ([(pytree.GetAttrKey("index"), node._index)], node._table),  # pyright: ignore[reportArgumentType]  # our own context
     serialized_type_name="tensorclass.NonTensorStack",
     to_dumpable_context=lambda table: dump_value(table, "a field of objects of elements"),
-    from_dumpable_context=restored,
+    from_dumpable_context=restore_value,
 )

@@ -30,7 +30,7 @@ from ...core import (
     has_lengths,
     is_typed,
     join_path,
-    trusted,
+    trust_for_loading,
     unravel_key_to_tuple,
 )
 from ...errors import ArgumentError, BatchSizeError, MissingKeyError, StructureError
@@ -93,10 +93,10 @@ class NonTensorDataBase(Follower, Node, Generic[T]):
     def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
         return self
 
-    def _shown(self) -> T:
+    def _read_value(self) -> T:
         return self.data
 
-    def _stored(self, key: str, size: torch.Size) -> Any:
+    def _stored_form(self, key: str, size: torch.Size) -> Any:
         if self._size and self._size[: len(size)] != size:
             raise BatchSizeError(
                 f"field `{key}`: a {type(self).__name__} of batch size {list(self._size)} does not fit the batch size "
@@ -158,7 +158,7 @@ class NonTensorDataBase(Follower, Node, Generic[T]):
         """The same value for a batch on another device."""
         return self._bound(self._size, as_device(device), self._names)
 
-    def _picked(self, new: Tensor) -> Self:
+    def _with_numbers(self, new: Tensor) -> Self:
         return self._bound(new.shape, self._device, None)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -225,7 +225,7 @@ class NonTensorDataBase(Follower, Node, Generic[T]):
         return NonTensorStack._join_many([node.maybe_to_stack() for node in nodes], dim, how)
 
 
-@trusted
+@trust_for_loading
 class NonTensorData(NonTensorDataBase[T]):
     """One Python object that all elements of the batch share.
 
@@ -246,8 +246,8 @@ class NonTensorData(NonTensorDataBase[T]):
 
     __slots__ = ()
 
-    def _stored(self, key: str, size: torch.Size) -> Any:
-        super()._stored(key, size)
+    def _stored_form(self, key: str, size: torch.Size) -> Any:
+        super()._stored_form(key, size)
         plain = not isinstance(self.data, _CONVERTED)
         return self.data if plain else self._bound(torch.Size([]), None, None)
 
@@ -256,7 +256,7 @@ class NonTensorData(NonTensorDataBase[T]):
         return stays_one([node.data for node in nodes], how)
 
 
-@trusted
+@trust_for_loading
 class MetaData(NonTensorDataBase[T]):
     """One Python object that belongs to the batch as a whole; joining batches keeps a single object.
 
@@ -416,6 +416,6 @@ def stays_one(values: Sequence[Any], how: Join) -> bool:
     return all(same_object(value, values[0]) for value in values)
 
 
-@trusted
+@trust_for_loading
 def _restore(cls: Any, data: Any, size: tuple[int, ...]) -> Any:
     return (MetaData if cls is MetaData else NonTensorData)(data, batch_size=size)

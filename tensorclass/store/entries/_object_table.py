@@ -191,10 +191,10 @@ def tabulate(values: list[Any]) -> tuple[tuple[Any, ...], Tensor]:
             raise too_deep("")
         shape.append(len(level))
         level = level[0] if level else None
-    return numbered(values, torch.Size(shape))
+    return number_objects(values, torch.Size(shape))
 
 
-def numbered(values: Sequence[Any], size: torch.Size) -> tuple[tuple[Any, ...], Tensor]:
+def number_objects(values: Sequence[Any], size: torch.Size) -> tuple[tuple[Any, ...], Tensor]:
     """The table and the index of objects in nested lists of a shape."""
     _check_nesting(values, size, size)
     flat = values

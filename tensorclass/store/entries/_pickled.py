@@ -7,7 +7,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from ...core import trusted
+from ...core import trust_for_loading
 
 _SIGNED: Final = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _PICKLED: Final = frozenset({
@@ -28,7 +28,7 @@ class _Viewed:
         return _as_dtype, (tensor.detach().view(_SIGNED[tensor.itemsize]), tensor.dtype, tensor.requires_grad)
 
 
-@trusted
+@trust_for_loading
 def _as_dtype(integers: Tensor, dtype: torch.dtype, requires_grad: bool) -> Tensor:
     return integers.view(dtype).requires_grad_(requires_grad)
 

@@ -31,7 +31,7 @@ from ...core import (
     join_path,
     over_events,
     short_dtype,
-    trusted,
+    trust_for_loading,
     with_keys,
 )
 from ...errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
@@ -199,14 +199,14 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
 
     # ---- properties ----------------------------------------------------------------------------------------------
 
-    def _packed(self) -> tuple[Tensor, Tensor]:
+    def _pack_rows(self) -> tuple[Tensor, Tensor]:
         table, spans, packed = self._parts
         return (table, spans) if packed else pack(table, spans)
 
     @property
     def values(self) -> Tensor:
         """The concatenated rows of all elements, in batch order: `[total, *event]`."""
-        return self._packed()[0]
+        return self._pack_rows()[0]
 
     @property
     def lengths(self) -> Tensor:
@@ -280,7 +280,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
                 [1., 1.]])
         """
         flag(return_mask=return_mask)
-        table, spans = self._packed()
+        table, spans = self._pack_rows()
         if not holds(self.dtype, value):
             raise StructureError(f"pad: the elements are {self.dtype}, which can't hold {value!r}")
         inside = mask_of(spans[..., 1])
@@ -296,7 +296,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         >>> RaggedTensor([torch.tensor([1, 2]), torch.tensor([3])])[[1, 0]].pack().values
         tensor([3, 1, 2])
         """
-        return self._of(*self._packed(), True)
+        return self._of(*self._pack_rows(), True)
 
     def to_nested(self) -> Tensor:
         """Convert to a nested tensor of torch in the jagged layout, which shares memory with the elements.
@@ -351,7 +351,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         nested: list[Any] = found if self.shape else found[0]
         return nested
 
-    def _picked(self, new: Tensor) -> Self:
+    def _with_numbers(self, new: Tensor) -> Self:
         return self._make([new], self.shape, None, BATCHED)
 
     def _stands_for(self) -> Tensor:
@@ -367,7 +367,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         return f"RaggedTensor({self._describe(torch.Size([]))}, lengths={shown})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        table, spans = self._packed()
+        table, spans = self._pack_rows()
         if table.untyped_storage().nbytes() > table.nbytes:  # a slice: pickle would include its whole storage
             table = table.clone()
         return _restore, (picklable(table), spans)
@@ -399,7 +399,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
     def _leaves(self, kind: Kind) -> list[Tensor]:
         if kind == BATCHED:
             return [self._at]
-        table, spans = self._copy or self._packed()
+        table, spans = self._copy or self._pack_rows()
         if self._seen is not None:
             self._copy = table, spans
         return [table, spans] if kind == STORAGE else [table]
@@ -460,7 +460,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         if all([node._rows is first._rows and node._seen is first._seen for node in nodes]):
             joined = how.torch_fn([node._at for node in nodes], dim)
             return first._make([joined], joined.shape, None, BATCHED)  # type: ignore[no-any-return]  # of this class
-        parts = [node._packed() for node in nodes]
+        parts = [node._pack_rows() for node in nodes]
         # Without elements the event shape is a guess, so any table will do.
         tables = [table for table, spans in parts if spans.numel()] or [parts[0][0]]
         for table in tables:
@@ -480,7 +480,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
     def _choose(self, other: Any, condition: Tensor, key: str) -> Self:
         if not isinstance(other, RaggedTensor) or other.event_shape != self.event_shape:
             raise StructureError(f"where: field `{key}` holds {self!r} on one side and {other!r:.60} on the other")
-        (table, spans), (theirs, other_spans) = self._packed(), other._packed()
+        (table, spans), (theirs, other_spans) = self._pack_rows(), other._pack_rows()
         wide = over_events(condition, spans.ndim - condition.ndim)
         chosen = torch.where(wide, spans, other_spans + spans.new_tensor([len(table), 0]))
         return self._of(*pack(torch.cat([table, theirs]), chosen), True)
@@ -530,7 +530,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
 
     def _commit(self, plan: Any, writes: Writes) -> None:
         value, at = plan
-        table, spans = value._packed()
+        table, spans = value._pack_rows()
         self._rows.plan_put(at, table, spans, writes)
 
     def _is_lent(self, leaf: Tensor) -> bool:
@@ -548,28 +548,28 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
 
     def _settle(self, leaf: Tensor) -> None:
         """Replace the rows by a `VALUES` leaf, with its own `requires_grad`."""
-        table, spans = self._packed()
+        table, spans = self._pack_rows()
         if leaf is not table:
             self._rows = Rows((leaf, spans, True))
             self._at = self._rows.numbers
 
 
 def _flat(node: RaggedTensor) -> list[Tensor]:
-    table, spans = node._packed()
+    table, spans = node._pack_rows()
     return list(table.split(spans[..., 1].reshape(-1).tolist()))
 
 
-@trusted
+@trust_for_loading
 def _restore(table: Tensor, spans: Tensor) -> RaggedTensor:
     return RaggedTensor._of(table, spans, True)
 
 
 def _flatten(node: RaggedTensor) -> tuple[list[Any], Any]:
-    return with_keys(list(node._packed()), ("values", "spans")), None
+    return with_keys(list(node._pack_rows()), ("values", "spans")), None
 
 
 def _flatten_with_keys(node: RaggedTensor) -> tuple[list[Any], Any]:
-    table, spans = node._packed()
+    table, spans = node._pack_rows()
     return [(pytree.GetAttrKey("values"), table), (pytree.GetAttrKey("spans"), spans)], None
 
 

@@ -52,7 +52,7 @@ class RaggedOps(Follower, Pointing):
         """The dims of a row."""
         raise NotImplementedError
 
-    def _packed(self) -> tuple[Tensor, Tensor]:
+    def _pack_rows(self) -> tuple[Tensor, Tensor]:
         raise NotImplementedError
 
     @classmethod
@@ -113,7 +113,7 @@ class RaggedOps(Follower, Pointing):
         >>> RaggedTensor(torch.tensor([1.0, 4.0, 9.0]), lengths=[2, 1]).apply(torch.sqrt).tolist()
         [tensor([1., 2.]), tensor([3.])]
         """
-        table, spans = self._packed()
+        table, spans = self._pack_rows()
         found: Any = function(table) if callable(function) else function
         if not isinstance(found, Tensor) or found.shape[:1] != (len(table),):
             given = f"shape {list(found.shape)}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
@@ -140,7 +140,7 @@ class RaggedOps(Follower, Pointing):
         >>> scores.filter(lambda score: score > 0.5).tolist()
         [tensor([0.9000]), tensor([0.8000])]
         """
-        table, spans = self._packed()
+        table, spans = self._pack_rows()
         given: Any = keep(table) if callable(keep) else keep
         if isinstance(given, RaggedOps):
             self._require_aligned(given, "filter")
@@ -205,7 +205,7 @@ class RaggedOps(Follower, Pointing):
         return self._extreme("amin", initial)
 
     def _extreme(self, how: Literal["amax", "amin"], initial: complex | None) -> Tensor:
-        values, spans = self._packed()
+        values, spans = self._pack_rows()
         gaps = spans[..., 1] == 0
         if initial is None and bool(gaps.any()):
             raise ArgumentError(
@@ -215,7 +215,7 @@ class RaggedOps(Follower, Pointing):
             raise ArgumentError(f"{how[1:]}: complex numbers have no order; the rows are {values.dtype}")
         wide = values.to(torch.uint8) if values.dtype is torch.bool else values
         found = wide.new_zeros(self.shape.numel(), *values.shape[1:])
-        at = over(self.segment_ids, wide)
+        at = expand_over_rows(self.segment_ids, wide)
         found = found.scatter_reduce(0, at, wide, how, include_self=False).to(values.dtype)
         found = found.reshape((*self.shape, *values.shape[1:]))
         return (
@@ -227,7 +227,7 @@ class RaggedOps(Follower, Pointing):
     # ---- arithmetic ----------------------------------------------------------------------------------------------
 
     def _pointwise(self, function: Callable[[Any, Any], Tensor], other: object, swapped: bool = False) -> Self:
-        table, spans = self._packed()
+        table, spans = self._pack_rows()
         right: Any = other
         if isinstance(other, RaggedOps):
             self._require_aligned(other, function.__name__)
@@ -292,7 +292,7 @@ for _name in ("add", "sub", "mul", "truediv"):
     setattr(RaggedOps, f"__r{_name}__", _binary(getattr(operator, _name), True))
 
 
-def over(index: Tensor, values: Tensor) -> Tensor:
+def expand_over_rows(index: Tensor, values: Tensor) -> Tensor:
     """Expand an index of rows to every number of the rows."""
     return index.reshape(-1, *[1] * (values.ndim - 1)).expand_as(values)
 

@@ -12,7 +12,18 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
-from ...core import BATCHED, Kind, Names, Path, TensorEntry, as_batch_size, describe_entry, join_path, single, trusted
+from ...core import (
+    BATCHED,
+    Kind,
+    Names,
+    Path,
+    TensorEntry,
+    as_batch_size,
+    describe_entry,
+    join_path,
+    single,
+    trust_for_loading,
+)
 from ...errors import StructureError
 from ...ops import Join
 from ...ops._compare import same_tensor
@@ -20,7 +31,7 @@ from ._nodes import Node
 from ._pickled import picklable
 
 
-@trusted
+@trust_for_loading
 class UnbatchedTensor(Tensor):
     """A tensor entry without batch dims: shape, index and join operations of its container don't change it.
 
@@ -86,7 +97,7 @@ class UnbatchedTensor(Tensor):
         return f"UnbatchedTensor({self.as_subclass(Tensor)!r})"
 
 
-@trusted
+@trust_for_loading
 class Unbatched(Node, TensorEntry):
     """A tensor without batch dims that all elements share; shape and index operations skip it."""
 
@@ -105,7 +116,7 @@ class Unbatched(Node, TensorEntry):
         """The device of the tensor."""
         return self.tensor.device
 
-    def _shown(self) -> Tensor:
+    def _read_value(self) -> Tensor:
         return self.tensor
 
     def _shown_in(self, size: torch.Size) -> Tensor:

@@ -90,7 +90,7 @@ class LazyBase(TensorDictBase):
         new.hook_in, new.hook_out = self.hook_in, self.hook_out
         return new
 
-    def _with(self, members: Sequence[Any]) -> Self:
+    def _with_members(self, members: Sequence[Any]) -> Self:
         """A stack like this one around other members."""
         return self._new(members, self.stack_dim, self._dim_name, self._template)
 
@@ -190,12 +190,12 @@ class LazyBase(TensorDictBase):
 
     def _open(self, leaves: list[Any], kind: Kind = BATCHED) -> Any:
         if kind == BATCHED:
-            still = self._with(self._members)  # a snapshot: other threads may add members
+            still = self._with_members(self._members)  # a snapshot: other threads may add members
             leaves.append(still)
             return StackPlace()
-        return self._with([member._open(leaves, kind) for member in list(self._members)])
+        return self._with_members([member._open(leaves, kind) for member in list(self._members)])
 
-    def _beside(
+    def _pair_leaves(
         self, other: Any, mine: list[Tensor], theirs: list[Tensor], write: Write = "", whole: bool = True
     ) -> Self | None:
         """Pair stacks along the same dim member by member; not for an index, since members lack the stack dim."""
@@ -204,14 +204,16 @@ class LazyBase(TensorDictBase):
         members, others = list(self._members), list(other._members)  # a snapshot: other threads may add members
         twins: list[Any] = []
         for member, there in zip(members, others, strict=False):
-            twins.append(member._beside(there, mine, theirs, write, whole) if type(there) is type(member) else None)
+            twins.append(
+                member._pair_leaves(there, mine, theirs, write, whole) if type(there) is type(member) else None
+            )
             if twins[-1] is None:
                 return None
         if len(members) != len(others):
             return None
         if write:
             return self
-        return self._with(twins)
+        return self._with_members(twins)
 
     def _refill(self, leaves: Iterable[Any], size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Any:
         if kind == BATCHED:
@@ -232,7 +234,7 @@ class LazyBase(TensorDictBase):
 
     def _solid(self) -> Any:
         """The dense container of the same entries."""
-        stack = self._with(self._members)  # a snapshot: other threads may add members
+        stack = self._with_members(self._members)  # a snapshot: other threads may add members
         stack._require_dense()
         data: dict[str, Any] = {}
         for key in entries.common_keys(stack._members):
@@ -263,7 +265,7 @@ class LazyBase(TensorDictBase):
             )
 
     def _twin(self) -> Self:
-        return self._with([member._twin() for member in list(self._members)])
+        return self._with_members([member._twin() for member in list(self._members)])
 
     # ---- entries -------------------------------------------------------------------------------------------------
 
@@ -358,7 +360,7 @@ class LazyBase(TensorDictBase):
         return self._lock
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        new = self._with([])
+        new = self._with_members([])
         memo[id(self)] = new
         new._members = [deepcopy(member, memo) for member in self._members]
         return new

@@ -86,10 +86,10 @@ class Uneven(Entry):
         self.dtype = dtype
         self.shape = shape
 
-    def _shown(self) -> Uneven:
+    def _read_value(self) -> Uneven:
         return self
 
-    _field_value = _shown
+    _field_value = _read_value
 
     def _describe(self, outer: torch.Size) -> str:
         return f"{short_dtype(self.dtype)}[{','.join(map(str, self.shape[len(outer) :]))}]"

@@ -18,7 +18,7 @@ from ...ops._join import JoinOps
 from ...ops._mapping import MappingOps
 from ...ops._stacks import LazyOps
 from ._stack import LazyStackedTensorDict
-from ._tensors import as_nested, as_padded, densified, unnested
+from ._tensors import as_nested, as_padded, make_dense, pad_nested
 
 
 @flags
@@ -187,6 +187,6 @@ def value_as(collection: Any, path: Path, form: tuple[bool, bool, bool], side: s
 
 LazyOps._lazy_stack = staticmethod(lazy_stack)
 LazyOps._maybe_dense_stack = staticmethod(maybe_dense_stack)
-LazyOps._densified = staticmethod(densified)
-LazyOps._unnested = staticmethod(unnested)
+LazyOps._densified = staticmethod(make_dense)
+LazyOps._unnested = staticmethod(pad_nested)
 LazyOps._value_as = staticmethod(value_as)

@@ -122,7 +122,7 @@ class LazyIndex(LazyWrites):
         if type(index) is slice and self.stack_dim == 0:
             rows = self._members[_forward(index)]
             if rows:
-                return self._with([member._twin() for member in rows])
+                return self._with_members([member._twin() for member in rows])
         pick = self._pick(index)
         if pick is None:
             return self._by_bool(index)
@@ -215,7 +215,7 @@ class LazyIndex(LazyWrites):
         self._check_rows(rows)
         if not rows:
             return []
-        inner = indexed(self._members[rows[0]]._batch_size, pick.rest)
+        inner = size_after_index(self._members[rows[0]]._batch_size, pick.rest)
         if inner is None:
             return self._plan_back(parts, source, prefix, wanted)
         size = torch.Size((*inner[: pick.dim], len(rows), *inner[pick.dim :]))
@@ -232,19 +232,19 @@ class LazyIndex(LazyWrites):
             return plan
         if _is_whole(rest):
             return list(member._plan(source, prefix, None, None, wanted))
-        size = indexed(member._batch_size, rest)
+        size = size_after_index(member._batch_size, rest)
         return [(AtMember(member, rest), member._plan(source, prefix, rest, size, wanted), prefix)]  # type: ignore[list-item]  # commits as a node does
 
     def _plan_back(self, index: Any, source: Any, prefix: Path, wanted: list[Path] | None) -> list[Copy]:
         """Write to a stacked copy first, then copy it back, for an index that can't be split by members."""
         dense = self._solid()
         parts = normalise(index, dense._batch_size)
-        plan = dense._plan(source, prefix, parts, indexed(dense._batch_size, parts), wanted)
+        plan = dense._plan(source, prefix, parts, size_after_index(dense._batch_size, parts), wanted)
         LazyWrites._plan(self, dense, prefix, None, None, None)  # check that the members accept it
         return [(Back(self, dense, parts), plan, prefix)]  # type: ignore[list-item]  # commits as a node does
 
 
-def indexed(size: torch.Size, parts: tuple[Any, ...]) -> torch.Size | None:
+def size_after_index(size: torch.Size, parts: tuple[Any, ...]) -> torch.Size | None:
     """The batch size after an index; None if it is unknown."""
     if -1 in size:
         return None
@@ -265,7 +265,7 @@ def _as_uniform_stacks(member: Any) -> Any:
     """A container of the same size, with all members of every stack like the first, to find keys and shapes."""
     store = store_of(member)
     if store._stacked:
-        return store._with([_as_uniform_stacks(inner) for inner in store._members[:1]] * len(store._members))
+        return store._with_members([_as_uniform_stacks(inner) for inner in store._members[:1]] * len(store._members))
     nested = {
         key: _as_uniform_stacks(value) for key, value in store._live().items() if isinstance(value, TensorCollection)
     }

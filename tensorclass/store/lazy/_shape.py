@@ -33,7 +33,7 @@ class LazyShapes(LazyIndex):
 
     __slots__ = ()
 
-    def _through(self, name: str, *args: Any, **kwargs: Any) -> Any:
+    def _run_on_stack(self, name: str, *args: Any, **kwargs: Any) -> Any:
         return getattr(self, name)(*args, **kwargs)
 
     def _each_member(self, fn: Callable[[Any], Any], dim: int | None = None) -> Any:
@@ -90,7 +90,7 @@ class LazyShapes(LazyIndex):
 
     def _rows(self, rows: list[int]) -> Any:
         if rows:
-            return self._with([member._twin() for member in self._members[rows[0] : rows[-1] + 1]])
+            return self._with_members([member._twin() for member in self._members[rows[0] : rows[-1] + 1]])
         parts = [slice(None)] * len(self._batch_size)
         parts[self.stack_dim] = slice(0, 0)
         return self._index(tuple(parts))
@@ -161,7 +161,7 @@ class LazyShapes(LazyIndex):
         where = self._dims(dims, "flip")
         inner = [self._inner(d) for d in where if d != self.stack_dim]
         members = [ShapeOps.flip(m, inner) if inner else MappingOps.clone(m) for m in self._members]
-        return self._with(members[::-1] if self.stack_dim in where else members)
+        return self._with_members(members[::-1] if self.stack_dim in where else members)
 
     def narrow(self, dim: int | str, start: int, length: int) -> Any:
         """A slice of given length along a batch dim; stays lazy."""
@@ -203,7 +203,7 @@ class LazyShapes(LazyIndex):
     ) -> Any:
         """Another batch shape over the same memory: a lazy stack of views, one for each element if need be."""
         if len(shape) == 1 and isinstance(shape[0], torch.dtype):
-            return self._with([ShapeOps.view(member, shape[0]) for member in self._members])
+            return self._with_members([ShapeOps.view(member, shape[0]) for member in self._members])
         target = given_sizes(shape) if size is None else list(size)
         if batch_size is not None and as_batch_size(batch_size) != torch.Size(target):
             raise BatchSizeError(f"view: batch_size {list(batch_size)} is not the shape {target}")
@@ -235,10 +235,10 @@ class LazyShapes(LazyIndex):
                 return getattr(ShapeOps, op)(dense, new)
         if not total:
             return getattr(ShapeOps, op)(self._solid(), new)
-        found = self._apart(elements(self), op)
+        found = self._without_overlap(elements(self), op)
         return self._nest(found, new, 0) if new else found[0]
 
-    def _apart(self, found: list[Any], op: str) -> list[Any]:
+    def _without_overlap(self, found: list[Any], op: str) -> list[Any]:
         """Elements that don't share memory with each other; copies if members are expanded, as in torch."""
         if not any([reason_of_expansion(leaf) for leaf in self._leaves(VALUES)]):
             return found
@@ -252,7 +252,7 @@ class LazyShapes(LazyIndex):
         """Reshape the dims before the first dim in which members differ."""
         found = [self._index(row) for row in product(*map(range, size))]
         new = infer_shape(shape, len(found), op=op)
-        found = self._apart([part._twin() for part in found], op)
+        found = self._without_overlap([part._twin() for part in found], op)
         return self._nest(found, new, 0) if new else found[0]
 
     def _dense_or_none(self) -> Any:
@@ -302,7 +302,7 @@ class LazyShapes(LazyIndex):
     def _fresh_members(self, size: Any, make: Callable[..., Any], device: Any) -> Any:
         """Make new leaves: dense for another batch size, member by member for the same size."""
         if as_batch_size(size) == self._batch_size and len(self._members):
-            return self._with([member._fresh(member._batch_size, make, device) for member in self._members])
+            return self._with_members([member._fresh(member._batch_size, make, device) for member in self._members])
         return self._solid()._fresh(size, make, device)
 
     def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Any:
@@ -328,7 +328,7 @@ class LazyShapes(LazyIndex):
             if all([member is None for member in members]):
                 return None
             raise BatchSizeError("apply: the function dropped every entry of some members and not of others")
-        return self._with(members)
+        return self._with_members(members)
 
     def _cut_others(self, others: Sequence[Any]) -> list[list[Any]]:
         """The other containers of an `apply`, cut into those for each member."""
@@ -356,7 +356,7 @@ class LazyShapes(LazyIndex):
     def empty(self, recurse: bool = False, *, batch_size: Any = None, device: Any = UNSET, names: Any = UNSET) -> Any:
         """A lazy stack of empty members; for another batch size, a dense container."""
         if batch_size is None and names is UNSET:
-            return self._with([TensorDict.empty(m, recurse, device=device) for m in self._members])
+            return self._with_members([TensorDict.empty(m, recurse, device=device) for m in self._members])
         where = self._device if device is UNSET else as_device(device)
         size = self._batch_size if batch_size is None else torch.Size(batch_size)
         return TensorDict(batch_size=size, device=where, names=None if names is UNSET else names)

@@ -28,9 +28,9 @@ from ...core import (
     dump_value,
     join_path,
     publish,
-    restored,
+    restore_value,
     store_of,
-    trusted,
+    trust_for_loading,
     unravel_key_to_tuple,
 )
 from ...errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
@@ -44,11 +44,11 @@ from .._dict import TensorDict
 from . import _entries as entries
 from ._base import Hook, check_members, empty_template, fixed_size, require_alike
 from ._shape import LazyShapes
-from ._tensors import as_nested, densified
+from ._tensors import as_nested, make_dense
 
 
 @flags
-@trusted
+@trust_for_loading
 class LazyStackedTensorDict(LazyShapes):
     """A stack that keeps its containers unchanged, and stacks an entry when it is read.
 
@@ -235,7 +235,7 @@ class LazyStackedTensorDict(LazyShapes):
 
     def densify(self, layout: Any = torch.strided) -> Any:
         """Make the stack dense: entries become tensors if they stack, else nested tensors along the stack dim."""
-        return densified(self, layout)
+        return make_dense(self, layout)
 
     def to_lazystack(self, dim: int = 0) -> Any:
         """A lazy stack along a dim; this stack if it is already along that dim."""
@@ -248,7 +248,7 @@ class LazyStackedTensorDict(LazyShapes):
         """Rearrange the keys of every member. All are tried first, so that no member changes if one refuses."""
         members = [fn(member) for member in self._members]
         if not inplace:
-            return self._with(members)
+            return self._with_members(members)
         self._adopt_members(members)
         return self
 
@@ -283,7 +283,7 @@ class LazyStackedTensorDict(LazyShapes):
             KeyOps.split_keys(m, *key_sets, default=default, strict=strict, reproduce_struct=reproduce_struct)
             for m in self._members
         ]
-        parts = [self._with(column) for column in zip(*rows, strict=True)]
+        parts = [self._with_members(column) for column in zip(*rows, strict=True)]
         if inplace:
             self._adopt_members(parts[-1]._members)
         return (*parts[:-1], self) if inplace else tuple(parts)
@@ -293,7 +293,7 @@ class LazyStackedTensorDict(LazyShapes):
         twins = [member._twin() for member in self._members]
         taken = [KeyOps.separates(m, *keys, default=default, strict=strict, filter_empty=filter_empty) for m in twins]
         self._adopt_members(twins)
-        return self._with(taken)
+        return self._with_members(taken)
 
     def clear(self) -> Self:
         """Remove all entries, also those that not every member has."""
@@ -364,7 +364,7 @@ class LazyStackedTensorDict(LazyShapes):
         at, count = first.stack_dim, len(first._members)
         alike = all([item.stack_dim == at for item in items])
         if not how.new_dim and alike and dim == at:
-            return first._with([MappingOps.clone(member) for item in items for member in item._members])
+            return first._with_members([MappingOps.clone(member) for item in items for member in item._members])
         if alike and all([len(item._members) == count for item in items]):
             inner = dim - (dim > at)
             rows = zip(*[item._members for item in items], strict=True)
@@ -474,5 +474,5 @@ pytree.register_pytree_node(
     ),  # pyright: ignore[reportArgumentType]  # our own context
     serialized_type_name="tensorclass.LazyStackedTensorDict",
     to_dumpable_context=lambda context: dump_value(context[1:], "a lazy stack"),  # pyright: ignore[reportIndexIssue]  # as above
-    from_dumpable_context=lambda saved: (LazyStackedTensorDict, *restored(saved)),
+    from_dumpable_context=lambda saved: (LazyStackedTensorDict, *restore_value(saved)),
 )

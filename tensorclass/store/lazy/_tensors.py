@@ -76,14 +76,14 @@ def _tensors(values: Sequence[Any], key: str) -> list[Tensor]:
 # ---- dense -----------------------------------------------------------------------------------------------------------
 
 
-def densified(collection: Any, layout: Any) -> Any:
+def make_dense(collection: Any, layout: Any) -> Any:
     """A container with dense lazy stacks; a container without lazy stacks is returned unchanged."""
     if collection._stacked:
         store = store_of(collection)
         dense = _dense(store, layout)
         return collection._wrap(dense) if is_typed(collection) else dense
     nested = {k: v for k, v in collection._live().items() if isinstance(v, TensorCollection)}
-    new = {key: densified(value, layout) for key, value in nested.items()}
+    new = {key: make_dense(value, layout) for key, value in nested.items()}
     if all([new[key] is value for key, value in nested.items()]):
         return collection
     result = collection._twin()
@@ -107,7 +107,7 @@ def _dense(stack: Any, layout: Any) -> TensorDict:
             data[key] = as_nested(values, layout, key)
         else:
             value = entries.combine(stack, key, values)
-            data[key] = densified(value, layout) if isinstance(value, TensorCollection) else value
+            data[key] = make_dense(value, layout) if isinstance(value, TensorCollection) else value
     return TensorDict._from_entries(data, stack._batch_size, stack._device, stack._names)
 
 
@@ -126,14 +126,14 @@ def _complete_values(values: list[Any], key: str) -> list[Any]:
     return [model.new_empty(shape) if value is None else value for value in values]
 
 
-def unnested(collection: Any, padding: float, mask_key: Any) -> Any:
+def pad_nested(collection: Any, padding: float, mask_key: Any) -> Any:
     """Pad the nested tensors of a container; a -1 in the batch size is inferred from them."""
     result = collection._bare(collection._batch_size, None)
     mask: Tensor | None = None
     size: torch.Size | None = None if -1 in collection._batch_size else collection._batch_size
     for key, value in collection._live().items():
         if isinstance(value, TensorCollection):
-            value = unnested(value, padding, None)
+            value = pad_nested(value, padding, None)
             size = value._batch_size[: len(collection._batch_size)] if size is None else size
         elif isinstance(value, Tensor) and value.is_nested:
             parts = value.unbind()

@@ -357,7 +357,7 @@ class LazyWrites(LazyBase):
             picked = [members[row] for row in rows] if all([-count <= row < count for row in rows]) else []
         else:
             return None
-        return self._with(picked) if picked else None
+        return self._with_members(picked) if picked else None
 
     def _spread_source(self, source: Any, size: torch.Size, axis: int, path: Path) -> list[Any]:
         """The values to write to each position along one dim of the target, from a source that broadcasts to it."""
@@ -464,7 +464,7 @@ class LazyWrites(LazyBase):
             else _split_along(other, other.ndim, size, dim, ())
         )
         chosen = [InplaceOps.where(m, c, o, pad=pad) for m, c, o in zip(self._members, conditions, others, strict=True)]
-        result = self._with(chosen)
+        result = self._with_members(chosen)
         return result if out is None else MappingOps.update(out, result, update_batch_size=update_batch_size)
 
 
