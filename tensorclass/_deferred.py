@@ -7,6 +7,7 @@ A file imports `pydantic`, `pydantic_core` or `dtensor` from here, at its top, a
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,7 @@ else:
     pydantic, pydantic_core = _Deferred("pydantic"), _Deferred("pydantic_core")
     dtensor = _Deferred(DTENSOR)
 
-__all__ = ["DTENSOR", "dtensor", "is_dtensor", "is_pydantic_field", "pydantic", "pydantic_core"]
+__all__ = ["DTENSOR", "any_dtensor", "dtensor", "is_dtensor", "is_pydantic_field", "pydantic", "pydantic_core"]
 
 
 def is_pydantic_field(value: object) -> bool:
@@ -42,3 +43,9 @@ def is_dtensor(value: object) -> bool:
     """Whether a value is a DTensor; where torch's DTensor is not loaded, nothing is."""
     module: Any = sys.modules.get(DTENSOR)
     return module is not None and isinstance(value, getattr(module, "DTensor", ()))
+
+
+def any_dtensor(values: Iterable[object]) -> bool:
+    """Whether one of several values is a DTensor."""
+    kind = getattr(sys.modules.get(DTENSOR), "DTensor", None)
+    return kind is not None and any(isinstance(value, kind) for value in values)

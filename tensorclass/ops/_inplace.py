@@ -202,7 +202,7 @@ class InplaceOps(IndexOps):
         back = gather_rows(self._open(leaves, VALUES), leaves, "zero_")
         for leaf in leaves:
             require_writable(leaf, ())
-        fused = leaves and foreach_is_safe() and True not in [leaf.is_nested for leaf in leaves]
+        fused = leaves and foreach_is_safe(leaves) and True not in [leaf.is_nested for leaf in leaves]
         kernels = [partial(torch._foreach_zero_, leaves)] if fused else [partial(leaf.zero_) for leaf in leaves]  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
         publish([*kernels, *take_back(back)])
         return self

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
+from .._deferred import any_dtensor
 from ..core import Path, Step, call_each, each_row, publish, sharing
 from ..errors import ArgumentError
 from ._writable import interpreters, is_readable
@@ -221,9 +222,9 @@ def _copy(targets: list[Tensor], sources: list[Tensor], non_blocking: bool, untr
 
 
 def _listable(targets: list[Tensor], sources: list[Tensor], untracked: bool = False) -> bool:
-    """Whether one call may copy several tensors: it has no derivative, and no batching rule."""
+    """Whether one call may copy several tensors: it has no derivative, no batching rule, and none for DTensors."""
     untracked = untracked or not torch.is_grad_enabled() or not (any_tracked(sources) or any_tracked(targets))
-    return len(targets) > 1 and untracked and interpreters() is None
+    return len(targets) > 1 and untracked and foreach_is_safe(targets)
 
 
 def without_overlap(targets: list[Tensor], sources: list[Tensor], own: bool = True) -> list[Tensor]:
@@ -325,7 +326,7 @@ def clone_leaves(leaves: list[Tensor], kwargs: dict[str, Any]) -> Sequence[Tenso
     if unknown:
         raise ArgumentError(f"clone() has no argument {unknown[0]!r:.200}; it takes `recurse` and `memory_format`")
     tracked = torch.is_grad_enabled() and any_tracked(leaves)
-    if not kwargs and len(leaves) > 3 and not tracked and foreach_is_safe():  # its autograd refuses integers
+    if not kwargs and len(leaves) > 3 and not tracked and foreach_is_safe(leaves):  # its autograd refuses integers
         try:
             return clone_all(leaves)
         except NotImplementedError:  # of nested tensors
@@ -333,9 +334,9 @@ def clone_leaves(leaves: list[Tensor], kwargs: dict[str, Any]) -> Sequence[Tenso
     return [leaf.clone(**kwargs) for leaf in leaves]
 
 
-def foreach_is_safe() -> bool:
-    """Whether foreach kernels may be used: they have no batching rule, so not under functorch."""
-    return interpreters() is None
+def foreach_is_safe(leaves: Sequence[Tensor] = ()) -> bool:
+    """Whether foreach kernels may be used: they have no batching rule for functorch, and none for DTensors."""
+    return interpreters() is None and not any_dtensor(leaves)
 
 
 _aliases: Callable[..., bool] = getattr(torch._C, "_any_output_is_alias_to_input_or_output", lambda *_: True)

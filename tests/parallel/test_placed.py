@@ -8,6 +8,8 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
 
@@ -185,6 +187,21 @@ def test_wrong_calls_of_distribute() -> None:
             mixed.distribute(Layout(mesh))
 
 
+@pytest.mark.parametrize("write", ["load_state_dict", "update_", "copy_"])
+def test_writes_into_a_distributed_batch(write: str) -> None:
+    """Values are written in place between batches of one layout, whatever fields they have beside DTensors."""
+    with fake_mesh(0, dp=2) as mesh:
+        layout = Layout(mesh, batch="dp")
+        target, source = (made(start=seed).distribute(layout, source="everywhere") for seed in (1, 0))
+        before = target.inner.v
+        getattr(target, write)(source.state_dict() if write == "load_state_dict" else source)
+        assert target.inner.v is before
+        assert torch.equal(before.to_local(), source.inner.v.to_local())  # type: ignore[attr-defined]  # DTensors
+        assert target.clone().ids.placements == (Shard(0),)
+        target.zero_()
+        assert not before.to_local().any()  # type: ignore[attr-defined]  # a DTensor
+
+
 # ---- ranks ---------------------------------------------------------------------------------------------------------
 
 
@@ -233,6 +250,29 @@ def test_ranks(world: int) -> None:
     assert "the batches differ" in classes
     assert "Inner" in classes
     assert "rank 1" in wrong
+
+
+def _saved_and_exchanged(rank: int, world: int, folder: str) -> list[str]:
+    first, second = Layout({"dp": 2, "cp": world // 2}, batch="dp", t="cp"), Layout({"dp": world}, batch="dp")
+    part = made().distribute(first, source="everywhere")
+    save({"batch": part, "ids": part.ids}, checkpoint_id=folder)
+    other = made(start=7).distribute(second, source="everywhere")
+    state: dict[str, Any] = {"batch": other, "ids": torch.zeros_like(other.ids)}
+    load(state, checkpoint_id=folder)
+    assert torch.equal(state["ids"].full_tensor(), made().ids)
+    found = state["batch"].whole()
+    assert all(torch.equal(found.get(key), made().get(key)) for key in ("ids", "weight", "table", ("inner", "v")))
+    calls: list[Any] = [part.all_reduce, part.all_gather, lambda: part.reduce(0)]
+    return [_problem(call) for call in calls]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", [2, 4])
+def test_checkpoints_and_transfers(world: int, tmp_path: Any) -> None:
+    """A checkpoint of one layout is loaded with another; transfers between ranks refuse DTensors by name."""
+    found = run(lambda rank, ranks: _saved_and_exchanged(rank, ranks, str(tmp_path)), world, timeout=60)
+    for said in found:
+        assert all("`ids` is a DTensor" in text and "`.local()`" in text for text in said)
 
 
 def test_ranks_need_a_group() -> None:
