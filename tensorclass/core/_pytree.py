@@ -139,15 +139,29 @@ def _levels_of(collection: Any, entries: dict[str, Any], tensors: list[Tensor]) 
     return tuple(found)
 
 
+class Marked:
+    """A tree with something else than tensors: vmap puts a number for each of them, and only counts them."""
+
+    __slots__ = ("context", "values")
+
+    def __init__(self, values: Iterable[Any], context: TreeContext) -> None:
+        self.values, self.context = list(values), context
+
+
+pytree.register_pytree_node(
+    Marked, lambda tree: (tree.values, tree.context), Marked, serialized_type_name="tensorclass.Marked"
+)
+
+
 def _unflatten_tree(values: list[Any], context: TreeContext) -> Any:
     """As `unflatten`, for a tree."""
     cls, levels, device, before = context
-    sizing, size, names = values[0], torch.Size([]), None
-    if isinstance(getattr(sizing, "shape", None), torch.Size):
-        paths = [".".join(path) for path in _paths_of(levels)]
-        size, names, *_ = resized(cls, dict(zip(paths, values, strict=True)), sizing, before, None)  # type: ignore[arg-type]  # not in compiled code
-    device = device if device is None else getattr(sizing, "device", device)
-    return _regrown(cls, levels, iter(values), (size, device, names))
+    sizing = values[0]
+    if not isinstance(sizing, Tensor):
+        return Marked(values, context)
+    paths = [".".join(path) for path in _paths_of(levels)]
+    size, names, *_ = resized(cls, dict(zip(paths, values, strict=True)), sizing, before, None)  # type: ignore[arg-type]  # not in compiled code
+    return _regrown(cls, levels, iter(values), (size, device and sizing.device, names))
 
 
 def _paths_of(levels: tuple[Any, ...]) -> list[tuple[str, ...]]:
@@ -156,10 +170,7 @@ def _paths_of(levels: tuple[Any, ...]) -> list[tuple[str, ...]]:
 
 def _regrown(cls: Any, levels: tuple[Any, ...], values: Any, frame: tuple[Any, ...]) -> Any:
     found = {k: next(values) if below is None else _regrown(cls, below, values, frame) for k, below in levels}
-    result = cls._from_entries(found, *frame)
-    if not result._plain and (placed := [key for key, value in found.items() if not is_child(value)]):
-        result._placed_keys = frozenset(placed)
-    return result
+    return cls._from_entries(found, *frame)
 
 
 def flatten_with_keys(collection: TensorCollection) -> tuple[list[tuple[Any, Any]], Context]:
