@@ -377,7 +377,8 @@ def main(arguments: list[str] | None = None) -> None:
         found.append(ratios(times))
         cells = [f"{times[kind]:.0f}" if kind in times else "" for kind in HEADERS[1:6]]
         print(f"| {' | '.join([name, *cells, *map(_shown, found[-1])])} |", flush=True)
-    means = [statistics.geometric_mean([row[i] for row in found if row[i]]) for i in range(5)]  # type: ignore[misc]  # no None
+    columns = [[value for row in found if (value := row[i])] for i in range(5)]
+    means = [statistics.geometric_mean(values) if values else None for values in columns]
     print(f"| geometric mean | | | | | | {' | '.join(map(_shown, means))} |")
 
 
