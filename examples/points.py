@@ -12,21 +12,23 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from tensorclass import PerElement, RaggedTensor, TensorClass, collate
+from tensorclass import PerElement, RaggedTensor, collate, tensorclass
 from tensorclass.nn import TensorClassModule, TensorClassSequential
 from tensorclass.typing import Float32, Int64
 
 EPOCHS = 10
 
 
-class Summary(TensorClass):
+@tensorclass
+class Summary:
     """The amount of ink in each row and each column."""
 
     rows: Float32[Tensor, "8"]
     columns: Float32[Tensor, "8"]
 
 
-class Drawing(TensorClass):
+@tensorclass
+class Drawing:
     """A digit as a set of points, each with the number of its pixel and the amount of ink."""
 
     place: Int64[RaggedTensor, "points"]
@@ -36,13 +38,15 @@ class Drawing(TensorClass):
     name: PerElement[str]
 
 
-class Encoded(TensorClass):
+@tensorclass
+class Encoded:
     """The encoding of a drawing, pooled over its points."""
 
     pooled: Float32[Tensor, "128"]
 
 
-class Prediction(TensorClass):
+@tensorclass
+class Prediction:
     """A score for each class, and the most likely class."""
 
     logits: Float32[Tensor, "10"]

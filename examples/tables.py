@@ -14,13 +14,14 @@ import torch
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
-from tensorclass import PerElement, TensorClass, TensorClassDataset, field
+from tensorclass import PerElement, TensorClassDataset, field, tensorclass
 from tensorclass.typing import Float32, Int64
 
 EPOCHS = 10
 
 
-class Digits(TensorClass):
+@tensorclass
+class Digits:
     """Scanned digits, each with the name of its file."""
 
     image: Float32[Tensor, "64"] = field(coerce="cast")

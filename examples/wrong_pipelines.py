@@ -1,7 +1,4 @@
-"""Seven mistakes in pipelines, and the errors that the build check reports for each before there is data.
-
-The classes are written in the base-class form, which every type checker understands without a plugin.
-"""
+"""Seven mistakes in pipelines, and the errors that the build check reports for each before there is data."""
 
 from __future__ import annotations
 
@@ -9,40 +6,45 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from tensorclass import TensorClass
+from tensorclass import tensorclass
 from tensorclass.errors import BuildError
 from tensorclass.nn import TensorClassModule, TensorClassSequential
 from tensorclass.typing import Float32, Float64, Int64
 
 
-class Clip(TensorClass):
+@tensorclass
+class Clip:
     """A few seconds of sound."""
 
     spectrum: Float32[Tensor, "mels frames"]
     speaker: Int64[Tensor, ""]
 
 
-class Features(TensorClass):
+@tensorclass
+class Features:
     """The features of a clip inside the pipeline."""
 
     encoded: Float32[Tensor, "frames 64"]
     pooled: Float32[Tensor, "64"]
 
 
-class OldFeatures(TensorClass):
+@tensorclass
+class OldFeatures:
     """The features that an earlier version of the program declared."""
 
     encodings: Float32[Tensor, "frames 64"]
     pooled: Float64[Tensor, "64"]
 
 
-class SmallFeatures(TensorClass):
+@tensorclass
+class SmallFeatures:
     """Features of half the width."""
 
     pooled: Float32[Tensor, "32"]
 
 
-class Word(TensorClass):
+@tensorclass
+class Word:
     """The recognized word."""
 
     logits: Float32[Tensor, "words"]
