@@ -73,10 +73,8 @@ def load() -> Scan:
     thick = nn.functional.max_pool2d(nn.functional.pad(image, (0, 1, 0, 1)), 2, 1)
     image = torch.where(bold[:, None, None, None], thick, image)
     texts = map(describe, digit.tolist(), bold.tolist(), dark.tolist())
-    scans = Scan(
-        image=torch.where(dark[:, None, None, None], 1 - image, image), caption=captions([*texts]), digit=digit
-    )
-    return scans.shuffle()
+    image = torch.where(dark[:, None, None, None], 1 - image, image)
+    return Scan(image=image, caption=captions([*texts]), digit=digit).shuffle()
 
 
 class Words(nn.Module):

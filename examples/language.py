@@ -129,9 +129,7 @@ def main() -> None:
     always = (test.truth.values[test.hidden.values] == usual).float().mean().item()
     model = Model(network=stage(Network(), Text.letters, returns=Float32[RaggedTensor, "n 128"]))
     curve = train(model, training, test)
-    print(
-        f"{len(training)} sentences; {curve[-1][1]:.0%} of the gaps right, {always:.0%} with {chr(usual)!r} everywhere"
-    )
+    print(f"{len(text)} sentences; {curve[-1][1]:.0%} of the gaps right, {always:.0%} with {chr(usual)!r} everywhere")
     riddle = encode(["ret_rn the n_mber of ch_racters", "rais_ an err_r if the fi_e does n_t exist"])
     with torch.no_grad():
         for given, scores in zip(riddle.letters, model(riddle), strict=True):

@@ -45,9 +45,7 @@ class Classifier(lightning.LightningModule):
     def __init__(self) -> None:
         super().__init__()
         layers = nn.Sequential(nn.BatchNorm1d(13), nn.Linear(13, 32), nn.ReLU(), nn.Linear(32, 3))
-        self.network = TensorClassSequential[Wine, Tensor](
-            layers=stage(layers, Wine.measured, returns=Float32[Tensor, "3"])
-        )
+        self.network = TensorClassSequential[Wine, Tensor](layers=stage(layers, Wine.measured))
 
     def metrics(self, wines: Wine) -> Metrics:
         """Return loss and accuracy of a batch."""

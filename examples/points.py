@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from tensorclass import PerElement, RaggedTensor, collate, tensorclass
-from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 
 EPOCHS = 10
@@ -36,13 +36,6 @@ class Drawing:
     summary: Summary
     label: Int64[Tensor, ""]
     name: PerElement[str]
-
-
-@tensorclass
-class Encoded:
-    """The encoding of a drawing, pooled over its points."""
-
-    pooled: Float32[Tensor, "128"]
 
 
 @tensorclass
@@ -104,19 +97,11 @@ class Head(nn.Module):
 
 def build() -> TensorClassSequential[Drawing, Prediction]:
     """Build the pipeline; modules read fields of a nested class like any others."""
+    points = stage(PointSet(), Drawing.place, Drawing.ink)
     return TensorClassSequential(
-        TensorClassModule(PointSet(), in_fields=(Drawing.place, Drawing.ink), out_fields=Encoded.pooled, name="points"),
-        TensorClassModule(
-            Head(),
-            in_fields=(Encoded.pooled, Drawing.summary.rows, Drawing.summary.columns),
-            out_fields=Prediction.logits,
-            name="head",
-        ),
-        TensorClassModule(
-            lambda logits: logits.argmax(-1), in_fields=Prediction.logits, out_fields=Prediction.digit, name="decide"
-        ),
-        input=Drawing,
-        output=Prediction,
+        points=points,
+        head=stage(Head(), points, Drawing.summary.rows, Drawing.summary.columns, out=Prediction.logits),
+        decide=stage(lambda logits: logits.argmax(-1), out=Prediction.digit),
     )
 
 

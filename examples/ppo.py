@@ -38,10 +38,9 @@ class Policy(TensorClass):
     value: Float32[Tensor, ""]
 
 
-class Step(TensorClass):
-    """The record of one step, and the quantities computed from it afterwards."""
+class Step(State):
+    """What was measured in one step, what was done, and the quantities computed from it afterwards."""
 
-    state: State
     action: Int64[Tensor, ""]
     log_prob: Float32[Tensor, ""]
     value: Float32[Tensor, ""]
@@ -78,7 +77,7 @@ def collect(
         measured, reward, ended, cut, info = environments.step(action.numpy())
         done = torch.from_numpy(ended | cut)
         log_prob, reward = choice.log_prob(action), torch.from_numpy(reward).float()
-        rollout[t] = Step(state, action, log_prob, policy.value, reward, done, torch.zeros(ENVIRONMENTS))
+        rollout[t] = Step(state.measured, action, log_prob, policy.value, reward, done, torch.zeros(ENVIRONMENTS))
         if done.any():
             returns += info["episode"]["r"][done.numpy()].tolist()
         state = State(measured=torch.from_numpy(measured))
@@ -95,7 +94,7 @@ def improve(agent: Agent, optimizer: torch.optim.Optimizer, rollout: Step) -> No
     """Train for some epochs over the steps in random order; clipping keeps the policy close to the one that acted."""
     for _ in range(6):
         for batch in rollout.reshape(-1).iter(256, shuffle=True):
-            policy = agent(batch.state)
+            policy = agent(batch)
             choice = Categorical(logits=policy.logits, validate_args=False)
             ratio = (choice.log_prob(batch.action) - batch.log_prob).exp()
             gain = (batch.advantage - batch.advantage.mean()) / (batch.advantage.std() + 1e-8)
