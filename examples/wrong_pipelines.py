@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from tensorclass import tensorclass
 from tensorclass.errors import BuildError
-from tensorclass.nn import TensorClassSequential, stage
+from tensorclass.nn import TensorClassModule, TensorClassSequential
 from tensorclass.typing import Float32, Float64, Int64
 
 
@@ -66,57 +66,63 @@ def most_likely(logits: Tensor) -> Tensor:
     return logits.argmax(-1)
 
 
-ENCODER = stage(encode, Clip.spectrum, out=Features.encoded)
-POOL = stage(pool, Features.encoded, out=Features.pooled)
-HEAD = stage(nn.Linear(64, 100), Features.pooled, out=Word.logits)
-DECIDE = stage(most_likely, Word.logits, out=Word.word)
+ENCODER = TensorClassModule(encode, in_fields=Clip.spectrum, out_fields=Features.encoded, name="encoder")
+POOL = TensorClassModule(pool, in_fields=Features.encoded, out_fields=Features.pooled, name="pool")
+HEAD = TensorClassModule(nn.Linear(64, 100), in_fields=Features.pooled, out_fields=Word.logits, name="head")
+DECIDE = TensorClassModule(most_likely, in_fields=Word.logits, out_fields=Word.word, name="decide")
 
 
-def build(**stages: Tensor) -> TensorClassSequential[Clip, Word]:
-    """Build a pipeline from a clip to a word; the static type of a stage is that of its value."""
-    return TensorClassSequential(input=Clip, output=Word, **stages)
+def build(*modules: TensorClassModule) -> TensorClassSequential[Clip, Word]:
+    """Build a pipeline from a clip to a word."""
+    return TensorClassSequential(*modules, input=Clip, output=Word)
 
 
 def misspelt() -> None:
     """A module reads `encodings`, a field of a similar class that nothing writes, instead of `encoded`."""
-    wrong = stage(pool, OldFeatures.encodings, out=Features.pooled)
-    build(encoder=ENCODER, pool=wrong, head=HEAD, decide=DECIDE)
+    wrong = TensorClassModule(pool, in_fields=OldFeatures.encodings, out_fields=Features.pooled, name="pool")
+    build(ENCODER, wrong, HEAD, DECIDE)
 
 
 def misordered() -> None:
     """The head comes before the module that writes its input."""
-    build(encoder=ENCODER, head=HEAD, pool=POOL, decide=DECIDE)
+    build(ENCODER, HEAD, POOL, DECIDE)
 
 
 def wrong_width() -> None:
     """The head was made for features of another width."""
-    narrow = stage(nn.Linear(32, 100), SmallFeatures.pooled, out=Word.logits)
-    build(encoder=ENCODER, pool=POOL, head=narrow, decide=DECIDE)
+    narrow = TensorClassModule(nn.Linear(32, 100), in_fields=SmallFeatures.pooled, out_fields=Word.logits, name="head")
+    build(ENCODER, POOL, narrow, DECIDE)
 
 
 def wrong_dtype() -> None:
     """The head declares double precision, but the features have single precision."""
-    double = stage(nn.Linear(64, 100).double(), OldFeatures.pooled, out=Word.logits)
-    build(encoder=ENCODER, pool=POOL, head=double, decide=DECIDE)
+    double = TensorClassModule(
+        nn.Linear(64, 100).double(), in_fields=OldFeatures.pooled, out_fields=Word.logits, name="head"
+    )
+    build(ENCODER, POOL, double, DECIDE)
 
 
 def unproduced_output() -> None:
     """Nothing writes the word, and the last module got two fields for its one parameter."""
-    confused: Tensor = stage(nn.Softmax(-1), Word.logits, Clip.speaker, out=Clip.speaker)
-    build(encoder=ENCODER, pool=POOL, head=HEAD, decide=confused)
+    confused = TensorClassModule(
+        most_likely, in_fields=[Word.logits, Clip.speaker], out_fields=Clip.speaker, name="decide"
+    )
+    build(ENCODER, POOL, HEAD, confused)
 
 
 def wrong_layer() -> None:
     """The declarations agree, but a layer inside the head was made for another width; probing runs it."""
     layers = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(64, 100))
-    build(encoder=ENCODER, pool=POOL, head=stage(layers, Features.pooled, out=Word.logits), decide=DECIDE)
+    build(ENCODER, POOL, TensorClassModule(layers, Features.pooled, Word.logits, name="head"), DECIDE)
 
 
 def wrong_stride() -> None:
     """A convolution over the frames returns fewer frames than it declares."""
     conv = nn.Conv1d(80, 64, kernel_size=3, stride=2, padding=1)
-    strided = stage(lambda spectrum: conv(spectrum).transpose(-1, -2), Clip.spectrum, out=Features.encoded)
-    build(encoder=strided, pool=POOL, head=HEAD, decide=DECIDE)
+    strided = TensorClassModule(
+        lambda spectrum: conv(spectrum).transpose(-1, -2), Clip.spectrum, Features.encoded, name="encoder"
+    )
+    build(strided, POOL, HEAD, DECIDE)
 
 
 MISTAKES: tuple[Callable[[], None], ...] = (
@@ -126,7 +132,7 @@ MISTAKES: tuple[Callable[[], None], ...] = (
 
 def main() -> None:
     """Build every wrong pipeline and print the errors."""
-    build(encoder=ENCODER, pool=POOL, head=HEAD, decide=DECIDE)  # the right one
+    build(ENCODER, POOL, HEAD, DECIDE)  # the right one
     for number, mistake in enumerate(MISTAKES, 1):
         print(f"---- {number}. {mistake.__doc__}\n")
         try:
