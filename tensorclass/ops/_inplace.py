@@ -22,7 +22,6 @@ from ..core import (
     Step,
     TensorCollection,
     TensorEntry,
-    as_batch_size,
     broadcasts_to,
     each_row,
     is_shared,
@@ -38,7 +37,6 @@ from ..errors import (
     ArgumentError,
     MissingKeyError,
     StructureError,
-    UnsupportedOperationError,
     did_you_mean,
 )
 from ._compare import same_object
@@ -562,49 +560,4 @@ class InplaceOps(IndexOps):
 
     def _pair(self, other: Any, op: str, default: Any) -> tuple[tuple[Any, list[Tensor]], list[Any]]:
         """A container and the aligned leaves of both operands, as in the pointwise kernels."""
-        raise NotImplementedError
-
-    @classmethod
-    def from_schema(
-        cls,
-        schema: Mapping[Any, tuple[Sequence[int], torch.dtype]],
-        *,
-        batch_size: Sequence[int] | int | None = None,
-        storage: str | None = None,
-        device: Any = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Allocate zeroed buffers from a mapping of keys to (event shape, dtype).
-
-        Args:
-            schema: key -> (shape of one element, dtype); nested keys are tuples.
-            batch_size: the leading dims of every buffer.
-            storage: None for memory, "shared" for shared memory, "memmap" for a mapped file, "h5" or "zarr" for a live
-                store. Buffers in files are never in memory as a whole.
-            device: the device of the buffers.
-            **kwargs: for "memmap" the arguments of `memmap_like` (`prefix=`), for "h5" and "zarr" `filename=` and
-                options for the arrays.
-
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict.from_schema({"a": ([3], torch.float32)}, batch_size=[4])["a"].shape
-        torch.Size([4, 3])
-        """
-        on_disk = storage in ("memmap", "h5", "zarr")
-        if not on_disk and (storage not in (None, "shared") or kwargs):
-            extra = f" with {sorted(kwargs)}" if kwargs else ""
-            kinds = "None, 'shared', 'memmap', 'h5' or 'zarr'"
-            raise UnsupportedOperationError(f"from_schema: storage is {kinds}, got {storage!r}{extra}")
-        size = as_batch_size(batch_size)
-        here = None if on_disk else device
-        result = cls(batch_size=size, device=here)  # type: ignore[call-arg]  # an untyped container
-        for key, (shape, dtype) in schema.items():
-            blank = torch.zeros((), dtype=dtype, device=here)
-            buffer = blank.expand(*size, *shape) if on_disk else blank.new_zeros(*size, *shape)
-            if storage == "shared":
-                buffer.share_memory_()
-            MappingOps.set(result, key, buffer)
-        return result._write_to_file(storage, device, kwargs) if on_disk else result
-
-    def _write_to_file(self, storage: str | None, device: Any, options: dict[str, Any]) -> Any:
         raise NotImplementedError

@@ -35,7 +35,6 @@ from ..core import (
     children,
     locked_error,
     new_object,
-    note_write,
     register,
     settle,
     trust_for_loading,
@@ -56,7 +55,7 @@ from ..ops._steps import KnownWrite
 from ._bridges import tables
 from ._combine import combine
 from ._consolidate import block_of, detached_structure, has_own_storage, restore
-from ._dict_steps import DictSteps, rebuilt_entry, snapshot_of
+from ._dict_steps import ABSENT, DictSteps, rebuilt_entry, snapshot_of
 from ._fitting import (
     Replaced,
     contains,
@@ -77,7 +76,6 @@ from .entries._non_tensor import NonTensorData, present_entry, same_entry, stays
 from .entries._pickled import picklable_entries
 from .entries._unbatched import Unbatched, UnbatchedTensor
 
-_ABSENT: Any = object()
 _CHANGED = "another thread added or removed keys during the operation; lock the container first"
 
 
@@ -283,7 +281,7 @@ class TensorDict(DictSteps, TensorDictBase):
             return None
         level = not given and self._batch_size == other._batch_size
         for key, value in (data if whole else found).items():
-            leaf, source = (value, found.get(key, _ABSENT)) if whole else (data.get(key, _ABSENT), value)
+            leaf, source = (value, found.get(key, ABSENT)) if whole else (data.get(key, ABSENT), value)
             if type(leaf) is Tensor and type(source) is Tensor:
                 mine.append(leaf)
                 theirs.append(source)
@@ -438,41 +436,14 @@ class TensorDict(DictSteps, TensorDictBase):
             return value if isinstance(value, Tensor) else present_entry(self, value)
         path = unravel_key_to_tuple(key)
         *outer, last = path
-        holder: Any = super().get(tuple(outer), _ABSENT) if outer else self
+        holder: Any = super().get(tuple(outer), ABSENT) if outer else self
         if isinstance(holder, TensorDict):
             if last in holder._data:
                 return present_entry(holder, holder._data[last])
-            holder = _ABSENT
-        if holder is _ABSENT and (default is not UNSET or get_defaults_to_none()):
+            holder = ABSENT
+        if holder is ABSENT and (default is not UNSET or get_defaults_to_none()):
             return None if default is UNSET else default
         return super().get(path, default)
-
-    def _put(self, key: str, value: Any) -> None:
-        if type(value) is not Tensor and not only_tensors({key: value}):
-            self._plain = False
-        self._data[key] = value
-        note_write(self) if self._lock is not None else None
-
-    def _put_all(self, values: dict[str, Any]) -> None:
-        if self._plain and not only_tensors(values):
-            self._plain = False  # before the write: readers copy the dict first
-        replaced = self._data.copy()  # kept alive until all are written: freeing a tensor lets other threads run
-        self._data.update(values)
-        del replaced
-        note_write(self) if self._lock is not None else None
-
-    def _swap_in(self, entries: dict[str, Any], seen: dict[str, Any]) -> None:
-        self._plain = self._plain and only_tensors(entries)
-        old, self._data = self._data, entries
-        late = {key: value for key, value in old.items() if seen.get(key, _ABSENT) is not value}
-        self._put_all(late)  # entries that another thread has written since `seen` was read
-
-    def _drop(self, key: str) -> None:
-        try:
-            del self._data[key]
-        except KeyError:
-            raise missing(self, key) from None
-        note_write(self)
 
     def _check(self, key: str, value: Any) -> Any:
         if isinstance(value, Tensor):

@@ -8,10 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core import Owners, Step, TensorCollection, assign, changed, children, keep, note_steps, relock
+from ..core import Owners, Step, TensorCollection, assign, changed, children, keep, note_steps, note_write, relock
 from ..errors import StructureError
 from ._fitting import missing
 from .entries._nested import held, only_tensors, over
+
+ABSENT: Any = object()
 
 
 class DictSteps(TensorCollection):
@@ -20,6 +22,33 @@ class DictSteps(TensorCollection):
     __slots__ = ()
     _data: dict[str, Any]
     _lock: Owners | None
+
+    def _put(self, key: str, value: Any) -> None:
+        if type(value) is not Tensor and not only_tensors({key: value}):
+            self._plain = False
+        self._data[key] = value
+        note_write(self) if self._lock is not None else None
+
+    def _put_all(self, values: dict[str, Any]) -> None:
+        if self._plain and not only_tensors(values):
+            self._plain = False  # before the write: readers copy the dict first
+        replaced = self._data.copy()  # kept alive until all are written: freeing a tensor lets other threads run
+        self._data.update(values)
+        del replaced
+        note_write(self) if self._lock is not None else None
+
+    def _swap_in(self, entries: dict[str, Any], seen: dict[str, Any]) -> None:
+        self._plain = self._plain and only_tensors(entries)
+        old, self._data = self._data, entries
+        late = {key: value for key, value in old.items() if seen.get(key, ABSENT) is not value}
+        self._put_all(late)  # entries that another thread has written since `seen` was read
+
+    def _drop(self, key: str) -> None:
+        try:
+            del self._data[key]
+        except KeyError:
+            raise missing(self, key) from None
+        note_write(self)
 
     def _device_steps(self, device: torch.device | None) -> list[Step]:
         below = [] if self._plain else children(self)
