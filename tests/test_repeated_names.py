@@ -9,11 +9,11 @@ from tests._sources import sources
 
 SAME_IDEA = {
     "_access.py", "_algebra.py", "_annotations.py", "_base.py", "_check.py", "_columns.py", "_compare.py",
-    "_convert.py", "_device.py", "_diff.py", "_dtypes.py", "_explain.py", "_facts.py", "_fields.py",
+    "_contracts.py", "_convert.py", "_device.py", "_diff.py", "_dtypes.py", "_explain.py", "_facts.py", "_fields.py",
     "_frames.py", "_functions.py", "_index.py", "_inspect.py", "_joins.py", "_json.py", "_keys.py", "_modes.py",
     "_names.py", "_probabilistic.py", "_pytree.py", "_ragged.py", "_rows.py", "_sequential.py", "_shape.py",
     "_values.py", "_write.py", "_new.py", "utils.py", "__main__.py", "_errors.py", "_lint.py", "_methods.py",
-    "_sizes.py",
+    "_sizes.py", "_walks.py", "_losses.py", "_sequences.py",
 }  # fmt: skip
 """What two rooms do about one thing: `ops/_index.py` and `store/lazy/_index.py`."""
 

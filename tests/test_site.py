@@ -239,7 +239,7 @@ def test_anchors_are_public_paths():
     assert there == '<a href="../methods-shape/#tensorclass.TensorClass.view">'
     found = hooks().with_public_anchors('"location":"api/nn/#tensorclass.nn.typed._calling.stage"', "")
     assert found == '"location":"api/nn/#tensorclass.nn.stage"'
-    kept = '<a id="tensorclass.other"> <a href="https://tensorclass.example/#tensorclass.x">'
+    kept = '<a id="tensorclass.other"> <a href="https://docs.example/#tensorclass.x">'
     assert hooks().with_public_anchors(kept, "tour") == kept
 
 

@@ -13,6 +13,7 @@ from urllib.request import url2pathname
 
 from .. import __version__
 from .._content import read_content
+from ..core import release_in_forks
 from ..errors import MissingExtraError
 from ..io._optional import optional
 from ..typecheck._lint import CACHE, LintError, LintFinding, lint
@@ -78,7 +79,7 @@ class Findings:
         self._client = client
         self._types = types
         self._every = every
-        self._turn = Lock()
+        self._turn = release_in_forks(Lock())
         self._states: Counter[str] = Counter()
 
     def show(self, uri: str, root: Path | None) -> None:

@@ -96,6 +96,7 @@ from ._publish import each_row as each_row
 from ._publish import keep as keep
 from ._publish import publish as publish
 from ._publish import sharing as sharing
+from ._pytree import Marked as Marked
 from ._pytree import blank as blank
 from ._pytree import new_object as new_object
 from ._pytree import register as register

@@ -267,11 +267,11 @@ def _added_dim(leaf: Tensor | None, placed: Placed) -> int | None:
 # ---- callers ---------------------------------------------------------------------------------------------------------
 
 
-def _asker() -> FrameType:
-    """The frame that called pytree's functions."""
+def _asker(most: int = sys.maxsize) -> FrameType:
+    """The frame that called pytree's functions, if it is not further away than `most` frames."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_BETWEEN):
-        frame = frame.f_back
+    while frame.f_back is not None and most and frame.f_globals.get("__name__", "").startswith(_BETWEEN):
+        frame, most = frame.f_back, most - 1
     return frame
 
 
@@ -363,9 +363,9 @@ def tensors_of(value: Any) -> list[Tensor]:
     return [leaf for leaf in leaves if isinstance(leaf, Tensor)]  # vmap puts ints into nodes
 
 
-def by_vmap() -> bool:
-    """Whether vmap flattens a container, or rebuilds results; unknown in compiled code."""
-    return _asker().f_code.co_name in _VMAP
+def by_vmap(most: int = sys.maxsize) -> bool:
+    """Whether vmap flattens a container, or rebuilds results, at most so many frames up; unknown in compiled code."""
+    return _asker(most).f_code.co_name in _VMAP
 
 
 def stand_in(size: torch.Size) -> Tensor:

@@ -83,13 +83,17 @@ def _hold_batches(values: Iterable[Any]) -> bool:
     return all([type(value) is Tensor or isinstance(value, _BATCHED) for value in values])
 
 
+_NEAR = 12
+"""The frames of pytree within which a call of vmap is looked for: a look at all would take longer at each level."""
+
+
 def flatten(collection: Any) -> tuple[list[Any], Any]:
     """The entries that hold tensors, and the context that restores the rest."""
     cls, size, device, names = type(collection), collection._batch_size, collection._device, collection._names
     entries = collection._entries()
     plain = collection._plain  # after the copy
     tree = not plain and names is None and cls is TensorCollection._dense and not torch.compiler.is_compiling()
-    if tree and by_vmap():
+    if tree and by_vmap(_NEAR):
         tensors: list[Tensor] = []
         levels = _levels_of(collection, entries, tensors)
         if levels:
@@ -140,11 +144,11 @@ def _levels_of(collection: Any, entries: dict[str, Any], tensors: list[Tensor]) 
 
 
 class Marked:
-    """A tree with something else than tensors: vmap puts a number for each of them, and only counts them."""
+    """A tree or lazy stack with something else than tensors: vmap puts a number for each, and only counts them."""
 
     __slots__ = ("context", "values")
 
-    def __init__(self, values: Iterable[Any], context: TreeContext) -> None:
+    def __init__(self, values: Iterable[Any], context: Any) -> None:
         self.values, self.context = list(values), context
 
 

@@ -18,7 +18,7 @@ from ._layout_rules import Shards, chunk_span, placements_of
 _FSDP = "torch.distributed.fsdp"
 
 
-class Part(NamedTuple):
+class MeshPart(NamedTuple):
     """The dims of a mesh that a module uses.
 
     Attributes:
@@ -70,13 +70,13 @@ def parts_of(module: nn.Module, mesh: Any) -> dict[str, tuple[int, ...] | None]:
     return found
 
 
-def part_of(module: nn.Module, mesh: Any, dims: Mapping[str, tuple[int, ...] | None]) -> Part | None:
+def part_of(module: nn.Module, mesh: Any, dims: Mapping[str, tuple[int, ...] | None]) -> MeshPart | None:
     """The part of the mesh that a module is on; None for a module that takes DTensors of the whole mesh."""
     averaged = sorted(averaged_by(module, mesh))
     used = {dim for some in dims.values() for dim in some or ()}
     mixed = mesh.ndim == 1 and used and any(some == () for some in dims.values())
     if averaged or mixed or any(some and len(some) < mesh.ndim for some in dims.values()):
-        return Part(tuple(sorted(used.difference(averaged))), tuple(averaged))
+        return MeshPart(tuple(sorted(used.difference(averaged))), tuple(averaged))
     return None
 
 
@@ -90,7 +90,7 @@ def _sharded(module: nn.Module) -> Iterator[tuple[nn.Module, Any]]:
 
 
 @contextmanager
-def unsharded(module: nn.Module | None, mesh: Any, part: Part | None, mode: Any) -> Iterator[None]:
+def unsharded(module: nn.Module | None, mesh: Any, part: MeshPart | None, mode: Any) -> Iterator[None]:
     """A block in which a module has whole parameters without values, and `fully_shard` gathers and sends nothing."""
     if module is None or part is None or not part.averaged:
         yield
@@ -114,7 +114,7 @@ def unsharded(module: nn.Module | None, mesh: Any, part: Part | None, mode: Any)
             held.update(before)
 
 
-def _whole(parameter: Any, mesh: Any, part: Part, mode: Any) -> Any:
+def _whole(parameter: Any, mesh: Any, part: MeshPart, mode: Any) -> Any:
     """A parameter as a module sees it while it runs: split over the dims of tensor parallel modules only."""
     lines = lines_of(parameter.device_mesh, mesh) or ()
     both = zip(lines, parameter.placements, strict=True)
@@ -172,7 +172,7 @@ class Bridge:
     def __init__(
         self,
         mesh: Any,
-        part: Part,
+        part: MeshPart,
         claims: Sequence[Shards | None],
         sources: Sequence[Mapping[int, tuple[int, int]]],
         results: Callable[[Any], Sequence[Any]],

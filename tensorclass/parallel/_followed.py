@@ -24,7 +24,7 @@ from ..core import release_in_forks
 from ..errors import UnsupportedOperationError
 from ..nn import Diagnostic
 from ..nn.parts._results import outputs
-from ._bridge import Bridge, Part, part_of, parts_of, unsharded
+from ._bridge import Bridge, MeshPart, part_of, parts_of, unsharded
 from ._followed_parts import bridge_of, judge_part
 from ._layout_rules import FieldPlace, Owner, Shards, chunk_span, placements_of, shards, specs_of, warn_unknown
 
@@ -297,7 +297,7 @@ class Followed:
         made = outputs(result, stage.writes, stage.at(index))
         if all(is_dtensor(value) for value in made) or not any(one._forward_hooks for one in module.modules()):
             return False
-        self.bridges[index] = bridge_of(self, index, Part((0,), ()))
+        self.bridges[index] = bridge_of(self, index, MeshPart((0,), ()))
         return True
 
     def module(self, index: int) -> nn.Module | None:

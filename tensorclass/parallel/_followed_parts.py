@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from .._deferred import is_dtensor
 from .._schema import Polynomial
 from ..nn.parts._results import outputs
-from ._bridge import Bridge, Part
+from ._bridge import Bridge, MeshPart
 
 
-def bridge_of(followed: Any, index: int, part: Part) -> Bridge:
+def bridge_of(followed: Any, index: int, part: MeshPart) -> Bridge:
     """What calls a module of a pipeline that is on a part of the mesh."""
     stage = followed.stages[index]
     written = followed.report.writes[index]

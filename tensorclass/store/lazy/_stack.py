@@ -19,6 +19,7 @@ from ...core import (
     Key,
     KeysView,
     LeafTest,
+    Marked,
     Names,
     Path,
     Step,
@@ -431,6 +432,8 @@ class _Stacked:
 
     def put_together(self, children: Iterable[Any]) -> Any:
         dense: Any = pytree.SUPPORTED_NODES[TensorDict].unflatten_fn(children, self.inner)
+        if isinstance(dense, Marked):
+            return dense
         leaves = dense._leaves(STORAGE)
         unmapped = len(leaves) == len(self.leaves) and all([a is b for a, b in zip(leaves, self.leaves, strict=True)])
         return self.stack if unmapped else dense
@@ -453,6 +456,8 @@ def _unflatten(children: Iterable[Any], context: Any) -> Any:
         return context.put_together(children)
     cls, dim, ndim, name, was_mapped = context
     members = list(children)
+    if members and isinstance(members[0], Marked):
+        return Marked(members, context)
     if members and isinstance(members[0], TensorCollection):  # vmap adds and removes leading dims
         dim = max(0, dim + members[0].ndim - ndim)
     new = cls._of(members, dim, name)

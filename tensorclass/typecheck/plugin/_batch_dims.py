@@ -40,7 +40,7 @@ def batch_dims(api: Any, expr: nodes.Expression) -> BatchDims | None:
     try:
         if expr not in known:
             known[expr] = None  # for a value that depends on itself
-            known[expr] = _Reader(api, source).read(expr)
+            known[expr] = _DimsReader(api, source).read(expr)
         found: BatchDims | None = known[expr]
         return found
     finally:
@@ -48,7 +48,7 @@ def batch_dims(api: Any, expr: nodes.Expression) -> BatchDims | None:
             source.reading = None
 
 
-class _Reader:
+class _DimsReader:
     """Reads one expression."""
 
     def __init__(self, api: Any, source: Source) -> None:
@@ -171,7 +171,14 @@ class _Reader:
     def _is_number(self, expr: nodes.Expression, kinds: Sequence[str] = _NUMBERS) -> bool:
         found = get_proper_type(static_type(self.api, expr))
         name = found.type.fullname if isinstance(found, Instance) else ""
-        return name in kinds or int_of(self.source, expr) is not None
+        return name in kinds or int_of(self.source, expr) is not None or self._counts(expr)
+
+    def _counts(self, expr: nodes.Expression) -> bool:
+        """Whether a variable counts in a loop over `range`, whose type mypy may still be inferring."""
+        variable = expr.node if isinstance(expr, nodes.NameExpr) else None
+        loops = self.source.loops.get(variable, []) if isinstance(variable, nodes.Var) else []
+        counted = [isinstance(one, nodes.CallExpr) and callee_name(one) == "builtins.range" for one in loops]
+        return bool(loops) and all(counted) and len(loops) == len(self.source.bindings.get(variable, ()))
 
     # ---- operators and calls -----------------------------------------------------------------------------------------
 

@@ -76,7 +76,7 @@ class Argument(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Contract:
+class CallContract:
     """A function that declares batch dims, or that `@checked` compares."""
 
     function: nodes.FuncDef
@@ -97,7 +97,7 @@ class Contract:
                     yield Argument(made.arg_names[at] or "", made.arg_types[at], text, call.args[given])
 
 
-def contract_of(api: Any, call: nodes.CallExpr) -> Contract | None:
+def contract_of(api: Any, call: nodes.CallExpr) -> CallContract | None:
     """The contract of the function that is called."""
     callee = call.callee
     node = callee.node if isinstance(callee, nodes.RefExpr) else None
@@ -109,7 +109,7 @@ def contract_of(api: Any, call: nodes.CallExpr) -> Contract | None:
     return own_contract(node, bound)
 
 
-def own_contract(node: object, bound: bool = False) -> Contract | None:
+def own_contract(node: object, bound: bool = False) -> CallContract | None:
     """The contract of a function or a decorated function."""
     function = node.func if isinstance(node, nodes.Decorator) else node
     signature = get_proper_type(function.type) if isinstance(function, nodes.FuncDef) else None
@@ -119,7 +119,7 @@ def own_contract(node: object, bound: bool = False) -> Contract | None:
     known = has_marks(signature) or (isinstance(node, nodes.Decorator) and not decorated)
     if not known or (decorated and not _keeps_signature(node, signature)):  # type: ignore[arg-type]  # it is decorated
         return None
-    return Contract(function, signature, bound and not function.is_static)
+    return CallContract(function, signature, bound and not function.is_static)
 
 
 def has_marks(signature: CallableType) -> bool:

@@ -14,7 +14,7 @@ from ..._dims import Dims
 from ._batch_dims import batch_dims
 from ._batch_sizes import BatchDim, BatchDims, NamedSize, shown, size_in
 from ._codes import BATCH, DTYPE, SHAPE
-from ._contract_calls import Contract, contract_of, declared_dims, own_contract, shaped_text
+from ._contract_calls import CallContract, contract_of, declared_dims, own_contract, shaped_text
 from ._facts import ClassDeclaration
 from ._source import own_statements, parts_of, source_of
 from ._torch_calls import TensorFacts
@@ -28,7 +28,7 @@ def check_contracts(api: Any) -> None:
     for call in source.calls:
         contract = contract_of(api, call)
         if contract is not None:
-            names = _Names()
+            names = _SizeNames()
             for row in contract.arguments(call):
                 value = _declared(api, contract, row.type, row.written, row.parameter)
                 if value is not None:
@@ -45,7 +45,7 @@ def check_contracts(api: Any) -> None:
             _check_results(api, contract)
 
 
-def _declared(api: Any, contract: Contract, typ: Type, written: Type | None, name: str) -> _Declared | None:
+def _declared(api: Any, contract: CallContract, typ: Type, written: Type | None, name: str) -> _Declared | None:
     """What the annotation of a parameter or of the result declares; None if nothing is known of it."""
     label = f"{contract.function.name}: {name}"
     dims = declared_dims(typ)
@@ -65,7 +65,7 @@ class _Declared(NamedTuple):
     dims: Dims
     tensor: ClassDeclaration | None
 
-    def check(self, api: Any, names: _Names, expr: nodes.Expression) -> None:
+    def check(self, api: Any, names: _SizeNames, expr: nodes.Expression) -> None:
         """Report a value that does not fit."""
         facts = None if self.tensor is None else Values(api).tensor(expr)
         sizes = batch_dims(api, expr) if self.tensor is None else _all_dims(api, expr, facts)
@@ -96,7 +96,7 @@ def _all_dims(api: Any, expr: nodes.Expression, facts: TensorFacts | None) -> Ba
 # ---- names -----------------------------------------------------------------------------------------------------------
 
 
-class _Names:
+class _SizeNames:
     """What the names of dims are in one scope, and the value that said it."""
 
     def __init__(self) -> None:
@@ -123,9 +123,9 @@ class _Names:
         return f'; "{name}" is {want} in {said}, here {size}' if said else f'; "{name}" is here {size}'
 
 
-def _names_in(function: nodes.FuncDef | None) -> _Names:
+def _names_in(function: nodes.FuncDef | None) -> _SizeNames:
     """The names that the parameters of a function bind, which are free in it."""
-    names = _Names()
+    names = _SizeNames()
     contract = None if function is None else own_contract(function)
     for typ in [] if contract is None else contract.signature.arg_types:
         dims = declared_dims(typ)
@@ -152,7 +152,7 @@ def _compares(scope: nodes.Node) -> bool:
     return False
 
 
-def _check_results(api: Any, contract: Contract) -> None:
+def _check_results(api: Any, contract: CallContract) -> None:
     """What a function returns."""
     function = contract.function
     written = function.unanalyzed_type
