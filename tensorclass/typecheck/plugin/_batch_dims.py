@@ -176,7 +176,9 @@ class _DimsReader:
     def _counts(self, expr: nodes.Expression) -> bool:
         """Whether a variable counts in a loop over `range`, whose type mypy may still be inferring."""
         variable = expr.node if isinstance(expr, nodes.NameExpr) else None
-        loops = self.source.loops.get(variable, []) if isinstance(variable, nodes.Var) else []
+        if not isinstance(variable, nodes.Var):
+            return False
+        loops = self.source.loops.get(variable, [])
         counted = [isinstance(one, nodes.CallExpr) and callee_name(one) == "builtins.range" for one in loops]
         return bool(loops) and all(counted) and len(loops) == len(self.source.bindings.get(variable, ()))
 
