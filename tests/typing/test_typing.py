@@ -35,6 +35,10 @@ def test_checker(checker: str) -> None:
     assert not problems, "\n" + "\n".join(problems)
 
 
+MISSED_BY_OLDEST = {"receivers.py": {23}}
+"""What the oldest release doesn't report: `self["idz"]` as a statement, with `self` of type `Self`."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("release", RELEASES)
 def test_other_releases_of_mypy(release: str) -> None:
@@ -46,7 +50,9 @@ def test_other_releases_of_mypy(release: str) -> None:
     if release != RELEASES[-1]:
         codes = {program.path: {n: mark.codes("mypy+plugin") for n, mark in program.marks.items()} for program in meant}
         wanted = {path: {n for n, said in lines.items() if said} for path, lines in codes.items()}
-        assert {path: set(found.get(path, ())) for path in wanted} == wanted
+        missed = {path: lines - set(found.get(path, ())) for path, lines in wanted.items()}
+        assert {path.name: lines for path, lines in missed.items() if lines} == MISSED_BY_OLDEST
+        assert [path for path, lines in wanted.items() if set(found.get(path, ())) - lines] == []
         return
     problems = differences(meant, "mypy+plugin", found)
     assert not problems, "\n" + "\n".join(problems)

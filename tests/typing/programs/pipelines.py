@@ -78,16 +78,16 @@ assert_type((Reader() >> Writer())(digits), Prediction)
 pipe.train().to("cpu").load_state_dict(pipe.state_dict())
 
 # ---- wrong: a module reads what a later one writes
-TensorClassSequential(head, encode, choose, input=Digits, output=Prediction)  # E: - | - | BuildError | mypy+plugin: tensorclass-flow | mypy+stubs: misc | pyright+stubs: reportArgumentType, reportCallIssue
+TensorClassSequential(head, encode, choose, input=Digits, output=Prediction)  # E: - | - | BuildError | mypy+plugin: tensorclass-flow
 # anchor: TensorDictSequential(head, encode, choose)(digits)  # E
 # ---- wrong: a module reads what no module writes
-TensorClassSequential(head, choose, input=Digits, output=Prediction)  # E: - | - | BuildError | mypy+plugin: tensorclass-flow | mypy+stubs: misc | pyright+stubs: reportArgumentType, reportCallIssue
+TensorClassSequential(head, choose, input=Digits, output=Prediction)  # E: - | - | BuildError | mypy+plugin: tensorclass-flow
 # anchor: TensorDictSequential(head, choose)(digits)  # E
 # ---- wrong: an output that no module writes
 TensorClassSequential(encode, head, input=Digits, output=Prediction)  # E: - | - | BuildError | mypy+plugin: tensorclass-flow
 # anchor: TensorDictSequential(encode, head)(digits)["digit"]  # E
 # ---- wrong: the input is another class
-TensorClassSequential(encode, head, choose, input=Hidden, output=Prediction)  # E: - | - | BuildError | mypy+plugin: tensorclass-flow | mypy+stubs: misc | pyright+stubs: reportArgumentType, reportCallIssue
+TensorClassSequential(encode, head, choose, input=Hidden, output=Prediction)  # E: - | - | BuildError | mypy+plugin: tensorclass-flow
 # anchor: none
 # ---- wrong: an option is misspelt
 TensorClassSequential(encode, head, choose, input=Digits, output=Prediction, prob=False)  # E: call-overload | reportArgumentType, reportCallIssue | BuildError | ty: - | pyrefly: no-matching-overload
