@@ -4,7 +4,7 @@
 # fmt: off
 """Train a typed classifier on scikit-learn's bundled digits: 1,797 scanned images of 8 x 8 pixels, no download.
 
-The classes are written in the base-class form, which every type checker understands without a plugin.
+The classes inherit from `TensorClass`: pyright shows what an index and methods give without a plugin or stubs.
 """
 from __future__ import annotations
 from tensorclass.typecheck import _stub_types as _t

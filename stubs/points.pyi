@@ -9,6 +9,7 @@ The images are scikit-learn's bundled digits, no download. A digit has one point
 class, and `name` has one Python string per element; a `DataLoader` joins all of them.
 """
 from __future__ import annotations
+from tensorclass import TensorClass as _TensorClass
 from tensorclass.typecheck import _stub_types as _t
 from typing import Any as _Any, Literal as _Literal, overload as _overload
 from typing_extensions import Self as _Self
@@ -16,12 +17,12 @@ import torch
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
-from tensorclass import PerElement, RaggedTensor, TensorClass, collate
-from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass import PerElement, RaggedTensor, collate, tensorclass
+from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 EPOCHS = 10
 
-class Summary(_t.Declared, TensorClass):
+class Summary(_t.Declared, _TensorClass):
     """The amount of ink in each row and each column."""
     rows: Float32[Tensor, "8"]
     columns: Float32[Tensor, "8"]
@@ -52,7 +53,7 @@ class Summary(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Drawing(_t.Declared, TensorClass):
+class Drawing(_t.Declared, _TensorClass):
     """A digit as a set of points, each with the number of its pixel and the amount of ink."""
     place: Int64[RaggedTensor, "points"]
     ink: Float32[RaggedTensor, "points"]
@@ -101,36 +102,7 @@ class Drawing(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Encoded(_t.Declared, TensorClass):
-    """The encoding of a drawing, pooled over its points."""
-    pooled: Float32[Tensor, "128"]
-    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def update(self, input_dict_or_td: Encoded | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def update_(self, input_dict_or_td: Encoded | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-        self,
-        _changes: _Any = ...,
-        /,
-        *,
-        pooled: Tensor = ...,
-    ) -> Encoded: ...
-    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def __getitem__(self, index: _Literal["pooled"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    @_overload
-    def __getitem__(self, index: _t.Subscript) -> _Any: ...
-    @_overload
-    def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def get(self, key: _Literal["pooled"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    @_overload
-    def get(self, key: _t.Tensor) -> _t.Tensor: ...
-    @_overload
-    def get(self, key: _t.Key) -> _Any: ...
-    @_overload
-    def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-
-class Prediction(_t.Declared, TensorClass):
+class Prediction(_t.Declared, _TensorClass):
     """A score for each class, and the most likely class."""
     logits: Float32[Tensor, "10"]
     digit: Int64[Tensor, ""]

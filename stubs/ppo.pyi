@@ -86,25 +86,21 @@ class Policy(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Step(_t.Declared, TensorClass):
-    """The record of one step, and the quantities computed from it afterwards."""
-    state: State
+class Step(State):
+    """What was measured in one step, what was done, and the quantities computed from it afterwards."""
     action: Int64[Tensor, ""]
     log_prob: Float32[Tensor, ""]
     value: Float32[Tensor, ""]
     reward: Float32[Tensor, ""]
     done: Bool[Tensor, ""]
     advantage: Float32[Tensor, ""]
-    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def update(self, input_dict_or_td: Step | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def update_(self, input_dict_or_td: Step | _t.Entries | None = ..., *_: _Any, **kwargs: _Any) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
         self,
         _changes: _Any = ...,
         /,
         *,
-        state: State = ...,
+        measured: Tensor = ...,
         action: Tensor = ...,
         log_prob: Tensor = ...,
         value: Tensor = ...,
@@ -113,17 +109,13 @@ class Step(_t.Declared, TensorClass):
         advantage: Tensor = ...,
     ) -> Step: ...
     @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def __getitem__(self, index: _Literal["state"]) -> State: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    @_overload
-    def __getitem__(self, index: _Literal["action", "log_prob", "value", "reward", "done", "advantage"] | tuple[_Literal["state"], _Literal["measured"]]) -> Tensor: ...
+    def __getitem__(self, index: _Literal["measured", "action", "log_prob", "value", "reward", "done", "advantage"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_overload
     def __getitem__(self, index: _t.Subscript) -> _Any: ...
     @_overload
     def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def get(self, key: _Literal["state"]) -> State: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    @_overload
-    def get(self, key: _Literal["action", "log_prob", "value", "reward", "done", "advantage"] | tuple[_Literal["state"], _Literal["measured"]]) -> Tensor: ...
+    def get(self, key: _Literal["measured", "action", "log_prob", "value", "reward", "done", "advantage"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_overload
     def get(self, key: _t.Tensor) -> _t.Tensor: ...
     @_overload

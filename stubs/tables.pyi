@@ -7,6 +7,7 @@
 The table has float64 pixels and a column that no field declares. The class selects the columns and converts them.
 """
 from __future__ import annotations
+from tensorclass import TensorClass as _TensorClass
 from tensorclass.typecheck import _stub_types as _t
 from typing import Any as _Any, Literal as _Literal, overload as _overload
 from typing_extensions import Self as _Self
@@ -17,11 +18,11 @@ import pyarrow.parquet as pq
 import torch
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
-from tensorclass import PerElement, TensorClass, TensorClassDataset, field
+from tensorclass import PerElement, TensorClassDataset, field, tensorclass
 from tensorclass.typing import Float32, Int64
 EPOCHS = 10
 
-class Digits(_t.Declared, TensorClass):
+class Digits(_t.Declared, _TensorClass):
     """Scanned digits, each with the name of its file."""
     image: Float32[Tensor, "64"] = field(coerce="cast")
     label: Int64[Tensor, ""] = field(renamed_from="target")

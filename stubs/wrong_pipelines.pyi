@@ -2,22 +2,20 @@
 # ty: ignore
 # ruff: noqa
 # fmt: off
-"""Seven mistakes in pipelines, and the errors that the build check reports for each before there is data.
-
-The classes are written in the base-class form, which every type checker understands without a plugin.
-"""
+"""Seven mistakes in pipelines, and the errors that the build check reports for each before there is data."""
 from __future__ import annotations
+from tensorclass import TensorClass as _TensorClass
 from tensorclass.typecheck import _stub_types as _t
 from typing import Any as _Any, Literal as _Literal, overload as _overload
 from typing_extensions import Self as _Self
 from collections.abc import Callable
 from torch import Tensor, nn
-from tensorclass import TensorClass
+from tensorclass import tensorclass
 from tensorclass.errors import BuildError
 from tensorclass.nn import TensorClassModule, TensorClassSequential
 from tensorclass.typing import Float32, Float64, Int64
 
-class Clip(_t.Declared, TensorClass):
+class Clip(_t.Declared, _TensorClass):
     """A few seconds of sound."""
     spectrum: Float32[Tensor, "mels frames"]
     speaker: Int64[Tensor, ""]
@@ -48,7 +46,7 @@ class Clip(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Features(_t.Declared, TensorClass):
+class Features(_t.Declared, _TensorClass):
     """The features of a clip inside the pipeline."""
     encoded: Float32[Tensor, "frames 64"]
     pooled: Float32[Tensor, "64"]
@@ -79,7 +77,7 @@ class Features(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class OldFeatures(_t.Declared, TensorClass):
+class OldFeatures(_t.Declared, _TensorClass):
     """The features that an earlier version of the program declared."""
     encodings: Float32[Tensor, "frames 64"]
     pooled: Float64[Tensor, "64"]
@@ -110,7 +108,7 @@ class OldFeatures(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class SmallFeatures(_t.Declared, TensorClass):
+class SmallFeatures(_t.Declared, _TensorClass):
     """Features of half the width."""
     pooled: Float32[Tensor, "32"]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
@@ -139,7 +137,7 @@ class SmallFeatures(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Word(_t.Declared, TensorClass):
+class Word(_t.Declared, _TensorClass):
     """The recognized word."""
     logits: Float32[Tensor, "words"]
     word: Int64[Tensor, ""]
