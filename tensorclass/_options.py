@@ -51,7 +51,7 @@ class ClassOption:
     in_dicts: bool = False
 
     def problem(self, value: object) -> str:
-        """What is wrong with a value, as the end of a sentence about the option; "" if nothing is."""
+        """The problem of a value, as the end of a sentence about the option; "" without one."""
         if self.is_switch:
             return "" if type(value) is bool else f"is True or False, got {value!r:.80}"
         if not self.levels or value in self.levels:

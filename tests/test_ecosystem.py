@@ -71,7 +71,7 @@ def test_instantiate(config: dict[str, Any]):
 
 
 def test_instantiate_shows_the_error_of_the_class():
-    """What does not fit is reported with the field, whoever calls the class."""
+    """A value that does not fit is reported with the field, also when Hydra calls the class."""
     hydra = pytest.importorskip("hydra")
     with pytest.raises(hydra.errors.InstantiationException) as info:
         hydra.utils.instantiate({"_target_": f"{__name__}.Data", "x": [[1.0] * 3]})

@@ -1,4 +1,4 @@
-"""Code in the messages of classes, rows, files and containers is applied as it is written, and the program then works.
+"""Code in the messages of classes, rows, files and containers is applied unchanged, and the program then works.
 
 Those of pipelines are in `nn/test_hints.py`, extras in `test_release.py`.
 """
@@ -211,7 +211,7 @@ HINTS: dict[str, tuple[str, str, str]] = {
     ),
 }
 BY_MEANING = {"a file of lines", "one value", "cast", "hidden name", "nan", "a file of torch", "frozen"}
-"""The code stands for a declaration, or has dots for what the program fills in."""
+"""Hints that show a declaration, or leave dots for the program to fill in."""
 DECLARE = """
 def make(name, **fields):
     space = {"__annotations__": {}, "__module__": __name__}

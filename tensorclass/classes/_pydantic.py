@@ -186,7 +186,8 @@ def _text(source: Any, path: Any, max_bytes: int | None) -> bytes:
     if path is not None or isinstance(source, PathLike):
         Budget(max_bytes)  # refuses anything but a limit
         far = isinstance(path, str) and is_url(path)
-        content: bytes = (tables().read_text if far else read_content)(source if path is None else path, max_bytes)
+        read = tables().read_text if far else read_content
+        content: bytes = read(source if path is None else path, max_bytes)
         return content
     if not isinstance(source, str | bytes | bytearray | memoryview):
         raise ArgumentError(f"from_json takes text, bytes or a Path, got a {type(source).__name__}")

@@ -30,7 +30,7 @@ from ._classes import find_class
 from ._file_kinds import DATASET, naming_reader
 from ._loader import BatchLoader
 from ._manifest import Manifest, read_manifest, stored_schema
-from ._mixed import Mixed, mixed, orders_of
+from ._mixed import Mixed, mix_of, orders_of
 from ._orders import BLOCK_ROWS
 from ._parts import BLOCK, parts_of
 from ._paths import StrPath
@@ -364,7 +364,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         if not isinstance(weights, Mapping):
             raise ArgumentError(f"mix takes a dict of datasets and weights, got a {type(weights).__name__}")
         found = cls.concat(list(weights))
-        found._mix = mixed(weights)
+        found._mix = mix_of(weights)
         return found
 
     def batches(

@@ -44,7 +44,7 @@ class BatchLoader(Resumable[T], DataLoader[T]):
     """A `DataLoader` that loads whole batches of a dataset at once; `TensorClassDataset.loader` returns one.
 
     Each `iter()` begins the next epoch. The state doesn't count batches that workers have read ahead. Threads may share
-    an iterator: each batch goes to one of them. Fabric and accelerate take a loader as it is: they move its batches,
+    an iterator: each batch goes to one of them. Fabric and accelerate take a loader unchanged: they move its batches,
     and save and load its state.
 
     Args:

@@ -186,6 +186,6 @@ def orders_of(data: Any, sampler: Any, shuffle: bool | str) -> EpochOrders | Non
     return Sampled(sampler)
 
 
-def mixed(datasets: Mapping[Any, float]) -> Mixed:
+def mix_of(datasets: Mapping[Any, float]) -> Mixed:
     """The orders of datasets by weight."""
     return Mixed([[shard.rows for shard in one.shards] for one in datasets], list(datasets.values()))

@@ -54,7 +54,7 @@ def lines_of(part: Any, mesh: Any) -> list[tuple[int, ...]] | None:
 
 def averaged_by(module: nn.Module, mesh: Any) -> set[int]:
     """The dims of the mesh over which `fully_shard` splits the parameters of a module."""
-    groups = [group for _, state in _sharded(module) for group in state._fsdp_param_groups]
+    groups = [group for _, state in _sharded_modules(module) for group in state._fsdp_param_groups]
     return {dim for group in groups for line in lines_of(group.mesh_info.mesh, mesh) or () for dim in line}
 
 
@@ -80,7 +80,7 @@ def part_of(module: nn.Module, mesh: Any, dims: Mapping[str, tuple[int, ...] | N
     return None
 
 
-def _sharded(module: nn.Module) -> Iterator[tuple[nn.Module, Any]]:
+def _sharded_modules(module: nn.Module) -> Iterator[tuple[nn.Module, Any]]:
     """The modules on which `fully_shard` was called, with their states."""
     kind: Any = getattr(sys.modules.get(_FSDP), "FSDPModule", ())
     inner: Any = module.modules()
@@ -90,14 +90,14 @@ def _sharded(module: nn.Module) -> Iterator[tuple[nn.Module, Any]]:
 
 
 @contextmanager
-def unsharded(module: nn.Module | None, mesh: Any, part: MeshPart | None, mode: Any) -> Iterator[None]:
+def without_shards(module: nn.Module | None, mesh: Any, part: MeshPart | None, mode: Any) -> Iterator[None]:
     """A block in which a module has whole parameters without values, and `fully_shard` gathers and sends nothing."""
     if module is None or part is None or not part.averaged:
         yield
         return
     undo: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
     try:
-        for one, state in _sharded(module):
+        for one, state in _sharded_modules(module):
             for hooks in (one._forward_pre_hooks, one._forward_hooks):
                 undo.append((hooks, dict(hooks)))
                 for key in [key for key, hook in hooks.items() if getattr(hook, "__self__", None) is state]:
@@ -149,7 +149,7 @@ class _Scaled(torch.autograd.Function):
         return gradients[0] * ctx.factor, None
 
 
-def _scaled(value: Tensor, factor: float) -> Tensor:
+def _scale_gradient(value: Tensor, factor: float) -> Tensor:
     apply: Any = _Scaled.apply
     made: Tensor = value if factor == 1 else apply(value, factor)
     return made
@@ -216,7 +216,7 @@ class Bridge:
             for dim, one in enumerate(places)
         ]
         local = value.to_local(grad_placements=gradients)
-        local = _scaled(local, 1 / self._factor(split))
+        local = _scale_gradient(local, 1 / self._factor(split))
         if not any(places[dim].is_shard() for dim in own):
             return local
         others = tuple(one.dim if one.is_shard() and dim not in own else None for dim, one in enumerate(places))
@@ -243,7 +243,7 @@ class Bridge:
             if self._is_here(values[argument]):
                 shape[dim] = values[argument].shape[at]
         local = value.to_local() if is_dtensor(value) else value
-        return _from_local(_scaled(local, self._factor(self.split(values))), self.mesh, places, shape)
+        return _from_local(_scale_gradient(local, self._factor(self.split(values))), self.mesh, places, shape)
 
 
 def _from_local(local: Tensor, mesh: Any, places: Sequence[Any], shape: Sequence[int]) -> Tensor:

@@ -24,7 +24,7 @@ from ..core import release_in_forks
 from ..errors import UnsupportedOperationError
 from ..nn import Diagnostic
 from ..nn.parts._results import outputs
-from ._bridge import Bridge, MeshPart, part_of, parts_of, unsharded
+from ._bridge import Bridge, MeshPart, part_of, parts_of, without_shards
 from ._followed_parts import bridge_of, judge_part
 from ._layout_rules import FieldPlace, Owner, Shards, chunk_span, placements_of, shards, specs_of, warn_unknown
 
@@ -247,7 +247,7 @@ class Followed:
         stage, bridge = self.stages[index], self.bridges.get(index)
         part = None if bridge is None else bridge.part
         try:
-            whole = unsharded(self.module(index), self.mesh, part, self.mode)
+            whole = without_shards(self.module(index), self.mesh, part, self.mode)
             with whole, self.mode, torch.no_grad(), _explicit(), Scans(), Attention():
                 given = given if bridge is None else bridge.inward(given)
                 kind.to_local = to_local

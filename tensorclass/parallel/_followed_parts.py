@@ -44,7 +44,7 @@ def _terms(followed: Any, place: Any) -> list[str]:
 def judge_part(followed: Any, index: int, given: Sequence[Any], made: Sequence[Any], looked: bool) -> list[Any]:
     """Report what is wrong with the outputs of such a module; the values as DTensors of the whole mesh."""
     bridge = followed.bridges[index]
-    shown = _traced(followed, index, given) if looked else made
+    shown = _trace_placements(followed, index, given) if looked else made
     found = []
     for number, use in enumerate(followed.report.writes[index]):
         value = made[number]
@@ -61,7 +61,7 @@ def judge_part(followed: Any, index: int, given: Sequence[Any], made: Sequence[A
     return found
 
 
-def _traced(followed: Any, index: int, given: Sequence[Any]) -> Sequence[Any] | None:
+def _trace_placements(followed: Any, index: int, given: Sequence[Any]) -> Sequence[Any] | None:
     """The outputs where the module keeps DTensors that it makes local; None if it can't compute with them."""
     result, error, _ = followed._call(index, given, keep=True)
     return None if error is not None else followed.bridges[index].results(result)
@@ -104,7 +104,7 @@ def _misfit(followed: Any, index: int, number: int, use: Any, value: Any) -> boo
             fits = fits and not (ranks > 1 and size * ranks == seen[dim - first])
     if not fits:
         text = f"writes `{use.slot}` as local tensors of shape {[*value.shape]}, which are not the pieces of the layout"
-        hint = f"the layout has it as {_claimed(bridge.claims[number])}: name its dims in the layout, or gather it"
+        hint = f"the layout has it as {_list_claims(bridge.claims[number])}: name its dims in the layout, or gather it"
         followed._say(index, "E121", text, (), hint)
     return not fits
 
@@ -123,15 +123,18 @@ def _untrue(followed: Any, index: int, number: int, use: Any, shown: Any) -> Non
         return
     for dim, one in zip(bridge.part.own, shown.placements, strict=False):
         name, claim = _names(followed, [dim]), bridge.claims[number][dim]
+        wanted = None if claim is None else claim % shown.ndim
+        split = one.dim if one.is_shard() else None
         if one.is_partial():
             text = f"writes `{use.slot}` as an unfinished sum over `{name}`"
             followed._say(index, "E120", text, (), "finish it: `output_layouts=Replicate()` of its ParallelStyle")
-        elif (one.dim if one.is_shard() else None) != (None if claim is None else claim % shown.ndim):
-            text = f"writes `{use.slot}` as {one} over `{name}`, and the layout has {_claimed(bridge.claims[number])}"
+        elif split != wanted:
+            declared = _list_claims(bridge.claims[number])
+            text = f"writes `{use.slot}` as {one} over `{name}`, and the layout has {declared}"
             followed._say(index, "E121", text, (), "name its dims in the layout, or change `output_layouts=`")
 
 
-def _claimed(claim: Sequence[int | None]) -> str:
+def _list_claims(claim: Sequence[int | None]) -> str:
     return f"({', '.join('Replicate' if dim is None else f'Shard({dim})' for dim in claim)})"
 
 

@@ -30,15 +30,15 @@ def cross_entropy(scores: Tensor, target: Tensor, *, ignore_index: int = -100) -
     if not is_dtensor(scores):
         return functional.cross_entropy(scores.flatten(0, -2), target.flatten(), ignore_index=ignore_index)
     counted = target != ignore_index
-    largest = _finished(scores.detach().amax(-1, keepdim=True))
+    largest = _as_replicated(scores.detach().amax(-1, keepdim=True))
     shifted = scores - largest
-    right = _finished(shifted.gather(-1, torch.where(counted, target, 0).unsqueeze(-1)))
-    lost = _finished(shifted.exp().sum(-1)).log() - right.squeeze(-1)
-    mean: Tensor = _finished((lost * counted).sum(), whole=True) / _finished(counted.sum(), whole=True)
+    right = _as_replicated(shifted.gather(-1, torch.where(counted, target, 0).unsqueeze(-1)))
+    lost = _as_replicated(shifted.exp().sum(-1)).log() - right.squeeze(-1)
+    mean: Tensor = _as_replicated((lost * counted).sum(), whole=True) / _as_replicated(counted.sum(), whole=True)
     return mean
 
 
-def _finished(value: Any, whole: bool = False) -> Any:
+def _as_replicated(value: Any, whole: bool = False) -> Any:
     """A value without unfinished sums; with `whole`, every rank has all of it."""
     places = [one if one.is_shard() and not whole else dtensor.Replicate() for one in value.placements]
     return value.redistribute(placements=places)

@@ -23,7 +23,7 @@ from ._layout_rules import (
     placements_of,
     warn_unknown,
 )
-from ._walks import turned
+from ._walks import place_leaves
 
 SOURCES = (
     '`source="everywhere"` (every rank holds the whole batch and keeps its piece), `source="rows"` (every rank holds '
@@ -55,14 +55,14 @@ def distribute(batch: Any, layout: Any, source: Any, check: bool) -> Any:
     def cut(place: FieldPlace, leaf: Tensor, found: Shards) -> Tensor:
         return dtensor_of(piece(leaf, found, sizes, where), mesh, found, leaf.shape)
 
-    return turned(given, layout, cut)
+    return place_leaves(given, layout, cut)
 
 
 def _checked(batch: Any, layout: Layout, mesh: Any, source: str, check: bool, rows: bool = False) -> None:
     """Look at all placements, on all ranks, before the first tensor is made; every rank raises the problem of one."""
     problem: HeldError | None = None
     try:
-        turned(batch, layout, lambda place, leaf, found: leaf)
+        place_leaves(batch, layout, lambda place, leaf, found: leaf)
     except ArgumentError as error:
         problem = HeldError(error)
     if check:
@@ -87,7 +87,7 @@ def _again(batch: Any, layout: Layout, source: Any, every: bool) -> Any:
         whole = leaf.full_tensor()
         return dtensor_of(piece(whole, found, mesh.shape, layout.coordinate()), mesh, found, whole.shape)
 
-    return turned(batch, layout, move)
+    return place_leaves(batch, layout, move)
 
 
 def _received(batch: Any, layout: Layout, mesh: Any, source: int, check: bool) -> Any:
@@ -133,7 +133,7 @@ def _by_rows(batch: Any, layout: Layout, mesh: Any, check: bool) -> Any:
         return dtensor_of(piece(leaf, others, sizes, where), mesh, found, (total, *leaf.shape[1:]))
 
     gathered = _rest_of_all(batch, mesh, [n for n, mine in enumerate(own) if mine])
-    return turned(batch, layout, keep, total, gathered)
+    return place_leaves(batch, layout, keep, total, gathered)
 
 
 def _rest_of_all(batch: Any, mesh: Any, dims: Sequence[int]) -> Any:

@@ -13,7 +13,7 @@ from .._deferred import is_dtensor
 from ..core import TensorCollection
 from ..errors import ArgumentError, UnsupportedOperationError, did_you_mean, listed
 from ._layout_rules import FieldPlace, Rules, Shards
-from ._walks import turned
+from ._walks import place_leaves
 
 _EXPERIMENTAL = "torch.distributed.tensor.experimental"
 
@@ -41,7 +41,7 @@ def split_sequences(layout: Any, batch: Any, dim: str | None, buffers: Sequence[
         found.append((f"`{place.label}`", leaf.clone(), at % leaf.ndim))
         return found[-1][1]
 
-    part = turned(batch, layout, collect)
+    part = place_leaves(batch, layout, collect)
     if not found:
         raise ArgumentError(f"context_parallel: {layout!r} splits no field of {type(batch).__name__} over `{mesh_dim}`")
     found += [(f"buffer {n}", tensor, at) for n, (tensor, at) in enumerate(buffers)]

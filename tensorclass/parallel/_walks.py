@@ -15,7 +15,7 @@ from ._layout_table import place_of
 Turn = Callable[[FieldPlace, Tensor, Shards], Tensor]
 
 
-def turned(
+def place_leaves(
     batch: Any,
     layout: Any,
     turn: Turn,
@@ -35,7 +35,7 @@ def turned(
         here = below(owners, type(batch), name)
         if isinstance(value, TensorCollection):
             inner = rest[name] if rest is not None and name in rest else None
-            entries[name] = turned(value, layout, turn, rows, inner, here, f"{path}{name}.")
+            entries[name] = place_leaves(value, layout, turn, rows, inner, here, f"{path}{name}.")
             continue
         place = place_of(batch, name, value, here, path, specs.get(name))
         if place is None:

@@ -67,7 +67,7 @@ def test_each_batch_has_the_weights(shuffle: Any, parts: Any) -> None:
 @pytest.mark.parametrize("shuffle", SHUFFLES)
 @pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 1)])
 def test_a_mix_continues_on_other_ranks(shuffle: Any, before: int, after: int, parts: Any) -> None:
-    """What is left of the second epoch comes once, on any number of ranks, and the next epoch is the same."""
+    """The rest of the second epoch comes once, on any number of ranks, and the next epoch is the same."""
     mixed = TensorClassDataset.mix(dict(zip(parts, (0.7, 0.2, 0.1), strict=True)))
     options: dict[str, Any] = {"batch_size": 10, "shuffle": shuffle, "seed": 1}
     whole = mixed.loader(**options, rank=0, world_size=1)

@@ -19,7 +19,7 @@ from .._paths import StrPath
 from ._arrow import arrow, class_of, columns_in, tables, width_of
 from ._batches import TableOptions, batch_of
 from ._columns import nest
-from ._text import reading, writing
+from ._text import limit_reading, writing
 
 _BUFFER = 1 << 20
 """Bytes of a column that are read at a time, if it is not read as a whole."""
@@ -42,7 +42,7 @@ def arrow_errors(path: str) -> Iterator[None]:
 
 
 @contextmanager
-def _opening(path: str, reader: str) -> Iterator[str]:
+def _open_local(path: str, reader: str) -> Iterator[str]:
     with naming_reader(path, reader), naming(path), arrow_errors(path), local_file(path) as here:
         yield here
 
@@ -59,13 +59,13 @@ def read_parquet(
     """The batches of a file, with `rows` rows each, or one batch for None; see `from_parquet`."""
     pa, parquet, name = arrow(), arrow("pyarrow.parquet"), path_or_url(path)
     how = {"pre_buffer": rows is None, "buffer_size": 0 if rows is None else _BUFFER}
-    with _opening(name, "`from_parquet`") as here, parquet.ParquetFile(here, **how) as file:
+    with _open_local(name, "`from_parquet`") as here, parquet.ParquetFile(here, **how) as file:
         known = file.schema_arrow.names
         for column in columns or ():
             if column not in known:
                 raise FileFormatError(f"there is no column {column!r:.80}{did_you_mean(column, known)}", name)
         if rows is None:
-            with reading(name, max_bytes):
+            with limit_reading(name, max_bytes):
                 made = batch_in(_whole(file, columns), cls, separator, options)
             yield made
             return
@@ -73,7 +73,7 @@ def read_parquet(
         for count, group in groupby(groups, lambda at: _rows_of(meta.row_group(at), rows)):
             for part in file.iter_batches(count, list(group), columns):
                 empty = False
-                with reading(name, max_bytes):
+                with limit_reading(name, max_bytes):
                     made = batch_in(pa.Table.from_batches([part]), cls, separator, options)
                 yield made
         if empty:
@@ -127,13 +127,13 @@ def read_ipc(
 ) -> Iterator[Any]:
     """The record batches of an Arrow file; one empty batch if it has none."""
     pa, name = arrow(), path_or_url(path)
-    with _opening(name, "`convert`") as here, pa.memory_map(here) as source:
+    with _open_local(name, "`convert`") as here, pa.memory_map(here) as source:
         file = arrow("pyarrow.ipc").open_file(source)
         for batch in map(file.get_batch, range(file.num_record_batches)) if file.num_record_batches else [[]]:
             whole = pa.Table.from_batches([batch] if batch else [], file.schema)
             whole.validate(full=True)  # else offsets outside the buffer crash the process
             for table in tables_of(whole, rows or BLOCK):
-                with reading(name, max_bytes):
+                with limit_reading(name, max_bytes):
                     made = batch_in(table, cls, None, options)
                 yield made
 

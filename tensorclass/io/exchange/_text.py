@@ -156,14 +156,14 @@ def read_csv(
         raise FileFormatError("the file is empty; its first line names the columns", name, 0)
     names = cols.unique(header, name)
     for block in blocks(_rows(reader, name, names), rows, lambda row: _OBJECTS * sum(map(len, row))):
-        with reading(name, max_bytes):
+        with limit_reading(name, max_bytes):
             reserve(_OBJECTS * sum([len(cell) for row in block for cell in row]), "the text of some rows")
             columns = _columns(block, names, cls, separator, name)
             made = batch_of(cls, cols.nest(columns, separator, cls), len(block), **options)
         yield made
 
 
-def reading(name: str, max_bytes: int | None) -> Any:
+def limit_reading(name: str, max_bytes: int | None) -> Any:
     """A block whose reads share the budget of a file."""
     return budget(max_bytes, lambda: file_bytes(name), name)
 
@@ -171,7 +171,7 @@ def reading(name: str, max_bytes: int | None) -> Any:
 def _lines(name: str, rows: int | None, max_bytes: int | None) -> Iterator[str]:
     """The lines of a file in UTF-8. If all rows are read at once, there must be memory for all of them."""
     with naming(name), local_file(name) as here, open(here, "rb") as file:
-        with reading(name, max_bytes):
+        with limit_reading(name, max_bytes):
             reserve(0 if rows is not None else os.fstat(file.fileno()).st_size * _OBJECTS, "the text of all rows")
         for number, line in enumerate(file, 1):
             try:
@@ -293,7 +293,7 @@ def read_lines(
     name = path_or_url(path)
     lines = ((line, number) for number, line in enumerate(_lines(name, rows, max_bytes), 1) if line.strip())
     for block in blocks(lines, rows, lambda one: _OBJECTS * len(one[0])):
-        with reading(name, max_bytes):
+        with limit_reading(name, max_bytes):
             reserve(_OBJECTS * sum([len(line) for line, _ in block]), "the text of some rows")
             found = [_object(line, name, f"line {number}") for line, number in block]
             made = batch_of_records(found, cls, separator, **options)
@@ -336,7 +336,7 @@ def read_records(
 ) -> Any:
     """The batch of a file that holds a JSON list of objects."""
     name = path_or_url(path)
-    with reading(name, max_bytes):
+    with limit_reading(name, max_bytes):
         text = read_text(name, max_bytes)
         reserve(len(text) * _OBJECTS, "the text of all rows")
         try:

@@ -69,7 +69,7 @@ def probe(
                 return tried[-1]
             if not _errors(tried[-1]):
                 tried.pop()  # it could not run
-    best = max(tried, key=_reached)
+    best = max(tried, key=_progress_of)
     report.state.unifier.undo(*before)
     return relearn(report, best.probed) if best.probed is not None else best
 
@@ -103,7 +103,7 @@ def _passes_like(first: Report, other: Report) -> bool:
     return not _errors(other) and unknown[1] <= unknown[0]
 
 
-def _reached(report: Report) -> tuple[int, bool]:
+def _progress_of(report: Report) -> tuple[int, bool]:
     """How far a pipeline came: the first wrong module, and whether it ran."""
     first = min(_errors(report), key=lambda d: d.module or 0, default=None)
     return (len(report.reads), True) if first is None else (first.module or 0, first.code != "E108")

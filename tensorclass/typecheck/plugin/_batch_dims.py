@@ -287,8 +287,9 @@ class _DimsReader:
 def _common_dims(rows: Sequence[BatchDims | None]) -> BatchDims | None:
     """The dims that all have, if all have the same number: unknown sizes where they differ."""
     known = [row for row in rows if row is not None]
-    same = known and len(known) == len(rows) and len({len(row) for row in known}) == 1
-    return tuple(column[0] if len({*column}) == 1 else None for column in zip(*known, strict=True)) if same else None
+    if not known or len(known) != len(rows) or len({len(row) for row in known}) != 1:
+        return None
+    return tuple(column[0] if len({*column}) == 1 else None for column in zip(*known, strict=True))
 
 
 def _is_new(item: nodes.Expression) -> bool:

@@ -106,8 +106,11 @@ def _swapped(dims: BatchDims, one: int, other: int) -> BatchDims | None:
 
 
 RESHAPES: Final[dict[str, Callable[[BatchDims, tuple[int | None, ...]], BatchDims | None]]] = {
-    "reshape": reshaped_batch, "view": reshaped_batch, "expand": expanded_batch, "permute": permuted_batch,
-}  # fmt: skip
+    "reshape": reshaped_batch,
+    "view": reshaped_batch,
+    "expand": expanded_batch,
+    "permute": permuted_batch,
+}
 """Methods that take sizes or dims, one by one or as one sequence."""
 PLACED: Final[dict[str, tuple[Callable[..., BatchDims | None], tuple[tuple[str, int | None], ...]]]] = {
     "flatten": (_flattened, (("start_dim", 0), ("end_dim", -1))),

@@ -67,7 +67,7 @@ class DimNames:
 
 
 class Argument(NamedTuple):
-    """One argument of a call, with the type of its parameter, also as it is written in this file."""
+    """One argument of a call, with the type of its parameter and the annotation in this file."""
 
     parameter: str
     type: Type
