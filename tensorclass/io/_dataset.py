@@ -13,7 +13,7 @@ from torch.utils.data import Dataset
 
 from .._budget import budget, reserve
 from .._flags import flags
-from .._places import is_url, whole_path
+from .._places import whole_path
 from .._schema import Schema, schema_of
 from ..classes import pick as pick_class
 from ..errors import (
@@ -28,18 +28,16 @@ from ..store import TensorDict
 from ._advice import IntArray
 from ._classes import find_class
 from ._file_kinds import DATASET, naming_reader
-from ._loader import BatchLoader
 from ._manifest import Manifest, read_manifest, stored_schema
-from ._mixed import Mixed, mix_of, orders_of
-from ._orders import BLOCK_ROWS
+from ._mixed import Mixed, mix_of
 from ._parts import BLOCK, parts_of
 from ._paths import StrPath
 from ._progress import progress
 from ._remote import Access, checked_access, reaching
-from ._sampling import Batches, Order, ranks_of
 from ._scaled import Scaled
 from ._shards import ReadHow, Shard, check_shard, size_of
 from ._shelf import Shelf
+from ._training import InBatches
 from ._unpack import UNTYPED
 from ._writer import DatasetWriter, write_dataset
 from .exchange._batches import without_rows
@@ -49,7 +47,7 @@ T = TypeVar("T")
 
 
 @flags
-class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
+class TensorClassDataset(InBatches[T], Scaled, Exchange, Dataset[T], Generic[T]):
     """Rows of a typed class, stored as shards in a folder; a map-style dataset of torch.
 
     Opening a dataset reads only the manifest. A shard is mapped when one of its rows is read. Results are copies. A
@@ -365,85 +363,6 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
             raise ArgumentError(f"mix takes a dict of datasets and weights, got a {type(weights).__name__}")
         found = cls.concat(list(weights))
         found._mix = mix_of(weights)
-        return found
-
-    def batches(
-        self,
-        size: int,
-        shuffle: bool | str = False,
-        seed: int = 0,
-        rank: int | None = None,
-        world_size: int | None = None,
-        drop_last: bool = False,
-        pad_last: bool = False,
-        *,
-        layout: Any = None,
-        sampler: Any = None,
-        prefetch: int | None = None,
-    ) -> Batches[T]:
-        """The rows in batches. Each `iter()` begins the next epoch. See `Batches`.
-
-        Args:
-            layout: a `tensorclass.parallel.Layout`, instead of rank and world size; see `loader`.
-            sampler: gives the rows of an epoch; see `Batches`.
-            prefetch: batches that threads read ahead, up to 256 MB; by default 2 of a dataset behind a URL, else none.
-
-        >>> [batch.label.tolist() for batch in data.batches(4)]
-        [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
-        """
-        if prefetch is None:
-            prefetch = 2 if any(map(is_url, self.paths)) else 0
-        rank, world_size = ranks_of(layout, rank, world_size)
-        given = (size, shuffle, seed, rank, world_size, drop_last, pad_last)
-        return Batches(self._read_in(shuffle), *given, sampler=sampler, prefetch=prefetch)
-
-    def loader(
-        self,
-        batch_size: int,
-        shuffle: bool | str = False,
-        seed: int = 0,
-        rank: int | None = None,
-        world_size: int | None = None,
-        drop_last: bool = False,
-        pad_last: bool = False,
-        *,
-        layout: Any = None,
-        sampler: Any = None,
-        **options: Any,
-    ) -> BatchLoader[T]:
-        """The same batches as `batches`, from a `DataLoader` whose workers read ahead.
-
-        Args:
-            batch_size: rows of a batch.
-            shuffle: use another order in each epoch, which depends on the seed and the epoch; see `Batches`.
-            seed: any whole number.
-            rank: the rank of this process, from 0; by default that of `torch.distributed`, or of torchrun.
-            world_size: the number of processes; give it together with `rank`.
-            drop_last: leave out rows, so that every rank has the same number of full batches.
-            pad_last: repeat rows, so that every rank has the same number of full batches and no row is left out.
-            layout: a `tensorclass.parallel.Layout`, instead of rank and world size: ranks that differ only in mesh
-                dims over which rows are not split get the same rows. `batch.distribute(layout, source="rows")` makes
-                the batch of all ranks.
-            sampler: gives the rows of an epoch over all ranks, instead of `shuffle`; see `Batches`.
-            options: options of `DataLoader`: `num_workers`, `pin_memory`, `prefetch_factor`, ...
-
-        >>> [batch.label.tolist() for batch in data.loader(4, drop_last=True)]
-        [[0, 1, 2, 3], [4, 5, 6, 7]]
-        """
-        shards = [shard.rows for shard in self.shards]
-        rank, world_size = ranks_of(layout, rank, world_size)
-        orders = orders_of(self, sampler, shuffle)
-        order = Order(len(self), batch_size, shuffle, seed, rank, world_size, drop_last, pad_last, shards, orders)
-        return BatchLoader(self._read_in(shuffle), order, **options)
-
-    def _read_in(self, shuffle: bool | str) -> TensorClassDataset[T]:
-        """The same rows, read from stores in blocks if they are shuffled so."""
-        if shuffle != "blocks" or not any(map(is_url, self.paths)):
-            return self
-        found: TensorClassDataset[T] = object.__new__(type(self))
-        found.__dict__ |= self.__dict__
-        found._block_rows = BLOCK_ROWS
-        found._use(self.cls)
         return found
 
     def compact(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,28 +12,11 @@ from torch.utils.data import DistributedSampler
 
 from ..errors import ArgumentError
 from ._advice import IntArray
-from ._orders import RandomRows, order_of
+from ._buckets import Bucketed, lengths_of
+from ._orders import AllRows, EpochOrders, RandomRows, digest_of, order_of
 
 SLOTS = 10_000
 """Weights count to one part of so many."""
-
-
-class EpochOrders(Protocol):
-    """The orders of all epochs."""
-
-    @property
-    def count(self) -> int:
-        """The rows of an epoch."""
-        ...
-
-    @property
-    def fact(self) -> tuple[str, str]:
-        """What the state of a loader says about it: a name and a digest."""
-        ...
-
-    def of_epoch(self, seed: int, epoch: int, shuffle: bool | str) -> RandomRows:
-        """The order of one epoch."""
-        ...
 
 
 class Mixed:
@@ -62,10 +45,9 @@ class Mixed:
         """For each position of a cycle: the dataset, and how many rows of it came before in the cycle."""
 
     @property
-    def fact(self) -> tuple[str, str]:
+    def facts(self) -> dict[str, str]:
         """The digest of sizes and weights."""
-        text = repr((self.shards, self.slots.tolist()))
-        return "mix", hashlib.sha256(text.encode()).hexdigest()[:16]
+        return {"mix": digest_of((self.shards, self.slots.tolist()))}
 
     def of_epoch(self, seed: int, epoch: int, shuffle: bool | str) -> RandomRows:
         """The order of one epoch."""
@@ -152,9 +134,9 @@ class Sampled:
         return len(self._sampler)
 
     @property
-    def fact(self) -> tuple[str, str]:
+    def facts(self) -> dict[str, str]:
         """The class of the sampler."""
-        return "sampler", type(self._sampler).__name__
+        return {"sampler": type(self._sampler).__name__}
 
     def of_epoch(self, seed: int, epoch: int, shuffle: bool | str) -> RandomRows:
         """The order of one epoch."""
@@ -172,15 +154,21 @@ class Sampled:
         return _Listed(numbers.astype(np.int64))
 
 
-def orders_of(data: Any, sampler: Any, shuffle: bool | str) -> EpochOrders | None:
-    """The orders of a dataset that is a mix, or of a sampler; None for orders of all rows.
+def orders_of(data: Any, sampler: Any, shuffle: bool | str, buckets: Any = None, size: int = 1) -> EpochOrders:
+    """The orders of all rows of a dataset, or of a mix, or of a sampler; in batches of similar lengths with `buckets`.
 
     Raises:
-        ArgumentError: for a sampler of a mix, or beside `shuffle`.
+        ArgumentError: for a sampler of a mix, or beside `shuffle`, and for wrong buckets.
     """
+    rows = _orders_of_rows(data, sampler, shuffle)
+    return rows if buckets is None else Bucketed(rows, lengths_of(data, buckets), size)
+
+
+def _orders_of_rows(data: Any, sampler: Any, shuffle: bool | str) -> EpochOrders:
     mix: Mixed | None = getattr(data, "_mix", None)
     if sampler is None:
-        return mix
+        shards = [shard.rows for shard in getattr(data, "shards", ())]
+        return mix or AllRows(len(data), shards if shuffle == "blocks" else None)
     if mix is not None or shuffle:
         raise ArgumentError(f"a sampler gives the order of rows; leave out {'the mix' if mix else 'shuffle='}")
     return Sampled(sampler)

@@ -132,3 +132,48 @@ def order_of(rows: int, shuffle: bool | str, seed: str, shards: Sequence[int]) -
     if not shuffle:
         return None
     return DrawnOrder(rows, seed) if rows <= EXACT else Encrypted(rows, seed)
+
+
+class EpochOrders(Protocol):
+    """The orders of all epochs."""
+
+    @property
+    def count(self) -> int:
+        """The rows of an epoch."""
+        ...
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What the state of a loader says about them: names and digests."""
+        ...
+
+    def of_epoch(self, seed: int, epoch: int, shuffle: bool | str) -> RandomRows | None:
+        """The order of one epoch; None for that of the dataset."""
+        ...
+
+
+def digest_of(value: Any) -> str:
+    """A short digest of a value that has a short text."""
+    return hashlib.sha256(repr(value).encode()).hexdigest()[:16]
+
+
+class AllRows:
+    """All rows once.
+
+    Args:
+        count: how many there are.
+        shards: the rows of each shard, if blocks of rows are shuffled.
+    """
+
+    def __init__(self, count: int, shards: Sequence[int] | None = None) -> None:
+        self.count = count
+        self._shards = shards if shards is None or shards else [count] * bool(count)
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """The digest of the shards."""
+        return {} if self._shards is None else {"shards": digest_of(self._shards)}
+
+    def of_epoch(self, seed: int, epoch: int, shuffle: bool | str) -> RandomRows | None:
+        """The order of one epoch; None for that of the dataset."""
+        return order_of(self.count, shuffle, f"{seed}:{epoch}", self._shards or ())

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -16,8 +15,8 @@ from .._flags import flags
 from ..core import InTurn, Turn, in_turn
 from ..errors import ArgumentError
 from ._ahead import read_ahead
-from ._mixed import EpochOrders, orders_of
-from ._orders import EXACT, RandomRows, order_of
+from ._mixed import orders_of
+from ._orders import EXACT, EpochOrders, RandomRows
 
 T = TypeVar("T")
 _MOST_AHEAD = 1024
@@ -68,11 +67,11 @@ def _place(rank: Any, world_size: Any) -> tuple[Any, Any]:
 class Order:
     """The rows of each batch.
 
-    An epoch is one order of all rows, cut into batches of `size`; the batches go to the ranks in turn. The order
+    An epoch is one order of rows, cut into batches of `size`; the batches go to the ranks in turn. The order
     depends on the seed and the epoch, not on ranks.
 
     Args:
-        rows: how many there are.
+        orders: the orders of the epochs.
         size: of a batch.
         shuffle: use another order in each epoch; otherwise that of the dataset. "blocks" for blocks of rows.
         seed: any whole number.
@@ -80,13 +79,11 @@ class Order:
         world_size: the number of processes; give it together with `rank`.
         drop_last: leave out rows, so that every rank has the same number of full batches.
         pad_last: repeat rows, so that every rank has the same number of full batches and no row is left out.
-        shards: the rows of each shard, for blocks.
-        orders: the orders of the epochs, if they are not orders of all rows.
     """
 
     def __init__(
         self,
-        rows: int,
+        orders: EpochOrders,
         size: int,
         shuffle: bool | str = False,
         seed: int = 0,
@@ -94,8 +91,6 @@ class Order:
         world_size: int | None = None,
         drop_last: bool = False,
         pad_last: bool = False,
-        shards: Sequence[int] = (),
-        orders: EpochOrders | None = None,
     ) -> None:
         number, count = _place(rank, world_size)
         if isinstance(shuffle, str) and shuffle != "blocks":
@@ -110,7 +105,7 @@ class Order:
         if drop_last and pad_last:
             raise ArgumentError("drop_last leaves rows out and pad_last repeats some; pass one of them")
         self.facts: dict[str, Any] = {
-            "rows": rows if orders is None else orders.count,
+            "rows": orders.count,
             "size": size,
             "shuffle": shuffle if shuffle == "blocks" else bool(shuffle),
             "seed": seed,
@@ -118,14 +113,10 @@ class Order:
             "world_size": count,
             "drop_last": bool(drop_last),
             "pad_last": bool(pad_last),
+            **orders.facts,
         }
         self._orders = orders
-        if orders is not None:
-            self.facts |= [orders.fact]
-        elif shuffle == "blocks":
-            self._shards = list(shards) or [rows] * bool(rows)
-            self.facts["shards"] = hashlib.sha256(repr(self._shards).encode()).hexdigest()[:16]
-        self._version = 2 if shuffle is True and rows > EXACT else 1
+        self._version = 2 if shuffle is True and orders.count > EXACT else 1
         self.epoch: int = 0
         self.base: int = 0
         """Batches of all ranks that were finished before the world size changed."""
@@ -175,10 +166,7 @@ class Order:
 
     def _order(self) -> RandomRows | None:
         """The order of this epoch; None for the order of the dataset."""
-        if self._orders is not None:
-            return self._orders.of_epoch(self.facts["seed"], self.epoch, self.facts["shuffle"])
-        seed = f"{self.facts['seed']}:{self.epoch}"
-        return order_of(self.facts["rows"], self.facts["shuffle"], seed, getattr(self, "_shards", ()))
+        return self._orders.of_epoch(self.facts["seed"], self.epoch, self.facts["shuffle"])
 
     def state(self) -> dict[str, Any]:
         """The position in the epoch, in JSON types. All ranks have the same one after the same number of batches."""
@@ -279,6 +267,8 @@ class Batches(Resumable[T]):
         pad_last: repeat rows, so that every rank has the same number of full batches and no row is left out.
         sampler: gives the rows of an epoch instead of `shuffle`: any iterable of row numbers with a length, such as a
             `WeightedRandomSampler`. Random numbers that it draws with torch depend on the seed and the epoch.
+        buckets: the lengths of the rows, int64 `[rows]`, so that a batch has rows of similar length; or a field of the
+            dataset; see `TensorClassDataset.loader`.
         prefetch: batches that threads read ahead, up to 256 MB.
 
     Raises:
@@ -303,15 +293,15 @@ class Batches(Resumable[T]):
         pad_last: bool = False,
         *,
         sampler: Any = None,
+        buckets: Any = None,
         prefetch: int = 0,
     ) -> None:
         if type(prefetch) is not int or not 0 <= prefetch <= _MOST_AHEAD:
             raise ArgumentError(f"prefetch is a number of batches from 0 to {_MOST_AHEAD}, got {prefetch!r:.40}")
         self.data = data
         self._prefetch = prefetch
-        shards = [shard.rows for shard in getattr(data, "shards", ())]
-        orders = orders_of(data, sampler, shuffle)
-        self._order = Order(len(data), size, shuffle, seed, rank, world_size, drop_last, pad_last, shards, orders)
+        orders = orders_of(data, sampler, shuffle, buckets, size)
+        self._order = Order(orders, size, shuffle, seed, rank, world_size, drop_last, pad_last)
 
     def __len__(self) -> int:
         """The number of batches in a whole epoch."""
