@@ -49,8 +49,8 @@ Datasets:
 
 - `_manifest`: the list of shards, which is always replaced completely. `_lock`: a lock between processes.
 - `_writer`: `DatasetWriter`, rows to shards. `_shards`: files of rows. `_shelf`: `Shelf(shards, how)[i]` opens a shard,
-  `gather(rows)` returns rows of several through `_columns`, which copies them by address. `_dataset`:
-  `TensorClassDataset`.
+  `gather(rows)` returns rows of several through `_columns`, which copies them by address. `_bad_shards` finds
+  those that can't be read. `_dataset`: `TensorClassDataset`.
 - `_sampling`: `Order`, the rows of each batch; `Batches`. `_orders`: random orders by position. `_mixed`, `_buckets`:
   other orders. `_loader`: `BatchLoader`, a DataLoader over it. `_training`: the methods of datasets that make them.
 - `exchange`: tables, frames, text and live stores of other libraries; its `__init__.py` describes it.

@@ -26,6 +26,7 @@ from ..errors import (
 )
 from ..store import TensorDict
 from ._advice import IntArray
+from ._bad_shards import find_bad_shards, warn_of_skipped
 from ._classes import find_class
 from ._file_kinds import DATASET, naming_reader
 from ._manifest import Manifest, read_manifest, stored_schema
@@ -60,6 +61,8 @@ class TensorClassDataset(InBatches[T], Scaled, Exchange, Dataset[T], Generic[T])
         verify: compare checksums when a shard is opened. The dataset must have been written with `checksums=True`.
         max_bytes: the most memory that opening a shard, or the numbers of all rows, may take; by default 128 times the
             size of the files, and at least 128 MiB. Mapped tensors take none.
+        errors: "raise", or "skip": every shard is opened now; those that are missing or damaged are left out, with a
+            warning. `skipped` has their paths and the reasons. Rows are numbered without them.
         storage_options, timeout, retries: of URLs, see `tensorclass.io.remote_access`.
 
     Raises:
@@ -91,10 +94,27 @@ class TensorClassDataset(InBatches[T], Scaled, Exchange, Dataset[T], Generic[T])
         verify: bool = False,
         max_bytes: int | None = None,
         *,
+        errors: str = "raise",
         storage_options: Mapping[str, Any] | None = None,
         timeout: float | None = None,
         retries: int | None = None,
     ) -> None:
+        if errors not in ("raise", "skip"):
+            raise ArgumentError(f'errors is "raise" or "skip", got {errors!r:.60}')
+        access = checked_access(storage_options, timeout, retries)
+        self._begin(path, cls, mmap, verify, max_bytes, access, None if errors == "skip" else {})
+
+    def _begin(
+        self,
+        path: StrPath | Sequence[StrPath],
+        cls: type[T] | None,
+        mmap: bool,
+        verify: bool,
+        max_bytes: int | None,
+        access: Access,
+        skipped: dict[str, str] | None,
+    ) -> None:
+        """Read the manifests, and leave out skipped shards; None looks for them."""
         if cls is not None and (not isinstance(cls, type) or schema_of(cls) is None):
             raise ArgumentError(f"the rows of a dataset are of a tensorclass, got {cls!r:.80}")
         given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
@@ -107,11 +127,11 @@ class TensorClassDataset(InBatches[T], Scaled, Exchange, Dataset[T], Generic[T])
         self._max_bytes = max_bytes
         self._fields: tuple[Any, ...] = ()
         self._block_rows = 1
-        self._access = checked_access(storage_options, timeout, retries)
+        self._access = access
         with reaching(self._access):
-            self._load([_manifest_of(folder) for folder in self.paths])
+            self._load([_manifest_of(folder) for folder in self.paths], skipped)
 
-    def _load(self, manifests: Sequence[Manifest]) -> None:
+    def _load(self, manifests: Sequence[Manifest], skipped: dict[str, str] | None) -> None:
         first = manifests[0]
         found: Any = self._given if self._given is not None else find_class(first.cls)
         self._stored = stored_schema(first, self.paths[0])
@@ -121,6 +141,9 @@ class TensorClassDataset(InBatches[T], Scaled, Exchange, Dataset[T], Generic[T])
         self.shards: tuple[Shard, ...] = tuple(
             [Shard(folder, entry) for folder, manifest in pairs for entry in manifest.shards]
         )
+        self.skipped: dict[str, str] = self._find_skipped(found) if skipped is None else skipped
+        if self.skipped:
+            self.shards = tuple([shard for shard in self.shards if shard.path not in self.skipped])
         rows = sum([shard.rows for shard in self.shards])
         with budget(self._max_bytes, lambda: sum(map(size_of, self.shards)), self.paths[0]):
             reserve(8 * rows, f"the numbers of the {rows} rows in the manifest")
@@ -128,17 +151,19 @@ class TensorClassDataset(InBatches[T], Scaled, Exchange, Dataset[T], Generic[T])
         if self._given is not None and rows and self._stored.diff(schema_of(found)).effect == "breaking":  # type: ignore[arg-type]  # it has one
             self[0]  # a class that can't read the rows raises here, not in a training loop
 
+    def _find_skipped(self, cls: Any) -> dict[str, str]:
+        found = find_bad_shards(self.shards, self._how(cls))
+        if found:
+            warn_of_skipped(found, self.shards)
+        return found
+
+    def _how(self, cls: Any) -> ReadHow:
+        want = UNTYPED if cls is None else cls
+        return ReadHow(want, cls is not self._whole, self._mmap, self._verify, self._max_bytes, self._block_rows)
+
     def _use(self, cls: Any) -> None:
         self.cls: Any = cls
-        how = ReadHow(
-            UNTYPED if cls is None else cls,
-            cls is not self._whole,
-            self._mmap,
-            self._verify,
-            self._max_bytes,
-            self._block_rows,
-        )
-        self._shelf = Shelf(self.shards, how)
+        self._shelf = Shelf(self.shards, self._how(cls))
 
     @classmethod
     def create(
@@ -227,6 +252,7 @@ class TensorClassDataset(InBatches[T], Scaled, Exchange, Dataset[T], Generic[T])
             self._max_bytes,
             self._access,
             self._block_rows,
+            self.skipped,
         )
 
     # ---- rows --------------------------------------------------------------------------------------------------------
@@ -340,7 +366,8 @@ class TensorClassDataset(InBatches[T], Scaled, Exchange, Dataset[T], Generic[T])
                 )
         paths = [path for one in found for path in one.paths]
         how = first._mmap, first._verify, first._fields, first._max_bytes, first._access
-        return _open(paths, first._given or first._whole, *how)
+        skipped = {path: why for one in found for path, why in one.skipped.items()}
+        return _open(paths, first._given or first._whole, *how, skipped=skipped)
 
     @classmethod
     def mix(cls, weights: Mapping[TensorClassDataset[T], float]) -> TensorClassDataset[T]:
@@ -470,8 +497,10 @@ def _open(
     max_bytes: int | None,
     access: Access,
     block_rows: int = 1,
+    skipped: Mapping[str, str] | None = None,
 ) -> TensorClassDataset[Any]:
-    found: TensorClassDataset[Any] = TensorClassDataset(paths, cls, mmap, verify, max_bytes, **access._asdict())
+    found: TensorClassDataset[Any] = object.__new__(TensorClassDataset)
+    found._begin(paths, cls, mmap, verify, max_bytes, access, dict(skipped or {}))
     for some in fields:
         found = found.pick(*some)
     return found if block_rows == 1 else found._read_in("blocks")
