@@ -32,6 +32,8 @@ class Setting(Generic[T]):
         """The value outside all blocks; `keep` replaces it."""
         self.kept = False
         """Whether `keep` set the value of the process."""
+        self.used = False
+        """Whether a block or `keep` has ever set another value than the default; tasks keep those of ended blocks."""
         self.variable: ContextVar[tuple[T, bool] | None] = ContextVar(f"tensorclass.{name}", default=None)
         """The value of the innermost block, and whether the block has an item in `open`."""
         self.open: list[None] = []
@@ -42,6 +44,8 @@ class Setting(Generic[T]):
         """The current value."""
         if self.traced:
             return self.traced[-1]
+        if not self.used:
+            return self.default
         inside = self.variable.get() if self.open or not is_dynamo_compiling() else None
         return self.default if inside is None else inside[0]
 
@@ -56,6 +60,7 @@ class Setting(Generic[T]):
         """Set the value until `leave`; in compiled code only `enter` can be traced."""
         counts = value is not self.default or self.kept
         if counts:
+            self.used = True
             self.open.append(None)
         return self.variable.set((value, counts))
 
@@ -75,6 +80,7 @@ class Setting(Generic[T]):
         Returns:
             A function that restores the value before.
         """
+        self.used = True
         inside = self.variable.get()
         if inside is not None:
             before_it = inside[0]

@@ -217,3 +217,13 @@ def test_overridden_distribution_methods():
     actor = Own(_first(), _drawing())
     assert actor.get_dist(_data()).mean.tolist() == [4, 4]
     assert actor(_data())["y"].tolist() == [1, 1]
+
+
+def test_keys_as_attributes_of_a_wrapping_class():
+    """A subclass of `TensorDictModule` may also list its keys as class attributes."""
+
+    class Next(TensorDictModule):
+        in_keys = ["x"]
+        out_keys = ["y"]
+
+    assert Next(lambda x: x + 1, ["x"], ["y"])(TensorDict(x=torch.zeros(2)))["y"].tolist() == [1, 1]

@@ -19,7 +19,7 @@ from ..parts._seeded import Seeded
 from . import CompositeDistribution
 from ._composite import drawn
 from ._fixed import fixed_value
-from ._interaction import InteractionType, interaction_type
+from ._interaction import INTERACTION, InteractionType
 
 Label = Callable[[], str]
 Generator = Any  # a torch.Generator, a seed, or the key of either
@@ -84,7 +84,9 @@ def draw(
     Raises:
         NotImplementedError: if the distribution has no such value.
     """
-    kind = interaction_type() or default
+    kind = INTERACTION.get() or default
+    if generator is None and kind is InteractionType.RANDOM:
+        return drawn(dist, "rsample" if dist.has_rsample else "sample", shape, scored)
     if generator is not None and torch.compiler.is_compiling():
         raise ModuleError(f"{label()}: torch.compile can't follow a generator; seed with `torch.manual_seed` instead")
     with nullcontext() if generator is None else Seeded(generator):

@@ -55,8 +55,8 @@ class InteractionType(str, Enum):
 
 
 _TYPES: dict[Any, InteractionType] = {str(kind): kind for kind in InteractionType}
-_INTERACTION: Setting[InteractionType | None] = Setting("interaction_type", None)
-_AGGREGATE: Setting[bool] = Setting("composite_lp_aggregate", os.environ.get("COMPOSITE_LP_AGGREGATE") in ("1", "True"))
+INTERACTION: Setting[InteractionType | None] = Setting("interaction_type", None)
+AGGREGATE: Setting[bool] = Setting("composite_lp_aggregate", os.environ.get("COMPOSITE_LP_AGGREGATE") in ("1", "True"))
 
 
 @flags
@@ -72,7 +72,7 @@ class set_interaction_type(Block["InteractionType | None"]):  # lower case: used
     <InteractionType.MODE: 'mode'>
     """
 
-    _setting = _INTERACTION
+    _setting = INTERACTION
 
     def __init__(
         self, type: InteractionType | str | None = InteractionType.DETERMINISTIC, *, thread_local: bool = False
@@ -93,7 +93,7 @@ def interaction_type() -> InteractionType | None:
     >>> print(interaction_type())
     None
     """
-    return _INTERACTION.get()
+    return INTERACTION.get()
 
 
 @flags
@@ -109,10 +109,10 @@ class set_composite_lp_aggregate(Mode):  # lower case: used like a function
     True
     """
 
-    _setting = _AGGREGATE
+    _setting = AGGREGATE
 
     def __init__(self, mode: bool | None = True, *, thread_local: bool = False) -> None:
-        super().__init__(_AGGREGATE.get() if mode is None else mode)
+        super().__init__(AGGREGATE.get() if mode is None else mode)
         self.thread_local = thread_local
         self._undone: list[Callable[[], None]] = []
 
@@ -137,4 +137,4 @@ def composite_lp_aggregate(nowarn: bool = False) -> bool:
     >>> composite_lp_aggregate()
     False
     """
-    return _AGGREGATE.get()
+    return AGGREGATE.get()

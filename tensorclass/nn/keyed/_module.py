@@ -14,7 +14,7 @@ from ...core import TensorCollection, join_path, unravel_key_to_tuple
 from ...errors import BatchSizeError, MissingKeyError, ModuleError, SchemaError, did_you_mean
 from ...store import TensorDict
 from ..parts._dispatch import dispatch
-from ..parts._keyed_base import DROPPED, Keys, TensorDictModuleBase, as_keys, read, write
+from ..parts._keyed_base import DROPPED, Keys, TensorDictModuleBase, as_keys, plain_tensors, read, write
 from ..parts._results import describe, note_inputs
 from ..parts._skipping import SKIP, skips
 from ..parts._stage import default_name
@@ -63,6 +63,8 @@ class TensorDictModule(TensorDictModuleBase):
 
     module: Any
     _direct = True
+    _passes_tensors = True
+    """Whether a call without options only passes tensors to the callable, and writes its result unchanged."""
 
     def __init__(
         self,
@@ -106,9 +108,10 @@ class TensorDictModule(TensorDictModuleBase):
 
     def _run(self, data: Any, out: Any = None, kwargs: Mapping[str, Any] | None = None) -> Any:
         mode = SKIP.get()
-        if mode is False and out is None and not kwargs and type(data) is TensorDict:
-            values = self._tensors(data)
-            if values is not None:
+        options = kwargs or self._names or self.method or self.method_kwargs or self._get_kwargs
+        if self._passes_tensors and mode is False and out is None and not options and self.inplace is True:
+            values = plain_tensors(data, self._in_keys)
+            if values is not None and data._lock is None and data._device is None:
                 return self._quick(data, values)
         if mode is not False and skips(data, self.in_keys, self.out_keys, mode):
             return data
@@ -121,21 +124,6 @@ class TensorDictModule(TensorDictModuleBase):
         target = out if out is not None else self._target(data)
         self._write(target, self.out_keys_source, self._outputs(result, data))
         return target
-
-    def _tensors(self, data: TensorDict) -> list[Any] | None:
-        """The arguments of a call without options on a dense container; None if any value is not a plain tensor."""
-        if self.inplace is not True or self._names is not None or self.method is not None or self.method_kwargs:
-            return None
-        if self._get_kwargs or data._lock is not None or data._device is not None:
-            return None
-        store = data._data
-        values = []
-        for key in self._in_keys:
-            value = store.get(key)
-            if type(value) is not Tensor:
-                return None
-            values.append(value)
-        return values
 
     def _quick(self, data: TensorDict, values: list[Any]) -> TensorDict:
         """Call the module by position, and write one tensor without the general write path."""

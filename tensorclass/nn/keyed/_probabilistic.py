@@ -15,9 +15,9 @@ from ...store import TensorDict
 from ..distributions import CompositeDistribution, Delta
 from ..distributions._composite import LOG_PROB_KEY, suffixed
 from ..distributions._draw import Generator, as_generator, build, draw
-from ..distributions._interaction import InteractionType, composite_lp_aggregate
+from ..distributions._interaction import AGGREGATE, InteractionType, composite_lp_aggregate
 from ..parts._dispatch import dispatch
-from ..parts._keyed_base import DROPPED, Keys, TensorDictModuleBase, as_keys, read, write
+from ..parts._keyed_base import DROPPED, Keys, TensorDictModuleBase, as_keys, plain_tensors, read, write
 from ..parts._skipping import SKIP, skips
 
 
@@ -138,7 +138,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         return keys
 
     def _same_flag(self) -> None:
-        if composite_lp_aggregate() is not self._aggregate:
+        if AGGREGATE.get() is not self._aggregate:
             raise ModuleError(
                 f"set_composite_lp_aggregate was {self._aggregate} when {type(self).__name__} was built, which decides "
                 f"its log-probability keys, and is {composite_lp_aggregate()} now"
@@ -191,18 +191,23 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         >>> module.get_dist(TensorDict(rate=torch.ones(2))).mean
         tensor([1., 1.])
         """
-        values = [read(tensordict, key) for key in self.in_keys]
+        values = plain_tensors(tensordict, self.in_keys) or self._read_parameters(tensordict)
+        constants = self.distribution_kwargs
+        constants = constants if type(constants) is dict else dict(constants.items())
+        return build(self.distribution_class, dict(zip(self._names, values, strict=True)), constants, self._label)
+
+    build_dist_from_params = get_dist
+
+    def _read_parameters(self, data: Any) -> list[Any]:
+        values = [read(data, key) for key in self.in_keys]
         for key, value in zip(self.in_keys, values, strict=True):
             if value is None:
-                names = [str(name) for name in tensordict.keys(True)]
+                names = [str(name) for name in data.keys(True)]
                 raise MissingKeyError(
                     f"{self._label()} reads {key!r}, not found in the input{did_you_mean(str(key), names)}; it has "
                     f"{sorted(names)}"
                 )
-        constants = dict(self.distribution_kwargs.items())
-        return build(self.distribution_class, dict(zip(self._names, values, strict=True)), constants, self._label)
-
-    build_dist_from_params = get_dist
+        return values
 
     def log_prob(self, tensordict: Any, *, dist: Any = None) -> Any:
         """The log-probability of the value at the out keys of a container.
@@ -251,17 +256,20 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
             return target
         dist = self.get_dist(data)
         scored = self.return_log_prob
-        if scored:
+        if scored and AGGREGATE.get() is not self._aggregate:
             self._same_flag()
-        generator, seed = self._generator_of(data)
-        value, score = self._drawn(dist, scored, generator)
+        generator, seed = (None, None) if self.generator is None else self._generator_of(data)
+        overridden = type(self).draw_value is not ProbabilisticTensorDictModule.draw_value
+        value, score = (self._drawn_otherwise if overridden else self._by_type)(dist, scored, generator)
         if seed is not None and generator is not None:
             data.set(seed, _next_seed(generator, data[seed]))
         if self.num_samples:
             target = target.expand(self.num_samples + target.batch_size)
-        values = self._values(value)
-        if scored:
-            values |= self._scored(dist, value, score, target.batch_size)
+        if type(value) is torch.Tensor and len(self._samples) == 1:
+            values = {self._samples[0]: value, self._scores[0]: score} if scored else {self._samples[0]: value}
+        else:
+            values = self._values(value)
+            values |= self._scored(dist, value, score, target.batch_size) if scored else {}
         write(target, values)
         return target
 
@@ -289,10 +297,8 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         generator = self.generator if isinstance(self.generator, torch.Generator) else None
         return self._by_type(dist, False, generator)[0]
 
-    def _drawn(self, dist: Any, scored: bool, generator: torch.Generator | None) -> tuple[Any, Any]:
-        """A value and its log-probability, drawn by the method of a subclass if it has one."""
-        if type(self).draw_value is ProbabilisticTensorDictModule.draw_value:
-            return self._by_type(dist, scored, generator)
+    def _drawn_otherwise(self, dist: Any, scored: bool, _: torch.Generator | None) -> tuple[Any, Any]:
+        """A value and its log-probability, drawn by the method of a subclass."""
         value = self.draw_value(dist)
         return value, dist.log_prob(value) if scored else None
 
@@ -303,7 +309,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
 
     def _generator_of(self, data: Any) -> tuple[torch.Generator | None, Any]:
         """The generator of a call, and the key of its seed."""
-        if self.generator is None or isinstance(self.generator, torch.Generator):
+        if isinstance(self.generator, torch.Generator):
             return self.generator, None
         held = data[self.generator] if self.generator in data.keys(True) else None
         if held is None or isinstance(held, torch.Generator):

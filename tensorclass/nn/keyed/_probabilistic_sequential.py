@@ -10,7 +10,7 @@ from ...core import TensorCollection
 from ...errors import ArgumentError, ModuleError, UnknownFieldError
 from ..distributions import CompositeDistribution
 from ..distributions._composite import suffixed
-from ..distributions._interaction import InteractionType, interaction_type, set_interaction_type
+from ..distributions._interaction import INTERACTION, InteractionType, interaction_type, set_interaction_type
 from ..parts._dispatch import dispatch
 from ..parts._keyed_base import Keys
 from ._module import Inplace
@@ -149,7 +149,8 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
     @property
     def default_interaction_type(self) -> InteractionType | None:
         """The default of the last probabilistic module; without one, the type of `set_interaction_type`."""
-        found = self._backwards()
+        last = next(reversed(self._children()), None)
+        found = [last] if isinstance(last, ProbabilisticTensorDictModule) else self._backwards()
         return found[0].default_interaction_type if found else interaction_type()
 
     @property
@@ -300,22 +301,26 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
 
     def _run(self, data: Any, out: Any = None, kwargs: Mapping[str, Any] | None = None) -> Any:
         options = dict(kwargs or {})
-        if self.return_composite:
+        if self.return_composite or INTERACTION.get() is not None:
             return self._perform(data, out, options)
-        with set_interaction_type(interaction_type() or self.default_interaction_type):
+        entered = INTERACTION.enter(self.default_interaction_type)
+        try:
             return self._perform(data, out, options)
+        finally:
+            INTERACTION.leave(entered)
 
     def _chain(self, data: Any, options: dict[str, Any]) -> Any:
-        options = dict(options)
         draws = options.pop("_requires_sample", None)
         *before, last = self._children()
-        if self._overrides("get_dist_params") and not self.return_composite:
-            data, before = self.get_dist_params(data, **options), []
-        for module in before:
-            data = self._pass(module, data, options)
+        plain = not (options or self.partial_tolerant or globally_hooked())
+        if self.return_composite or type(self).get_dist_params is ProbabilisticTensorDictSequential.get_dist_params:
+            for module in before:
+                data = module._run(data) if plain and direct(module) else self._pass(module, data, options)
+        else:
+            data = self.get_dist_params(data, **options)
         if isinstance(last, ProbabilisticTensorDictModule):
-            options = {"_requires_sample": not self._written_before() if draws is None else draws}
-        return self._pass(last, data, options)
+            options = {"_requires_sample": not _are_written(last._samples, before) if draws is None else draws}
+        return last._run(data, None, options) if plain and direct(last) else self._pass(last, data, options)
 
     def _pass(self, module: Any, data: Any, options: dict[str, Any]) -> Any:
         there = data.keys(True) if self.partial_tolerant else ()
@@ -323,15 +328,18 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
             return self._partial(module, data)
         return _run(module, data, options)
 
-    def _written_before(self) -> bool:
-        """Whether the modules before the last one write all values of the last one."""
-        *before, last = self._children()
-        keys = {key for module in before for key in module.out_keys}
-        samples = getattr(last, "dist_sample_keys", [])
-        return bool(samples) and keys.issuperset(samples)
-
 
 _KINDS = (ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential)
+
+
+def _are_written(samples: Keys, modules: list[Any]) -> bool:
+    """Whether modules write all values of a later one."""
+    left = [*samples]
+    for module in modules:
+        for key in module.out_keys:
+            if key in left:
+                left.remove(key)
+    return not left and bool(samples)
 
 
 def _is_given(module: Any, data: Any) -> bool:

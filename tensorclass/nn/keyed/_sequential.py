@@ -90,7 +90,8 @@ class TensorDictSequential(TensorDictModule):
             self.out_keys: Keys = [key for key in self.out_keys if key in out_keys]
 
     def _children(self) -> list[Any]:
-        return list(self.module._modules.values())
+        modules: Any = self._modules["module"]  # an attribute of a module is looked up by two functions
+        return list(modules._modules.values())
 
     def _watch_outputs(self) -> None:
         """Do nothing: the sequence itself writes only selected keys."""

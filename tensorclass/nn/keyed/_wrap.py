@@ -126,12 +126,11 @@ class WrapModule(TensorDictModuleBase):
 class TypedStep(TensorDictModule):
     """A typed module in a keyed sequence: its fields are keys, and its outputs have the declared dtypes."""
 
+    _passes_tensors = False
+
     def __init__(self, typed: TensorClassModule) -> None:
         keys = [DROPPED if slot is None else slot.path for slot in typed._writes]
         super().__init__(typed, [slot.path for slot in typed._reads], keys)
-
-    def _tensors(self, data: Any) -> None:
-        """Always None: the short path is not used."""
 
     def _read(self, data: Any) -> list[Any]:
         pairs = zip(self.module._reads, super()._read(data), strict=True)

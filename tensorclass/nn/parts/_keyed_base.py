@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
@@ -12,6 +13,7 @@ from typing_extensions import Self
 from ...core import Key, TensorCollection, unravel_key
 from ...errors import ModuleError, did_you_mean
 from ...ops._reading import ReadingOps
+from ...ops._steps import all_begin_with
 from ...store import Node, NonTensorData, NonTensorStack, TensorDict
 from ._hooks import Hooked
 
@@ -56,6 +58,7 @@ class TensorDictModuleBase(Hooked):
         for role in ("in_keys", "out_keys"):
             if isinstance(cls.__dict__.get(role), str | list | tuple):
                 setattr(cls, role, as_keys(cls.__dict__[role], role))
+                setattr(cls, f"_{role}", property(attrgetter(role)))  # in place of what the property above reads
 
     if TYPE_CHECKING:  # so that a subclass may set them as class attributes
         in_keys: Keys
@@ -252,6 +255,19 @@ def read(data: Any, key: Any, options: Mapping[str, Any] = NO_OPTIONS) -> Any:
     return value.tolist() if isinstance(value, NonTensorStack) else value
 
 
+def plain_tensors(data: Any, keys: Keys) -> list[Tensor] | None:
+    """The values of a dense container, if all of them are plain tensors; else None, and `read` reads them."""
+    if type(data) is not TensorDict:
+        return None
+    store, values = data._data, []
+    for key in keys:
+        value = store.get(key)
+        if type(value) is not Tensor:
+            return None
+        values.append(value)
+    return values
+
+
 def remove_unselected(module: Any, _: Any, result: Any) -> Any:
     """Forward hook that removes outputs that `select_out_keys` left out from a returned container."""
     if isinstance(result, TensorCollection):
@@ -260,9 +276,13 @@ def remove_unselected(module: Any, _: Any, result: Any) -> Any:
     return result
 
 
-def write(target: Any, values: Mapping[Any, Any]) -> None:
+def write(target: Any, values: dict[Any, Any]) -> None:
     """Write outputs by key, in one step. A container replaces the value of its key."""
-    kept = {key: value for key, value in values.items() if key != DROPPED}
+    kept = {key: value for key, value in values.items() if key != DROPPED} if DROPPED in values else values
+    open_to_all = type(target) is TensorDict and target._lock is None and target._device is None
+    if open_to_all and all_begin_with(target._batch_size, kept):
+        target._put_all(kept)
+        return
     if len(kept) > 1 and not any([isinstance(value, Mapping) for value in kept.values()]):
         target.update(kept, is_leaf=_is_container)
         return
