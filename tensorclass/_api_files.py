@@ -2,22 +2,11 @@
 
 from .io import DatasetWriter as DatasetWriter
 from .io import MemoryMappedTensor as MemoryMappedTensor
-from .io import PersistentTensorDict as PersistentTensorDict
 from .io import TensorClassDataset as TensorClassDataset
 from .io import TensorDictFuture as TensorDictFuture
 from .io import append_memmap as append_memmap
 from .io import convert as convert
-from .io import from_arrow as from_arrow
 from .io import from_consolidated as from_consolidated
-from .io import from_csv as from_csv
-from .io import from_gymnasium as from_gymnasium
-from .io import from_h5 as from_h5
-from .io import from_hf as from_hf
-from .io import from_json as from_json
-from .io import from_pandas as from_pandas
-from .io import from_parquet as from_parquet
-from .io import from_safetensors as from_safetensors
-from .io import from_zarr as from_zarr
 from .io import is_memmap_archive as is_memmap_archive
 from .io import load as load
 from .io import load_memmap as load_memmap
@@ -25,7 +14,5 @@ from .io import memmap as memmap
 from .io import pack_memmap as pack_memmap
 from .io import refresh_archive_checksums as refresh_archive_checksums
 from .io import save as save
-from .io import to_arrow as to_arrow
-from .io import to_gymnasium as to_gymnasium
-from .io import to_safetensors as to_safetensors
 from .io import unpack_memmap as unpack_memmap
+from .io.exchange import *  # noqa: F403

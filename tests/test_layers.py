@@ -84,8 +84,8 @@ FACES = {
         "parts._results", "parts._seeded", "typed._sequential",
     },
     "io": {
-        "_advice", "_atomic", "_documents", "_format", "_inspect", "_lock", "_manifest", "_memmap", "_optional",
-        "_orders", "_pack", "_progress", "_remote", "_writer", "exchange._formats",
+        "_advice", "_atomic", "_documents", "_file_kinds", "_format", "_inspect", "_lock", "_manifest", "_memmap",
+        "_optional", "_orders", "_pack", "_progress", "_remote", "_writer", "exchange._formats",
     },
     "typecheck": {
         "_lint", "plugin._plugin", "stubs._project", "stubs._pyi",
@@ -194,8 +194,19 @@ def wrong_folders(source: Source) -> list[str]:
 def _face(room: str) -> set[str]:
     """The names in the `__init__.py` of a room."""
     init = PACKAGE / room / "__init__.py"
-    tree = ast.parse(init.read_text("utf-8")) if init.exists() else ast.Module([], [])
-    return {a.asname or a.name for node in tree.body if isinstance(node, ast.ImportFrom) for a in node.names}
+    return _names_given(init) if init.exists() else set()
+
+
+def _names_given(file: Path) -> set[str]:
+    """The names that a file of re-exports gives; a star gives those of the other module."""
+    tree = ast.parse(file.read_text("utf-8"))
+    names = _listed(tree)
+    for node in tree.body if not names else ():
+        for alias in node.names if isinstance(node, ast.ImportFrom) else ():
+            module = file.parent / str(node.module)  # type: ignore[union-attr]  # an import
+            inner = module / "__init__.py" if module.is_dir() else module.with_suffix(".py")
+            names |= _names_given(inner) if alias.name == "*" else {alias.asname or alias.name}
+    return names
 
 
 def past_faces(source: Source) -> list[str]:
@@ -256,7 +267,9 @@ def late_imports(source: Source) -> list[str]:
 
 def _reexports(node: ast.stmt, listed: set[str]) -> bool:
     if isinstance(node, ast.ImportFrom):
-        return all(a.asname is not None or a.name in listed or a.name.startswith("_") for a in node.names)
+        return all(
+            a.asname is not None or a.name in listed or a.name == "*" or a.name.startswith("_") for a in node.names
+        )
     if isinstance(node, ast.Assign):
         return all(isinstance(t, ast.Name) and t.id.startswith("__") for t in node.targets)
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
@@ -439,7 +452,7 @@ def test_late_imports_are_found(name, code, count):
         ("ops/__init__.py", '"""Doc."""\nfrom ._x import y as y\nfrom . import _register\n__version__ = "1"', 0),
         ("ops/__init__.py", "from ._x import y", 1),
         ("ops/__init__.py", "from ._x import y\n__all__ = ['y']", 0),
-        ("ops/__init__.py", "from ._x import *", 1),
+        ("ops/__init__.py", "from ._x import *", 0),
         ("ops/__init__.py", "import torch", 1),
         ("ops/__init__.py", "def f(): ...", 1),
         ("ops/__init__.py", "table = {}", 1),

@@ -10,7 +10,6 @@ import re
 import sys
 import unicodedata
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -25,8 +24,10 @@ from .._content import read_content
 from ..classes._build import RESERVED, member_names
 from ..core import TensorCollection, batch_shape
 from ..errors import FileFormatError, SchemaError, TensorClassError
-from ..io import from_csv, from_json, from_parquet, load
-from ..store import Node, RaggedTensor, Unbatched, from_any
+from ..io import load
+from ..io._file_kinds import FILE_KINDS
+from ..io.exchange._formats import format_of
+from ..store import Node, RaggedTensor, TensorDict, Unbatched, from_any
 from ._main import CommandError, on_disk, write_file
 
 HEAD = "from torch import Tensor\n\n"
@@ -46,22 +47,20 @@ def _load_saved(path: str) -> Any:
     return tensorclass.stack([from_any(row) for row in found]) if rows else found
 
 
-def _json(path: str) -> Any:
-    """Load JSON: a list of objects gives rows; a single object gives columns."""
+def _read_table(path: str) -> Any:
+    """The rows of a table. JSON that is no list of rows gives columns."""
     try:
-        return from_json(path=path, nulls="mask")
-    except FileFormatError:  # not a list
-        found = json.loads(read_content(Path(path)))
+        return next(format_of(path).read(path, TensorDict, None, nulls="mask"))
+    except FileFormatError:
+        found = json.loads(read_content(Path(path))) if path.lower().endswith(".json") else None
         if not isinstance(found, dict):
             raise
         return found
 
 
+_TABLES = {suffix: kind.table for kind in FILE_KINDS if kind.table for suffix in kind.suffixes}
 READERS: dict[str, Callable[[str], Any]] = {
-    ".parquet": partial(from_parquet, nulls="mask"),
-    ".csv": partial(from_csv, nulls="mask"),
-    ".json": _json,
-    **dict.fromkeys((".jsonl", ".ndjson"), lambda path: from_json(path=path, lines=True, nulls="mask")),
+    **dict.fromkeys(_TABLES, _read_table),
     **dict.fromkeys((".pt", ".pth"), _load_saved),
 }
 """Readers by file suffix; any other file is one of this library."""
@@ -70,8 +69,6 @@ _UNREADABLE = (
     MemoryError,
 )  # fmt: skip
 """What reading any file raises; a RecursionError is a RuntimeError."""
-_TABLES = {".parquet", ".csv", ".json", ".jsonl", ".ndjson"}
-_WITH_DTYPES = {"", ".parquet", ".pt", ".pth", ".safetensors"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -124,7 +121,7 @@ def _read(source: str) -> tuple[TensorCollection, Any]:
         raise CommandError(f"{source}: {why}{known}") from None
     if not isinstance(found, TensorCollection) or not found._entries():
         raise CommandError(f"{source} holds a {type(given).__name__} without entries that could become fields")
-    if suffix not in _WITH_DTYPES and not found.numel():
+    if _TABLES.get(suffix) == "text" and not found.numel():
         raise CommandError(f"{source} has no rows; the types of the fields come from them")
     masked = suffix in _TABLES and isinstance(given.get("_mask", None), TensorCollection)
     return found, given.pop("_mask") if masked else {}

@@ -91,18 +91,5 @@ from ._memmap import memmap as memmap
 from ._remote import remote_access as remote_access
 from ._sampling import Batches as Batches
 from ._writer import DatasetWriter as DatasetWriter
-from .exchange import PersistentTensorDict as PersistentTensorDict
-from .exchange import from_arrow as from_arrow
-from .exchange import from_csv as from_csv
-from .exchange import from_gymnasium as from_gymnasium
-from .exchange import from_h5 as from_h5
-from .exchange import from_hf as from_hf
-from .exchange import from_json as from_json
-from .exchange import from_pandas as from_pandas
-from .exchange import from_parquet as from_parquet
-from .exchange import from_safetensors as from_safetensors
-from .exchange import from_zarr as from_zarr
-from .exchange import to_arrow as to_arrow
-from .exchange import to_gymnasium as to_gymnasium
-from .exchange import to_safetensors as to_safetensors
+from .exchange import *  # noqa: F403
 from .exchange._formats import convert as convert

@@ -42,7 +42,7 @@ from ._training import InBatches
 from ._unpack import UNTYPED
 from ._writer import DatasetWriter, write_dataset
 from .exchange._batches import without_rows
-from .exchange._streams import Exchange
+from .exchange._functions import Exchange
 
 T = TypeVar("T")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Final, NamedTuple
 
 from .._places import path_or_url
 from ..errors import BatchSizeError, FileFormatError
@@ -13,25 +14,53 @@ from ._manifest import NAME
 from ._paths import DATA, INDEX, META, SUFFIXES, StrPath
 
 LOAD, DATASET = "`load`", "`TensorClassDataset`"
-_TABLE = "{}, and `from_{}` what it gives,"
-KINDS: tuple[tuple[str, str, tuple[str, ...], bytes], ...] = (
-    ("a dataset", DATASET, (NAME,), b""),
-    ("a saved batch", LOAD, (*SUFFIXES, DATA, INDEX, META), b""),
-    ("a Parquet file", "`from_parquet`", (".parquet",), b"PAR1"),
-    ("an Arrow file", "`convert`", (".arrow", ".feather"), b"ARROW1"),
-    ("an Arrow stream", _TABLE.format("`pyarrow.ipc.open_stream`", "arrow"), (), b"\xff\xff\xff\xff"),
-    ("an HDF5 file", "`from_h5`", (".h5", ".hdf5"), b"\x89HDF"),
-    ("a zarr group", "`from_zarr`", (".zarr", "zarr.json", ".zgroup"), b""),
-    ("a Hugging Face dataset", _TABLE.format("`datasets.load_from_disk`", "hf"), ("state.json",), b""),
-    ("a MosaicML dataset", "`streaming.StreamingDataset`", ("index.json",), b""),
-    ("a file of torch", "`torch.load`", (".pt", ".pth"), b""),
-    ("a file of numpy", "`numpy.load`, and `TensorDict.from_any` its arrays,", (".npz", ".npy"), b"\x93NUMPY"),
-    ("a pickle", "`pickle.load`", (".pkl", ".pickle"), b""),
-    ("a CSV file", "`from_csv`", (".csv",), b""),
-    ("a file of JSON lines", "`from_json(path=..., lines=True)`", (".jsonl", ".ndjson"), b""),
-    ("a JSON file", "`from_json(path=...)`", (".json",), b""),
+_HF = "`datasets.load_from_disk`, and `from_hf` what it gives,"
+_STREAM = "`pyarrow.ipc.open_stream`, and `from_arrow` what it gives,"
+_NUMPY, _LINES = "`numpy.load`, and `TensorDict.from_any` its arrays,", "`from_json(path=..., lines=True)`"
+
+
+class FileKind(NamedTuple):
+    """One kind of files or folders: how it is recognized, and what reads and writes it.
+
+    Args:
+        what: its name in messages.
+        reader: the public function that reads it, in messages.
+        suffixes: the ends of its paths.
+        inside: files that its folders have.
+        begin: the first bytes of its files.
+        rows: where `convert` finds its functions: "_text:csv" for `read_csv` and `write_csv` of `exchange/_text.py`.
+        table: "columns" or "text" if `read` takes the options of tables; text has no dtypes.
+        is_flat: it has no nested columns, so names are joined by dots.
+    """
+
+    what: str
+    reader: str
+    suffixes: tuple[str, ...] = ()
+    inside: tuple[str, ...] = ()
+    begin: bytes = b""
+    rows: str = ""
+    table: str = ""
+    is_flat: bool = False
+
+
+FILE_KINDS: Final = (
+    FileKind("a dataset", DATASET, inside=(NAME,), rows="_formats:dataset"),
+    FileKind("a saved batch", LOAD, SUFFIXES, (DATA, INDEX, META), rows="_formats:stored"),
+    FileKind("a Parquet file", "`from_parquet`", (".parquet",), (), b"PAR1", "_parquet:parquet", "columns"),
+    FileKind("an Arrow file", "`convert`", (".arrow", ".feather"), (), b"ARROW1", "_parquet:ipc", "columns"),
+    FileKind("an Arrow stream", _STREAM, begin=b"\xff\xff\xff\xff"),
+    FileKind("an HDF5 file", "`from_h5`", (".h5", ".hdf5"), (), b"\x89HDF", "_formats:h5"),
+    FileKind("a zarr group", "`from_zarr`", (".zarr",), ("zarr.json", ".zgroup"), rows="_formats:zarr"),
+    FileKind("a Hugging Face dataset", _HF, (".hf",), ("state.json",), rows="_formats:hf"),
+    FileKind("a MosaicML dataset", "`streaming.StreamingDataset`", inside=("index.json",)),
+    FileKind("a file of torch", "`torch.load`", (".pt", ".pth")),
+    FileKind("a file of numpy", _NUMPY, (".npz", ".npy"), begin=b"\x93NUMPY"),
+    FileKind("a pickle", "`pickle.load`", (".pkl", ".pickle")),
+    FileKind("a CSV file", "`from_csv`", (".csv",), rows="_text:csv", table="text", is_flat=True),
+    FileKind("a file of JSON lines", _LINES, (".jsonl", ".ndjson"), rows="_text:lines", table="text"),
+    FileKind("a JSON file", "`from_json(path=...)`", (".json",), rows="_formats:json", table="text"),
 )
-"""File formats: description, reader, suffixes of its names or files in its folders, and first bytes of its files."""
+"""All kinds. `convert`, `tensorclass new` and the errors of all readers know a kind from here."""
 
 
 def _kind_of(path: str) -> tuple[str, str]:
@@ -41,13 +70,15 @@ def _kind_of(path: str) -> tuple[str, str]:
         if not folder:
             with opened_file(path) as (fd, size):
                 head = read_bytes(fd, min(size, 9), 0, path)
-        for kind, reader, marks, begin in KINDS:
-            inside = folder and any([os.path.lexists(os.path.join(path, mark)) for mark in marks])
-            if inside or (begin and head.startswith(begin)) or (head[8:] == b"{" and reader == LOAD):
-                return kind, reader
-        for kind, reader, marks, _ in () if folder else KINDS:
-            if path.lower().endswith(marks):
-                return kind, reader
+        for kind in FILE_KINDS:
+            marks = (*kind.suffixes, *kind.inside) if folder else ()
+            inside = any([os.path.lexists(os.path.join(path, mark)) for mark in marks])
+            begins = kind.begin and head.startswith(kind.begin)
+            if inside or begins or (head[8:] == b"{" and kind.reader == LOAD):
+                return kind.what, kind.reader
+        for kind in () if folder else FILE_KINDS:
+            if path.lower().endswith((*kind.suffixes, *kind.inside)):
+                return kind.what, kind.reader
     return "", ""
 
 

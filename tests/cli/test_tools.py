@@ -90,7 +90,7 @@ def test_new(kind: str, tmp_path: Path, capsys: Any):
         ("a.csv", "x,x\n1,2\n", "given:    'x' twice"),  # the whole error, not its first line
         ("a.json", "[1, 2]", "it holds no list of objects"),
         ("b.json", "{", "b.json: "),
-        ("a.tsv", "x\ty\n1\t2\n", "tables are read from .parquet, .csv, .json, .jsonl"),
+        ("a.tsv", "x\ty\n1\t2\n", "tables are read from .parquet, .arrow, .feather, .csv, .jsonl"),
     ],
 )
 def test_new_reads_or_says_why(name: str, text: str, wanted: str, tmp_path: Path, capsys: Any):

@@ -14,7 +14,7 @@ from torch import Tensor
 import tensorclass as tc
 from tensorclass import TensorClass, TensorClassDataset, TensorDict, convert, load
 from tensorclass.errors import FileFormatError
-from tensorclass.io._file_kinds import KINDS
+from tensorclass.io._file_kinds import FILE_KINDS
 from tensorclass.io.exchange._formats import FORMATS
 from tensorclass.typing import Float32, Int64
 
@@ -88,12 +88,7 @@ def write(form: str, path: Path) -> None:
 def test_every_format_is_here():
     """What `convert` writes, and what a door is for."""
     assert set(FORMATS) <= set(READERS)
-    assert {mark for _, _, marks, _ in KINDS for mark in marks if mark[0] == "."} <= {
-        *READERS,
-        ".pth",
-        ".pickle",
-        ".zgroup",
-    }
+    assert {suffix for kind in FILE_KINDS for suffix in kind.suffixes} <= {*READERS, ".pth", ".pickle"}
 
 
 BY_NAME = {".csv", ".jsonl", ".ndjson", ".json", ".npz", ".pt", ".pkl"}

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from importlib import import_module
 from typing import Any, NamedTuple
+
+from typing_extensions import Unpack
 
 from ..._budget import budget
 from ..._flags import flags
@@ -15,29 +18,30 @@ from ...classes._json import load as read_fields
 from ...errors import ArgumentError, FileFormatError, UnsupportedOperationError
 from .._atomic import naming, replacing_folder, scratch
 from .._dataset import TensorClassDataset
-from .._file_kinds import naming_reader
+from .._file_kinds import FILE_KINDS, FileKind, naming_reader
 from .._files import load, save
 from .._manifest import NAME as MANIFEST
 from .._optional import optional
 from .._parts import BLOCK, parts_of, spans
-from .._paths import SUFFIXES, StrPath
-from .._writer import write_dataset
+from .._paths import StrPath
+from .._writer import write_dataset as write_shards
 from ._arrays_out import mapping_of
+from ._batches import TableOptions
 from ._frames import hf_tables
-from ._parquet import arrow_errors, batch_in, read_ipc, read_parquet, write_ipc, write_parquet
+from ._parquet import arrow_errors, batch_in, write_ipc
 from ._persistent import PersistentTensorDict
 from ._spool import spool_batches
-from ._text import read_csv, read_lines, read_records, write_csv, write_lines, write_records
+from ._text import read_records, write_records
 
 Batches = Iterable[Any]
 
 
-def _read_stored(path: StrPath, cls: Any, rows: int | None, max_bytes: int | None = None) -> Iterator[Any]:
+def read_stored(path: StrPath, cls: Any, rows: int | None, max_bytes: int | None = None) -> Iterator[Any]:
     whole = load(path, cls=cls, max_bytes=max_bytes)
     yield from [whole] if rows is None else map(whole.__getitem__, parts_of(whole, rows))
 
 
-def _read_store(path: StrPath, cls: Any, rows: int | None, max_bytes: int | None = None) -> Iterator[Any]:
+def read_h5(path: StrPath, cls: Any, rows: int | None, max_bytes: int | None = None) -> Iterator[Any]:
     with PersistentTensorDict.open(path, max_bytes=max_bytes) as whole:
         whole._keeps = True
         found = whole.stored_class if cls is None else cls
@@ -49,24 +53,24 @@ def _read_store(path: StrPath, cls: Any, rows: int | None, max_bytes: int | None
             yield part if schema_of(found) is None else read_fields(found, mapping_of(part, found))
 
 
-def _write_store(batches: Batches, path: str, backend: str = "h5") -> None:
+def write_h5(batches: Batches, path: str, backend: str = "h5") -> None:
     with spool_batches(batches, path) as whole:
         PersistentTensorDict.create(whole, path, backend).close()
 
 
-def _write_stored(batches: Batches, path: StrPath) -> None:
+def write_stored(batches: Batches, path: StrPath) -> None:
     with spool_batches(batches, local_path(path)) as whole:
         save(whole, path, archive=True)
 
 
-def _read_dataset(path: StrPath, cls: Any, rows: int | None, max_bytes: int | None = None) -> Iterator[Any]:
+def read_dataset(path: StrPath, cls: Any, rows: int | None, max_bytes: int | None = None) -> Iterator[Any]:
     if not os.path.lexists(os.path.join(local_path(path), MANIFEST)):  # the folder of a saved batch
-        return (yield from _read_stored(path, cls, rows, max_bytes))
+        return (yield from read_stored(path, cls, rows, max_bytes))
     data = TensorClassDataset[Any](path, cls, max_bytes=max_bytes)
     yield from data._blocks()
 
 
-def _read_hf(path: StrPath, cls: Any, rows: int | None, max_bytes: int | None = None) -> Iterator[Any]:
+def read_hf(path: StrPath, cls: Any, rows: int | None, max_bytes: int | None = None) -> Iterator[Any]:
     datasets = optional("datasets", "A Hugging Face dataset", "hf")
     try:
         found = datasets.load_from_disk(local_path(path))
@@ -80,16 +84,27 @@ def _read_hf(path: StrPath, cls: Any, rows: int | None, max_bytes: int | None = 
             yield made
 
 
-def _write_hf(batches: Batches, path: StrPath) -> None:
+def write_hf(batches: Batches, path: StrPath) -> None:
     datasets = optional("datasets", "A Hugging Face dataset", "hf")
     with scratch(local_path(path), "1") as folder, replacing_folder(local_path(path)) as target:
         write_ipc(batches, os.path.join(folder, "rows"), stream=True)
         datasets.Dataset.from_file(os.path.join(folder, "rows")).save_to_disk(target)
 
 
-def _write_dataset(batches: Batches, path: StrPath) -> None:
+def write_dataset(batches: Batches, path: StrPath) -> None:
     with replacing_folder(local_path(path)) as target:
-        write_dataset(batches, target, name=local_path(path))
+        write_shards(batches, target, name=local_path(path))
+
+
+def read_json(
+    path: StrPath, cls: Any, rows: int | None, max_bytes: int | None = None, **options: Unpack[TableOptions]
+) -> Iterator[Any]:
+    """All rows of a file, as one batch."""
+    yield read_records(path, cls, None, max_bytes, **options)
+
+
+write_json = write_records
+read_zarr, write_zarr = read_h5, partial(write_h5, backend="zarr")
 
 
 class Format(NamedTuple):
@@ -99,24 +114,15 @@ class Format(NamedTuple):
     write: Callable[[Batches, str], Any]
 
 
-def _read_json(path: StrPath, cls: Any, rows: int | None, max_bytes: int | None = None) -> Iterator[Any]:
-    yield read_records(path, cls, None, max_bytes)
+def _functions_of(kind: FileKind) -> Format:
+    room, name = kind.rows.split(":")
+    module = import_module(f".{room}", __package__)
+    read, write = getattr(module, f"read_{name}"), getattr(module, f"write_{name}")
+    return Format(read, partial(write, separator=".") if kind.is_flat else write)
 
 
 FORMATS: dict[str, Format] = {
-    ".parquet": Format(read_parquet, write_parquet),
-    ".arrow": Format(read_ipc, write_ipc),
-    ".feather": Format(read_ipc, write_ipc),
-    ".csv": Format(read_csv, partial(write_csv, separator=".")),
-    ".jsonl": Format(read_lines, write_lines),
-    ".ndjson": Format(read_lines, write_lines),
-    ".json": Format(_read_json, write_records),
-    **dict.fromkeys(SUFFIXES, Format(_read_stored, _write_stored)),
-    ".h5": Format(_read_store, _write_store),
-    ".hdf5": Format(_read_store, _write_store),
-    ".zarr": Format(_read_store, partial(_write_store, backend="zarr")),
-    ".hf": Format(_read_hf, _write_hf),
-    "": Format(_read_dataset, _write_dataset),
+    suffix: _functions_of(kind) for kind in FILE_KINDS if kind.rows for suffix in kind.suffixes or ("",)
 }
 """Formats by suffix; a folder without a suffix is a dataset of this library."""
 

@@ -1,42 +1,63 @@
-"""The public functions: one for each reader and writer; and the methods of containers that call them."""
+"""The public functions, one for each reader and writer; and the methods of containers and datasets for them."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any, TypeAlias
 
 from typing_extensions import Unpack
 
+from ..._budget import budget
 from ..._flags import flags
+from ..._places import local_path
 from ..._schema import schema_of
 from ...classes._json import load as read_fields
 from ...core import Device
 from ...errors import ArgumentError
 from ...store import TensorDict
 from .._files import load, save
+from .._optional import optional
+from .._parts import BLOCK, tables_of
 from .._paths import StrPath
-from ._arrays import from_array
+from .._writer import write_dataset
+from ._arrays import from_array as from_array
 from ._arrays import is_flat as is_flat
 from ._arrays_out import mapping_of
-from ._arrow import from_arrow
-from ._arrow import to_arrow as to_arrow
+from ._arrow import arrow, from_arrow, to_arrow
 from ._batches import TableOptions
-from ._frames import from_hf, from_pandas
+from ._frames import from_hf, from_pandas, hf_tables, to_mds
 from ._frames import to_hf as to_hf
-from ._frames import to_mds as to_mds
 from ._frames import to_pandas as to_pandas
 from ._frames import to_polars as to_polars
-from ._parquet import read_parquet
-from ._parquet import write_parquet as write_parquet
-from ._persistent import PersistentTensorDict as PersistentTensorDict
+from ._parquet import batch_in, read_parquet, write_ipc, write_parquet
+from ._persistent import PersistentTensorDict
 from ._rows import from_rows as from_rows
+from ._spaces import from_gymnasium, to_gymnasium
 from ._text import batch_of_records as batch_of_records
-from ._text import read_csv, read_lines, read_records
+from ._text import read_csv, read_lines, read_records, write_csv, write_lines
 from ._text import read_text as read_text
 from ._text import records_of as records_of
-from ._text import write_csv as write_csv
-from ._text import write_lines as write_lines
 from ._text import write_records as write_records
 from ._text import write_text as write_text
+
+__all__ = [
+    "PersistentTensorDict",
+    "from_arrow",
+    "from_csv",
+    "from_gymnasium",
+    "from_h5",
+    "from_hf",
+    "from_json",
+    "from_pandas",
+    "from_parquet",
+    "from_safetensors",
+    "from_zarr",
+    "to_arrow",
+    "to_gymnasium",
+    "to_safetensors",
+]
+"""The names that `exchange`, `io` and the package have too."""
 
 
 @flags
@@ -250,15 +271,10 @@ def _open_store(
 
 # ---- what the methods of containers call -----------------------------------------------------------------------------
 
-READERS: dict[str, Any] = {
-    "arrow": from_arrow, "pandas": from_pandas, "hf": from_hf, "csv": from_csv, "json": from_json,
-    "parquet": from_parquet, "array": from_array,
-}  # fmt: skip
-
 
 def read(form: str, cls: Any, *source: Any, **options: Any) -> Any:
-    """Call a reader for the class whose method was called; an untyped class gives a `TensorDict`."""
-    return READERS[form](*source, cls=cls if schema_of(cls) is not None else TensorDict, **options)
+    """Call the reader `from_<form>` for the class whose method was called; an untyped class gives a `TensorDict`."""
+    return globals()[f"from_{form}"](*source, cls=cls if schema_of(cls) is not None else TensorDict, **options)
 
 
 def typed(cls: Any, stored: PersistentTensorDict) -> Any:
@@ -267,3 +283,168 @@ def typed(cls: Any, stored: PersistentTensorDict) -> Any:
         return stored
     with stored:
         return read_fields(cls, mapping_of(stored._twin(), cls))
+
+
+# ---- the methods of datasets: at most a shard and a few megabytes of rows are in memory ------------------------------
+
+Paths: TypeAlias = "StrPath | list[StrPath]"
+
+
+@flags
+class Exchange:
+    """The methods of a dataset for files and tables of other libraries."""
+
+    _blocks: Any
+
+    @classmethod
+    def _of_batches(cls, batches: Iterable[Any], out: StrPath, *options: Any) -> Any:
+        return cls(out, write_dataset(batches, out, *options))  # type: ignore[call-arg]  # a dataset
+
+    @classmethod
+    def from_parquet(
+        cls,
+        path: Paths,
+        out: StrPath,
+        row_cls: Any = None,
+        rows_per_shard: int | None = None,
+        *,
+        pbar: bool = False,
+        **options: Any,
+    ) -> Any:
+        """Write the rows of Parquet files as a dataset.
+
+        Args:
+            path: a file, or a list of files.
+            out: a folder without a dataset.
+            row_cls: the class of the rows; by default the one that the file names, if it is imported.
+            rows_per_shard: rows of a shard.
+            pbar: show the progress.
+            options: options of `tensorclass.from_parquet`.
+
+        Raises:
+            FileExistsError: if `out` holds a dataset.
+            SchemaError: for columns that don't fit the class.
+            TypeError: if the class is unknown.
+        """
+        return cls._of_batches(_all(read_parquet, path, row_cls, options), out, rows_per_shard, pbar)
+
+    @classmethod
+    def from_csv(
+        cls,
+        path: Paths,
+        out: StrPath,
+        row_cls: Any,
+        rows_per_shard: int | None = None,
+        *,
+        pbar: bool = False,
+        **options: Any,
+    ) -> Any:
+        """Write the rows of CSV files as a dataset; the arguments are those of `from_parquet`."""
+        return cls._of_batches(_all(read_csv, path, row_cls, options), out, rows_per_shard, pbar)
+
+    @classmethod
+    def from_json(
+        cls,
+        path: Paths,
+        out: StrPath,
+        row_cls: Any,
+        rows_per_shard: int | None = None,
+        *,
+        pbar: bool = False,
+        **options: Any,
+    ) -> Any:
+        """Write the rows of files of JSON lines as a dataset; the arguments are those of `from_parquet`."""
+        return cls._of_batches(_all(read_lines, path, row_cls, options), out, rows_per_shard, pbar)
+
+    @classmethod
+    def from_arrow(
+        cls,
+        source: Any,
+        out: StrPath,
+        row_cls: Any = None,
+        rows_per_shard: int | None = None,
+        *,
+        pbar: bool = False,
+        **options: Any,
+    ) -> Any:
+        """Write the rows of an Arrow table or stream as a dataset.
+
+        Args:
+            source: a table, a `RecordBatchReader`, or anything with `__arrow_c_stream__`.
+            out: a folder without a dataset.
+            row_cls: the class of the rows; by default the one that the table names, if it is imported.
+            rows_per_shard: rows of a shard.
+            pbar: show the progress.
+            options: options of `tensorclass.from_arrow`.
+        """
+        return cls._of_batches(_parts(source, row_cls, options), out, rows_per_shard, pbar)
+
+    @classmethod
+    def from_hf(
+        cls,
+        dataset: Any,
+        out: StrPath,
+        row_cls: Any = None,
+        rows_per_shard: int | None = None,
+        *,
+        pbar: bool = False,
+        **options: Any,
+    ) -> Any:
+        """Write the rows of a Hugging Face `Dataset` or `IterableDataset` as a dataset; see `from_arrow`."""
+        max_bytes = options.pop("max_bytes", None)
+        batches = (_batch(table, row_cls, options, max_bytes) for table in hf_tables(dataset, BLOCK))
+        return cls._of_batches(batches, out, rows_per_shard, pbar)
+
+    def to_parquet(self, path: StrPath, **options: Any) -> None:
+        """Write the rows to a Parquet file, with a row group for every few thousand rows.
+
+        Args:
+            path: the file. It appears as a whole or not at all.
+            options: options of `pyarrow.parquet.ParquetWriter`.
+        """
+        write_parquet(self._blocks(), path, **options)
+
+    def to_csv(self, path: StrPath, *, separator: str | None = None, delimiter: str = ",") -> None:
+        """Write the rows to a CSV file; see `TensorDict.to_csv`."""
+        write_csv(self._blocks(), path, separator, delimiter)
+
+    def to_json(self, path: StrPath, *, separator: str | None = None) -> None:
+        """Write the rows to a file of JSON lines."""
+        write_lines(self._blocks(), path, separator)
+
+    def to_hf(self, path: StrPath) -> Any:
+        """Write the rows to a file, and return a Hugging Face dataset that maps it.
+
+        Args:
+            path: the file, an Arrow stream.
+        """
+        datasets = optional("datasets", "A Hugging Face dataset", "hf")
+        file = local_path(path)
+        write_ipc(self._blocks(), file, stream=True)
+        return datasets.Dataset.from_file(file)
+
+    def to_mds(self, out: Any, **options: Any) -> None:
+        """Write the rows as a MosaicML dataset; see `TensorDict.to_mds`."""
+        to_mds(self._blocks(), out, **options)
+
+
+def _all(read: Any, path: Paths, row_cls: Any, options: dict[str, Any]) -> Iterator[Any]:
+    paths = path if isinstance(path, list) else [path]
+    return chain.from_iterable(read(one, row_cls, BLOCK, **options) for one in paths)
+
+
+def _parts(source: Any, row_cls: Any, options: Any) -> Iterator[Any]:
+    pa, max_bytes = arrow(), options.pop("max_bytes", None)
+    reader = source if isinstance(source, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(source)
+    empty = True
+    for part in reader:
+        empty = False
+        for table in tables_of(pa.Table.from_batches([part]), BLOCK):
+            yield _batch(table, row_cls, options, max_bytes)
+    if empty:
+        yield batch_in(pa.Table.from_batches([], reader.schema), row_cls, None, options)
+
+
+def _batch(table: Any, row_cls: Any, options: Any, max_bytes: int | None) -> Any:
+    with budget(max_bytes, table.nbytes, "the Arrow table"):
+        return batch_in(table, row_cls, None, options)

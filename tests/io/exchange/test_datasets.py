@@ -26,7 +26,7 @@ from tensorclass import (
 )
 from tensorclass.cli import main
 from tensorclass.errors import ArgumentError, FileFormatError, MissingExtraError, SchemaError, StructureError
-from tensorclass.io.exchange import _parquet, _streams
+from tensorclass.io.exchange import _functions, _parquet
 from tensorclass.typing import Float32, Int64
 from tests._versions import needs_package
 from tests.io._exact import assert_same
@@ -83,7 +83,7 @@ SOURCES = {
 @pytest.mark.parametrize("kind", SOURCES)
 def test_into_a_dataset(kind, source, tmp_path, monkeypatch):
     """Rows come in parts, and in order."""
-    monkeypatch.setattr(_streams, "BLOCK", 7)
+    monkeypatch.setattr(_functions, "BLOCK", 7)
     data = SOURCES[kind](tmp_path, tmp_path / "data")
     assert_same(whole(data), digits(25))
     assert data.cls is Digits
@@ -94,7 +94,7 @@ def test_parts_are_small(source, tmp_path, monkeypatch):
     seen = []
     original = _parquet.batch_in
     monkeypatch.setattr(_parquet, "batch_in", lambda table, *rest: (seen.append(len(table)), original(table, *rest))[1])
-    monkeypatch.setattr(_streams, "BLOCK", 3)
+    monkeypatch.setattr(_functions, "BLOCK", 3)
     TensorClassDataset.from_parquet(source, tmp_path / "data", Digits)
     assert max(seen) == 3
     assert sum(seen) == 25
