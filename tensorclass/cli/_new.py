@@ -48,7 +48,7 @@ def _load_saved(path: str) -> Any:
 
 
 def _read_table(path: str) -> Any:
-    """The rows of a table. JSON that is no list of rows gives columns."""
+    """The rows of a table. A JSON object gives columns instead."""
     try:
         return next(format_of(path).read(path, TensorDict, None, nulls="mask"))
     except FileFormatError:
