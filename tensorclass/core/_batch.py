@@ -33,6 +33,8 @@ def as_batch_size(size: Sequence[int] | int | None) -> torch.Size:
     if size is None:
         return EMPTY
     if type(size) is list or type(size) is tuple:
+        if not size:
+            return EMPTY
         for n in size:
             if type(n) is not int or n < 0:
                 break

@@ -51,7 +51,7 @@ from ..ops._nesting import build, nested_entries
 from ..ops._operands import Layout
 from ..ops._pairs import items_of, require_once
 from ..ops._reading import ReadingOps
-from ..ops._steps import KnownWrite
+from ..ops._steps import KnownWrite, all_begin_with
 from ._bridges import tables
 from ._combine import combine
 from ._consolidate import block_of, detached_structure, has_own_storage, restore
@@ -167,10 +167,20 @@ class TensorDict(DictSteps, TensorDictBase):
         if batch_size is None and isinstance(source, TensorCollection):
             batch_size = source._batch_size
         self._batch_size = as_batch_size(batch_size)
-        self._device = as_device(device)
+        self._device = None if device is None else as_device(device)
         self._names = None if names is None else check_names(names, len(self._batch_size))
-        self._lock, self._data, self._plain = None, {}, True
+        self._lock, self._plain = None, True
         entries = kwargs if source is None else source
+        ours = entries.copy() if device is None and type(entries) is dict else None
+        self._data = {} if ours is None else ours
+        if ours is None or not all_begin_with(self._batch_size, ours):
+            self._data = {}
+            self._add_all(entries)
+        if lock:
+            self._set_lock(None)
+
+    def _add_all(self, entries: Any) -> None:
+        """Check and store the entries of a new container."""
         size, data, device, last, once = self._batch_size, self._data, self._device, None, False
         ndim = len(size)
         try:
@@ -188,8 +198,6 @@ class TensorDict(DictSteps, TensorDictBase):
                 raise
             for key, value in found.items():
                 TensorDict.set(self, key, value)
-        if lock:
-            self._set_lock(None)
 
     @classmethod
     def _from_entries(
