@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import gc
 import io
 import re
 import subprocess
 import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,7 +46,20 @@ class Source:
 
 
 def sources(package: Path = PACKAGE) -> list[Source]:
-    """Every Python file below a package folder, in a stable order."""
+    """Every Python file below a package folder, in a stable order; those of the package are parsed once."""
+    return list(_package_sources()) if package == PACKAGE else _read_sources(package)
+
+
+@cache
+def _package_sources() -> list[Source]:
+    found = _read_sources(PACKAGE)
+    for source in found:
+        source.tree
+    gc.freeze()
+    return found
+
+
+def _read_sources(package: Path) -> list[Source]:
     files = sorted(path for path in package.rglob("*.py") if "__pycache__" not in path.parts)
     return [Source(path.relative_to(package).as_posix(), path.read_text("utf-8")) for path in files]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import statistics
 
 import pytest
@@ -28,6 +29,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Each Nth test, in the order of the files, without those that need a newer version than there is."""
     items[:] = items[:: config.getoption("--every")]
     _versions.mark(items)
+
+
+def pytest_collection_finish() -> None:
+    """What the tests themselves consist of is no work for the collector, which many of them call."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_configure() -> None:

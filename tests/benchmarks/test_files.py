@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tests._marks import rest_is_slow
 from tests.benchmarks import _tables
 from tests.benchmarks._files import candidates, measure, table, works
 
 
 @pytest.mark.filterwarnings("ignore")  # of the anchor
-@pytest.mark.parametrize("work", works(0.0005), ids=lambda work: work.name)
+@pytest.mark.parametrize("work", rest_is_slow(works(0.0005)), ids=lambda work: work.name)
 def test_candidates_agree(work, tmp_path):
     """Each opens the tensors that it saved; the table has a line for each, and for each target."""
     for name, (write, read) in candidates(work.tensors, tmp_path).items():

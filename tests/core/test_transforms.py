@@ -16,6 +16,7 @@ import tensorclass
 from tensorclass import NonTensorStack, PerElement, Ragged, Shared, TensorClass, TensorDict, UnbatchedTensor
 from tensorclass.errors import UnsupportedOperationError
 from tensorclass.typing import Float32
+from tests._marks import rest_is_slow
 from tests.contract._invariants import check
 from tests.contract._typed_kinds import ALL_KINDS
 from tests.contract.test_pointwise import maker
@@ -322,10 +323,13 @@ READS: list[Any] = [
 
 @pytest.mark.parametrize(
     ("fn", "fullgraph"),
-    [
-        *[(fn, fullgraph) for fn in READS for fullgraph in (True, False)],
-        (lambda data: vmap(lambda x: TensorDict(x=x, u=UnbatchedTensor(torch.ones(2))))(data["x"])["u"], True),
-    ],
+    rest_is_slow(
+        [
+            (lambda data: vmap(lambda x: TensorDict(x=x, u=UnbatchedTensor(torch.ones(2))))(data["x"])["u"], True),
+            *[(fn, fullgraph) for fn in READS for fullgraph in (True, False)],
+        ],
+        quick=2,
+    ),
 )
 def test_compiled_vmap_maps_no_dims_of_shared_entries(fn: Any, fullgraph: bool):
     """Compiled code can't tell vmap from others who take containers apart: an error, never the mapped entry."""
@@ -355,7 +359,7 @@ class Holds(TensorClass):
     name: str = "a"
 
 
-@pytest.mark.parametrize("fullgraph", [True, False])
+@pytest.mark.parametrize("fullgraph", rest_is_slow([True, False]))
 @pytest.mark.parametrize(
     ("data", "dim"),
     [

@@ -20,6 +20,7 @@ import tensorclass as tc
 from tensorclass import TensorDict
 from tensorclass.io import _atomic
 from tensorclass.io._memory import flock
+from tests._marks import rest_is_slow
 from tests.io._exact import assert_same
 from tests.io._faults import Faulty, Killed
 
@@ -46,7 +47,7 @@ def steps(path: Path, checksums: bool) -> list[str]:
     return system.calls
 
 
-@pytest.mark.parametrize("checksums", [False, True])
+@pytest.mark.parametrize("checksums", rest_is_slow([True, False]))
 def test_killed_at_every_step(checksums, tmp_path):
     """A writer that dies between any two system calls leaves the old file or the new one; the next save clears up."""
     path = tmp_path / "x.safetensors"

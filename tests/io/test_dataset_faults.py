@@ -125,6 +125,7 @@ def test_errors_at_every_step(number, tmp_path):
         assert_same(rows_of(path), batch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [Killed(), OSError(errno.EIO, "broken")], ids=["killed", "error"])
 def test_faults_beside_a_writer(fault, tmp_path):
     """The same at some steps, while a thread brings shards to the disk."""

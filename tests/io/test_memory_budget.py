@@ -24,6 +24,7 @@ from tensorclass.io import _manifest, _remote
 from tensorclass.io._documents import document_at
 from tensorclass.io._values import decode
 from tensorclass.typing import Float32
+from tests._marks import rest_is_slow
 
 MIB = 2**20
 
@@ -99,7 +100,7 @@ def test_rows_with_a_key_each_are_limited(tmp_path):
 # ---- files -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("codec", ["deflate", "bzip2", "lzma"])
+@pytest.mark.parametrize("codec", rest_is_slow(["deflate", "bzip2", "lzma"]))
 def test_compressed_files_unpack_within_the_budget(tmp_path, codec):
     """A file that unpacks to more than 128 times its size is an error, unless the caller allows it."""
     path = tmp_path / "a.tdz"
@@ -124,7 +125,7 @@ def test_parts_of_a_file_share_the_budget(tmp_path):
     assert tensorclass.load(path, subpath="3").sum() == 0
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+@pytest.mark.parametrize("method", rest_is_slow([zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]))
 def test_archives_of_the_anchor_unpack_within_the_budget(tmp_path, method):
     """What `tensordict` packs is unpacked within the budget; descriptions too."""
     path, leaf = tmp_path / "a.tdz", {"device": "cpu", "shape": [200 * MIB], "dtype": "torch.uint8"}

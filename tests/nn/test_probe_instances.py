@@ -19,6 +19,7 @@ from tensorclass import PerElement, Ragged, RaggedTensor, Shared, TensorClass, T
 from tensorclass.errors import BuildError
 from tensorclass.nn import TensorClassModuleBase, TensorClassSequential
 from tensorclass.typing import Float, Float32, Int64
+from tests._marks import rest_is_slow
 from tests.nn._pipelines import step
 
 T = TypeVar("T")
@@ -214,7 +215,7 @@ def _read(layer: nn.Module) -> Callable[..., Tensor]:
     return read
 
 
-@pytest.mark.parametrize("depth", [0, 1, 2])
+@pytest.mark.parametrize("depth", rest_is_slow([1, 0, 2]))
 @pytest.mark.parametrize("kind", KINDS, ids=[kind.__name__ for kind in KINDS])
 def test_instances_of_every_kind(kind, depth):
     """A right module passes without a note, a wrong one is an error: read whole, optional, and in another class."""

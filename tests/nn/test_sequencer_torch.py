@@ -19,6 +19,7 @@ from torch.utils._pytree import tree_leaves
 from tensorclass import TensorClass, produced
 from tensorclass.nn import TensorClassSequential, set_skip_existing
 from tensorclass.typing import Float32
+from tests._marks import rest_is_slow
 from tests.nn._pipelines import Digits, Hidden, State, classifier, digits, stages, step
 from tests.nn.test_sequencer import (
     Modes,
@@ -217,7 +218,7 @@ def peak_of(run: Callable[[], object]) -> int:
     return peak.most
 
 
-@pytest.mark.parametrize("length", [2, 12])
+@pytest.mark.parametrize("length", rest_is_slow([2, 12]))
 def test_peak_memory_is_that_of_the_forward_by_hand(length):
     """A chain of modules holds two values at once however long it is, as a forward written by hand does."""
     layers = [nn.Linear(256, 256) for _ in range(length)]

@@ -10,6 +10,7 @@ import torch
 
 from tensorclass import RaggedTensor, TensorDict, lazy_stack
 from tensorclass.errors import BatchSizeError, TensorClassError
+from tests._marks import rest_is_slow
 
 
 def nested(grad: bool = False) -> Any:
@@ -52,7 +53,9 @@ def test_expanded_ragged_entries_refuse_writes(write: str) -> None:
     assert data["n"].values.tolist() == [1.0] * 5
 
 
-@pytest.mark.parametrize("index", [torch.tensor([1, 0]), torch.tensor([False, True]), slice(1, 2)], ids=str)
+@pytest.mark.parametrize(
+    "index", rest_is_slow([torch.tensor([1, 0]), torch.tensor([False, True]), slice(1, 2)]), ids=str
+)
 def test_compiled_gathers_of_ragged_entries(index: Any) -> None:
     """Rows that compiled code gathers are those of the eager call."""
     torch.compiler.reset()
