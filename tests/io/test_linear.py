@@ -195,7 +195,13 @@ READERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", READERS)
+HEAVY = ("a program with", "a program of one list", "names with dots", "CSV columns")
+"""Readers that take seconds under the counter of instructions."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name.startswith(HEAVY) else ()) for name in READERS]
+)
 def test_twice_the_input_takes_less_than_three_times_the_work(tmp_path, capsys, name):
     """Keys, columns, folders, rows, texts and faults are each handled once."""
     n, make = READERS[name]

@@ -26,7 +26,8 @@ def _program(text: str, folder: str = "wrong") -> Program:
 
 
 @pytest.mark.parametrize(
-    "checker", [pytest.param(name, marks=pytest.mark.slow if "stubs" in name else ()) for name in CHECKERS]
+    "checker",
+    [pytest.param(name, marks=pytest.mark.slow if "stubs" in name or name == "mypy" else ()) for name in CHECKERS],
 )
 def test_checker(checker: str) -> None:
     """A checker reports the codes on the line, all of them and no others."""

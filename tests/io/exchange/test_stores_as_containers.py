@@ -234,6 +234,7 @@ def test_typed_classes_check_stores(tmp_path: Path) -> None:
         assert Positive.from_tensordict(store).a.sum() == 6
 
 
+@pytest.mark.slow
 @BACKENDS
 def test_four_threads(backend: str, tmp_path: Path) -> None:
     """Writes of rows, of entries and in place by several threads are all in the file."""
