@@ -9,11 +9,12 @@ import dataclasses
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from annotated_types import BaseMetadata, MultipleOf
 
-from .._options import COERCIONS
+from .._options import COERCIONS, FIELD_OPTIONS, effect_of_step, names_or_none
+from .._options import Effect as Effect
 from ._constraints import KNOWN, LENGTH, ORDER, bound_of, flatten
 from ._dtypes import Integer
 from ._spec import FieldSpec
@@ -21,7 +22,6 @@ from ._spec import FieldSpec
 if TYPE_CHECKING:
     from ._schema import Schema
 
-Effect = Literal["compatible", "widening", "may break", "breaking"]
 EFFECTS: tuple[Effect, ...] = ("compatible", "widening", "may break", "breaking")
 MARKS: dict[str, Any] = {
     **{row[0]: mark for mark, row in ORDER.items()},
@@ -81,19 +81,26 @@ def field_differences(old: FieldSpec, new: FieldSpec, before: Schema, after: Sch
     """The differences in what two declarations of a field accept, besides type, shape and default."""
     one, other = constraint_rows(old.metadata), constraint_rows(new.metadata)
     if one != other:
-        held = one if _is_checked(old, before) else [], other if _is_checked(new, after) else []
-        effect = _bounds_effect(*held, _is_whole(new))
-        yield Difference("constraints", _rows_text(one), _rows_text(other), effect)
+        yield Difference("constraints", _rows_text(one), _rows_text(other), _constraint_effect(old, new, before, after))
     yield from _validators(validator_names(old), validator_names(new))
-    if old.coerce != new.coerce:
-        policies = old.coerce or before.policy.get("coerce", "exact"), new.coerce or after.policy.get("coerce", "exact")
-        yield Difference("coerce", old.coerce or "none", new.coerce or "none", _step(COERCIONS, *policies))
-    known, read, same = {old.name, *old.renamed_from}, {new.name, *new.renamed_from}, old.name == new.name
-    if known - read or (same and read - known):
-        effect = "may break" if known - read else "widening"
-        yield Difference("renamed_from", _names_or_none(old.renamed_from), _names_or_none(new.renamed_from), effect)
-    if old.since != new.since and same:
-        yield Difference("since", old.since or "none", new.since or "none", "compatible")
+    for option in FIELD_OPTIONS.values():
+        effect = None if option.changes is None else option.changes(old, new, before, after)
+        if effect is not None:
+            one_text, other_text = [_text(getattr(spec, option.name)) for spec in (old, new)]
+            yield Difference(option.name, one_text, other_text, effect)
+
+
+def _constraint_effect(old: FieldSpec, new: FieldSpec, before: Schema, after: Schema) -> Effect:
+    """The effect of other constraints; those that a class doesn't check count as none."""
+    checked = [
+        constraint_rows(spec.metadata) if _is_checked(spec, schema) else []
+        for spec, schema in ((old, before), (new, after))
+    ]
+    return _bounds_effect(checked[0], checked[1], _is_whole(new))
+
+
+def _text(value: Any) -> str:
+    return names_or_none(value) if isinstance(value, tuple) else str(value or "none")
 
 
 def class_differences(old: Schema, new: Schema) -> Iterator[Difference]:
@@ -104,18 +111,18 @@ def class_differences(old: Schema, new: Schema) -> Iterator[Difference]:
         yield Difference("validate", *levels, _level_effect(old, new, *levels))
     policies = one.get("coerce", "exact"), other.get("coerce", "exact")
     if policies[0] != policies[1]:
-        yield Difference("coerce", *policies, _step(COERCIONS, *policies))
+        yield Difference("coerce", *policies, effect_of_step(COERCIONS, *policies))
     yield from _validators(one.get("checks", []), other.get("checks", []))
     lost = old.removed.keys() - new.removed.keys() - new.fields.keys()
     if lost or new.removed.keys() - old.removed.keys() - old.fields.keys():
         yield Difference(
-            "removed", _names_or_none(old.removed), _names_or_none(new.removed), "may break" if lost else "widening"
+            "removed", names_or_none(old.removed), names_or_none(new.removed), "may break" if lost else "widening"
         )
 
 
 def _validators(old: list[str], new: list[str]) -> Iterator[Difference]:
     if old != new:
-        yield Difference("validators", _names_or_none(old), _names_or_none(new), "may break")
+        yield Difference("validators", names_or_none(old), names_or_none(new), "may break")
 
 
 def _level_effect(old: Schema, new: Schema, before: str, after: str) -> Effect:
@@ -128,16 +135,6 @@ def _level_effect(old: Schema, new: Schema, before: str, after: str) -> Effect:
     if not any(known & other.fields.keys() for known in names):
         return "compatible"
     return "breaking" if strict is new else "widening"
-
-
-def _step(order: tuple[str, ...], before: str, after: str) -> Effect:
-    """The effect of a change along `order`, strictest first; every level accepts values of the declared type."""
-    change = order.index(after) - order.index(before)
-    if change > 0:
-        return "widening"
-    if change:
-        return "may break"
-    return "compatible"
 
 
 def _is_checked(spec: FieldSpec, schema: Schema) -> bool:
@@ -204,8 +201,4 @@ def _divides(step: float, number: float) -> bool:
 
 
 def _rows_text(rows: list[dict[str, Any]]) -> str:
-    return _names_or_none(str(mark) for mark in read_constraints(rows))
-
-
-def _names_or_none(names: Iterable[str]) -> str:
-    return ", ".join(names) or "none"
+    return names_or_none(str(mark) for mark in read_constraints(rows))

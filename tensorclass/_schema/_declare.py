@@ -12,6 +12,7 @@ from torch import Tensor
 from .._deferred import is_pydantic_field
 from .._dims import Bindings
 from .._kinds import INIT_VAR, PENDING, VALUE
+from .._options import FIELD_OPTIONS
 from ..errors import SchemaError
 from ._annotations import Parsed, WrongDeclaration, is_collection, is_tensorclass, parse_annotation
 from ._constraints import broken_constraints, check_constraints
@@ -56,26 +57,9 @@ def make_field(row: AnnotatedName, annotation: Any, parsed: Parsed | None) -> Fi
 
 
 def _plain(row: AnnotatedName) -> FieldSpec:
-    info = row.info
-    return FieldSpec(
-        name=row.name,
-        kind=VALUE,
-        annotation=row.annotation,
-        declared=row.annotation,
-        default=info.default,
-        default_factory=info.default_factory,
-        doc=info.doc,
-        fill=info.fill,
-        init=info.init,
-        kw_only=row.kw_only,
-        repr=info.repr,
-        compare=info.compare,
-        options=info.metadata,
-        coerce=info.coerce,
-        renamed_from=info.renamed_from,
-        since=info.since,
-        shadow=info.shadow,
-    )
+    given = {name: getattr(row.info, name) for name in FIELD_OPTIONS}
+    given.update(annotation=row.annotation, declared=row.annotation, kw_only=row.kw_only, options=row.info.metadata)
+    return FieldSpec(row.name, VALUE, **{**given, "join": "stack"})  # the policy depends on the kind
 
 
 def apply_parsed(spec: FieldSpec, declared: Any, parsed: Parsed, **more: Any) -> FieldSpec:

@@ -11,11 +11,10 @@ from typing_extensions import Never
 
 from .._dims import why_no_name
 from .._flags import flags
-from .._options import COERCIONS
+from .._options import FIELD_OPTIONS
 from ..errors import SchemaError
 
 JoinPolicy = Literal["stack", "same", "fill", "pad", "ragged"]
-JOINS = ("stack", "same", "fill", "pad", "ragged")
 Coercion = Literal["strict", "exact", "cast"]
 
 
@@ -107,15 +106,17 @@ def field(
     >>> Note().tags
     {}
     """
+    given: dict[str, Any] = dict(locals())
     if default is not MISSING and default_factory is not MISSING:
         raise SchemaError("field(): give `default` or `default_factory`, not both")
     if default_factory is not MISSING and not callable(default_factory):
         raise SchemaError(f"field(): `default_factory` is a function without arguments, got {default_factory!r}")
-    _check_policy("join", join, JOINS)
-    _check_policy("coerce", coerce, COERCIONS)
-    frozen, former = MappingProxyType(dict(metadata or {})), _former_names(renamed_from)
-    options = default, default_factory, init, kw_only, join, fill, doc, frozen, repr, compare, coerce, former, since
-    return FieldInfo(*options, shadow=shadow)
+    given["metadata"], given["renamed_from"] = MappingProxyType(dict(metadata or {})), _former_names(renamed_from)
+    for name, option in FIELD_OPTIONS.items():
+        problem = option.problem(given[name])
+        if problem:
+            raise SchemaError(f"field({name}={given[name]!r}): {problem}")
+    return FieldInfo(**given)
 
 
 def produced(doc: str | None = None, *, init: Literal[False] = False, **refused: Never) -> Any:
@@ -156,19 +157,13 @@ def _former_names(given: Any) -> tuple[str, ...]:
     return names
 
 
-def _check_policy(name: str, given: object, known: tuple[str, ...]) -> None:
-    if given is not None and given not in known:
-        raise SchemaError(f"field({name}={given!r}): the policies are {', '.join(map(repr, known))}")
-
-
 def as_field_info(value: Any) -> FieldInfo:
     """The options of a field from its right-hand side: a default, `field(...)` or a field of `dataclasses`."""
     if isinstance(value, FieldInfo):
         return value
     if not isinstance(value, dataclasses.Field):
         return FieldInfo(default=value)
-    options = {
-        name: MISSING if getattr(value, name) is dataclasses.MISSING else getattr(value, name)
-        for name in ("default", "default_factory", "kw_only")
-    }
-    return FieldInfo(**options, init=value.init, metadata=value.metadata, repr=value.repr, compare=value.compare)
+    names = ["default", "default_factory", *(name for name, option in FIELD_OPTIONS.items() if option.in_dataclasses)]
+    given = {name: getattr(value, name) for name in names}
+    options = {name: MISSING if one is dataclasses.MISSING else one for name, one in given.items()}
+    return FieldInfo(**options, metadata=value.metadata)

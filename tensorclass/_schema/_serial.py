@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from .._dims import parse_dims
 from .._kinds import INIT_VAR, KINDS, PENDING, UNREAD
+from .._options import FIELD_OPTIONS, JOINS
 from ..errors import ArgumentError, DimSyntaxError, SchemaError
 from ._accepted import constraint_rows, read_constraints, validator_names
 from ._dtypes import FAMILIES, DTypeFamily, TensorSpec, family_of
-from ._fields import JOINS
 from ._json_schema import unique_name
 from ._spec import FieldSpec, FieldValidator, TypeName, decode_default
 
@@ -112,6 +112,9 @@ def _read_field(row: Mapping[str, Any], nested: Callable[[str], Schema]) -> Fiel
         kind = row["kind"]
         raise ArgumentError(f"field {row['name']!r:.200} has kind {kind!r:.200} and join {join!r:.200}")
     options = decode_default(row["default"]) if "default" in row else {}
+    for name, option in FIELD_OPTIONS.items():
+        if option.saved == "always" or (option.saved and name in row):
+            options[name] = option.read(row[name])
     if "fill" in row:
         options["fill"] = decode_default(row["fill"])["default"]
     return FieldSpec(
@@ -119,17 +122,10 @@ def _read_field(row: Mapping[str, Any], nested: Callable[[str], Schema]) -> Fiel
         kind=kind,
         annotation=_read_type(row),
         spec=_read_spec(row),
-        join=join,
         doc=row.get("doc"),
         nested_schema_=nested(row["class"]) if "class" in row else None,
         optional=bool(row["optional"]),
         produced=bool(row.get("produced", False)),
-        init=bool(row["init"]),
-        kw_only=bool(row["kw_only"]),
-        coerce=row.get("coerce"),
-        renamed_from=tuple(map(str, row.get("renamed_from", ()))),
-        since=row.get("since"),
-        shadow=bool(row.get("shadow")),
         metadata=read_constraints(row.get("constraints", ())),
         validators=tuple(map(_read_validator, row.get("validators", ()))),
         **options,

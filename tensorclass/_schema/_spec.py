@@ -16,6 +16,7 @@ from typing_extensions import TypeIs
 from .._deferred import pydantic
 from .._dims import Dims
 from .._kinds import Kind
+from .._options import FIELD_OPTIONS
 from ..errors import ArgumentError
 from ._dtypes import DTypeFamily, TensorSpec, dtype_name
 from ._fields import MISSING
@@ -199,17 +200,14 @@ class FieldSpec:
             entry["dims"] = None if self.spec.dims is None else str(self.spec.dims)
         elif self.kind.holds_objects or self.kind.is_collection:
             entry["type"] = type_name(self.annotation, full=True)
-        entry.update(optional=self.optional, join=self.join, init=self.init, kw_only=self.kw_only)
+        entry["optional"] = self.optional
+        entry.update({name: getattr(self, name) for name in _ALWAYS})
         if self.join in ("fill", "pad"):
             entry["fill"] = encode_default(self.fill)
-        said = {
-            "produced": self.produced or None,
-            "coerce": self.coerce,
-            "renamed_from": list(self.renamed_from) or None,
-            "since": self.since,
-            "shadow": self.shadow or None,
-        }
-        entry.update({key: value for key, value in said.items() if value is not None})
+        if self.produced:
+            entry["produced"] = True
+        given = {name: getattr(self, name) for name in _GIVEN}
+        entry.update({name: list(one) if isinstance(one, tuple) else one for name, one in given.items() if one})
         if self.has_default:
             entry["default"] = encode_default(self.default, self.default_factory)
         return entry if self.doc is None else {**entry, "doc": self.doc}
@@ -225,8 +223,8 @@ class FieldSpec:
     def layout(self) -> dict[str, Any]:
         """The form that field equality uses, without nested classes: `to_dict` without docs, dims in normal form."""
         entry = self.to_dict()
-        for about_input in ("doc", "coerce", "renamed_from", "since", "shadow"):  # not about the data
-            entry.pop(about_input, None)
+        for name in _ABOUT_INPUT:
+            entry.pop(name, None)
         if self.spec is not None and self.spec.dims is not None:
             entry["dims"] = self.spec.dims.canonical
         return entry
@@ -236,6 +234,10 @@ class FieldSpec:
         return {**kept, "options": dict(self.options)}  # a mapping proxy can't be pickled
 
 
+_ALWAYS, _GIVEN = [
+    [option.name for option in FIELD_OPTIONS.values() if option.saved == when] for when in ("always", "given")
+]
+_ABOUT_INPUT = [option.name for option in FIELD_OPTIONS.values() if option.is_about_input]
 _ENTRIES = frozenset(entry.name for entry in dataclasses.fields(FieldSpec))
 
 

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any, Generic, TypeVar
 
 from .._kinds import INIT_VAR
-from .._options import CLASS_OPTIONS, SWITCHES
+from .._options import CLASS_OPTIONS, FIELD_OPTIONS, SWITCHES
 from .._schema import (
     MISSING,
     Options,
@@ -258,7 +258,9 @@ def _dataclass_fields(cls: Any, schema: Schema) -> dict[str, Any]:
     """The dataclass fields. Batch size, device and names are included so that `replace` keeps them."""
     found: dict[str, Any] = {}
     for name, spec in schema.declared.items():
-        options: dict[str, Any] = {key: getattr(spec, key) for key in ("init", "kw_only", "repr", "compare")}
+        options: dict[str, Any] = {
+            name: getattr(spec, name) for name, option in FIELD_OPTIONS.items() if option.in_dataclasses
+        }
         options["metadata"] = spec.options
         if spec.default_factory is not MISSING:
             options["default_factory"] = spec.default_factory

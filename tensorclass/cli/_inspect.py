@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
+from .._options import FIELD_OPTIONS
 from .._schema import FieldSpec, Schema, is_tensorclass, schema
 from .._schema._accepted import validator_names
 from .._schema._constraints import flatten
@@ -81,11 +82,10 @@ def notes(spec: FieldSpec) -> str:
     """The properties of a field besides its type and default."""
     marks = [str(mark) for mark in flatten(spec.metadata)]
     checks = [f"checked by {_names(validator_names(spec))}"] if spec.validators else []
-    policy = [f'coerce="{spec.coerce}"'] if spec.coerce else []
+    given = {option: getattr(spec, option.name) for option in FIELD_OPTIONS.values() if option.note}
+    texts = [o.note.format(_names(v) if isinstance(v, tuple) else v) for o, v in given.items() if v]
     join = [f'joins by "{spec.join}"'] if spec.join in ("fill", "pad") else []
-    since = [f"since {spec.since}"] if spec.since else []
-    former = [f"formerly {_names(spec.renamed_from)}"] if spec.renamed_from else []
-    return "; ".join([*([spec.doc] if spec.doc else []), *marks, *checks, *policy, *join, *since, *former])
+    return "; ".join([*([spec.doc] if spec.doc else []), *marks, *checks, *join, *texts])
 
 
 def _names(names: Iterable[str]) -> str:

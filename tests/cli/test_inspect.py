@@ -66,7 +66,7 @@ def test_table(files, capsys):
     assert capsys.readouterr().out.splitlines() == [
         "second_version.Digits",
         "  field   type            default",
-        '  image   Float32["h w"]           grey values; since 2.0; formerly `pixels`',
+        '  image   Float32["h w"]           grey values; formerly `pixels`; since 2.0',
         '  label   Int64[""]                Ge(ge=0)',
         "  pose    Pose | None     None",
         "  source  str             'scan'",

@@ -1,29 +1,35 @@
-"""Options of classes are one table: what declares, builds, merges and checks classes reads it."""
+"""Options of classes and of fields are tables: what declares, builds, saves, compares and checks reads them."""
 
 from __future__ import annotations
 
 import ast
 import dataclasses
 import inspect
+from collections.abc import Collection
+from typing import Any
 
 import pytest
 from torch import Tensor
 
-from tensorclass import TensorClass, from_dataclass, merge, tensorclass
-from tensorclass._options import CLASS_OPTIONS, DICT_OPTIONS, SWITCHES
-from tensorclass._schema import Options
+from tensorclass import TensorClass, field, from_dataclass, merge, schema, tensorclass
+from tensorclass._options import CLASS_OPTIONS, DICT_OPTIONS, FIELD_OPTIONS, SWITCHES
+from tensorclass._schema import FieldSpec, Options
+from tensorclass._schema._fields import FieldInfo
 from tensorclass.classes._base import Root
 from tensorclass.errors import ArgumentError
 from tensorclass.typing import Float32
 from tests._sources import Source, handwritten
 
+FIELDS = {"join", "fill", "coerce", "renamed_from", "since", "shadow"}
+"""The options of fields that are this library's own."""
 
-def option_lists(source: Source) -> list[str]:
+
+def option_lists(source: Source, names: Collection[str] = CLASS_OPTIONS) -> list[str]:
     """Tuples, lists, sets, dicts and comparisons with the names of two options or more."""
     found = []
     for node in ast.walk(source.tree):
         parts = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", None)
-        words = {part.value for part in parts or () if isinstance(part, ast.Constant)} & CLASS_OPTIONS.keys()
+        words = {part.value for part in parts or () if isinstance(part, ast.Constant)} & {*names}
         if len(words) > 1:
             found.append(f"{source.name}:{node.lineno}: {', '.join(sorted(words))}")
     return found
@@ -31,7 +37,13 @@ def option_lists(source: Source) -> list[str]:
 
 def test_no_other_file_lists_options() -> None:
     """A new option is an entry of the table, the record that holds its value, and its parameter."""
-    found = [line for source in handwritten() if source.name != "_options.py" for line in option_lists(source)]
+    found = [
+        line
+        for source in handwritten()
+        for names in (CLASS_OPTIONS, FIELDS)
+        if source.name != "_options.py"
+        for line in option_lists(source, names)
+    ]
     assert found == []
 
 
@@ -78,3 +90,25 @@ def test_merged_classes_combine_by_the_table() -> None:
 
     options = merge(Left, Right).__tensorclass_options__
     assert (options.frozen, options.tensor_only, options.validate) == (True, False, "values")
+
+
+def test_field_options_follow_the_table() -> None:
+    """`field`, its result and the record of a field have each option, and its saved form brings it back."""
+    assert inspect.signature(field).parameters.keys() == {*FIELD_OPTIONS, "metadata"}
+    assert {entry.name for entry in dataclasses.fields(FieldInfo)} == {*FIELD_OPTIONS, "metadata", "produced"}
+    assert FIELD_OPTIONS.keys() <= {entry.name for entry in dataclasses.fields(FieldSpec)}
+    given: dict[str, Any] = {
+        "coerce": "cast",
+        "renamed_from": "y",
+        "since": "2.0",
+        "shadow": True,
+        "kw_only": True,
+        "doc": "grey",
+    }
+    row = tensorclass(type("Row", (), {"__annotations__": {"x": Float32[Tensor, ""]}, "x": field(**given)}))
+    saved = schema(row)["x"].to_dict()
+    again = type(schema(row)).from_dict(schema(row).to_dict())["x"]
+    for name, option in FIELD_OPTIONS.items():
+        if option.saved:
+            assert getattr(again, name) == getattr(schema(row)["x"], name)
+            assert name in saved
