@@ -33,6 +33,10 @@ class Facts(NamedTuple):
         rigid: all tensors have literal event shapes and exact dtypes, so those under one key are alike in all
             instances.
         floats: rigid, and all declared dtypes are floating, so arithmetic with instances and numbers keeps them.
+        keeps: 2 if the declared dtypes accept the results of arithmetic, since they are floating or any; 1 if they
+            accept those of arithmetic on integers; else 0.
+        ranks: what two instances give whose tensors have the same ranks has the declared shapes: they are literal or
+            any.
         lengths: the named length of a ragged field also occurs in another field.
         cached: the names of its cached properties.
         quick: for a class of plain tensors, the dtype of each field, for readers that leave all checks to the
@@ -52,6 +56,8 @@ class Facts(NamedTuple):
     casts: frozenset[torch.dtype] = frozenset()
     rigid: bool = False
     floats: bool = False
+    keeps: int = 0
+    ranks: bool = False
     lengths: bool = False
     cached: tuple[str, ...] = ()
     quick: Mapping[str, DTypeFamily] | None = None
@@ -103,6 +109,8 @@ def facts_of(cls: Any, schema: Schema, options: Options, checks: tuple[str, ...]
         casts=frozenset(dtype for dtype in CAST_TARGETS if all([family.admits_cast(dtype) for family in families])),
         rigid=rigid,
         floats=rigid and all(dtype.is_floating_point for dtype in dtypes if dtype is not None),
+        keeps=min(map(_kept_dtypes, tensors), default=2) if validated else 0,
+        ranks=validated and all(_has_shape(spec) or (spec.kind.is_batched and spec.dims is None) for spec in tensors),
         lengths=validated and shares_lengths(schema),
         cached=cached_names(cls),
         quick=_quick_families(schema, options) if direct and not spread else None,
@@ -119,6 +127,22 @@ def _quick_families(schema: Schema, options: Options) -> dict[str, DTypeFamily] 
     if options.autocast or schema.renamed or schema.removed or len(plain) < len(schema):
         return None
     return {spec.name: spec.spec.dtype for spec in plain if spec.spec is not None}
+
+
+_FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
+
+
+def _kept_dtypes(spec: FieldSpec) -> int:
+    """The part of a field in `Facts.keeps`."""
+    if not spec.kind.is_batched:
+        return 0
+    dtypes = None if spec.dtype is None else spec.dtype.dtypes
+    if dtypes is None:
+        return 2
+    exact, *others = dtypes
+    if all([dtype.is_floating_point for dtype in dtypes]) and (not others or dtypes >= _FLOATS):
+        return 2
+    return 0 if others or exact is torch.bool or exact.is_complex else 1
 
 
 def _has_shape(spec: FieldSpec) -> bool:

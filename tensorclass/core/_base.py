@@ -137,9 +137,7 @@ class TensorCollection(Items):
         """
         return None
 
-    def _combine(
-        self, run: Handler, other: Any = None, facts: Any = None, above: Any = None, checked: bool = True
-    ) -> Any:
+    def _combine(self, run: Handler, other: Any = None, facts: Any = None, above: Any = None, checked: int = 2) -> Any:
         """A twin around the results of one call for all tensors, and for those under the same keys.
 
         None if there are entries besides tensors, containers and equal Python objects, or if keys, batch sizes or ranks
@@ -150,7 +148,7 @@ class TensorCollection(Items):
             other: a container of the same class.
             facts: those of the typed class around this store.
             above: lists that the container above, which makes the call, reads; see `store/_combine.py`.
-            checked: whether a typed class must declare the results; None too if it may not.
+            checked: 1 or 2 if a typed class must declare the results, see `Facts.keeps`; None too if it may not.
         """
         raise NotImplementedError
 

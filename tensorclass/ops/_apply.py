@@ -110,8 +110,9 @@ def _have_same_layout(old: list[Tensor], new: list[Any], device: bool) -> bool:
 def _apply_known(self: Any, fn: Callable[..., Any]) -> Any:
     """The result for a function of torch that is an operation, such as `torch.neg`; None for any other."""
     kernel = None if type(fn) is not BuiltinFunctionType or is_dynamo_compiling() else KERNELS.get(fn.__name__)
-    known = kernel is not None and kernel.function is fn and kernel.checked
-    return at_once(self, kernel.lists) if known else None  # type: ignore[union-attr]  # known says that it is there
+    if kernel is None or kernel.function is not fn or not kernel.checked:
+        return None
+    return at_once(self, kernel.lists, None, False, None, 1 if kernel.whole else 2)
 
 
 def _leaf(value: Any) -> Any:

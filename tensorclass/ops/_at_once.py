@@ -22,7 +22,7 @@ def at_once(
     other: Any = None,
     declared: bool = False,
     above: Any = None,
-    checked: bool = True,
+    checked: int = 2,
 ) -> Any:
     """The method `_combine` of a store, for a typed instance that of its own; None for the general path.
 
@@ -32,7 +32,8 @@ def at_once(
         other: another container; None for a function of one list.
         declared: the container is in a typed instance, so it must have a declaration too.
         above: see `TensorCollection._combine`.
-        checked: a typed class must declare the results: those of another dtype or shape take the general path.
+        checked: whether a typed class must declare the results: 2 if they may be of another dtype, 1 if only where
+            leaves are neither floating nor integers. Those of another dtype or shape take the general path.
     """
     cls: Any = type(self)  # a fact that is read from the class is one guard of compiled code, not one for each base
     typed = cls._layered

@@ -37,12 +37,13 @@ from ._operands import (
     show,
 )
 from ._steps import without_overlap
-from ._writable import rank, unwritable
+from ._writable import rank, takes_gradients, tracks_integers, unwritable
 
 Function: TypeAlias = Callable[..., Any]
 C = TypeVar("C", bound="Pointwise")
 
-PLAIN_FLOATS: Final = (torch.float32, torch.float64)  # every operation supports them and keeps the dtype
+PLAIN_FLOATS: Final = frozenset({torch.float32, torch.float64})  # every operation supports them and keeps the dtype
+WITH_INT64: Final = PLAIN_FLOATS | {torch.int64}
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Kernel:
         meets: whether it also combines the Python objects of two containers.
         equality: True for `==`, False for `!=`, else None.
         floats: whether `foreach` supports only floating dtypes.
+        whole: whether results of integers are integers of the same dtype.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Kernel:
     meets: bool = False
     equality: bool | None = None
     floats: bool = False
+    whole: bool = False
 
 
 def _kernel(row: Row) -> Kernel:
@@ -96,6 +99,7 @@ def _kernel(row: Row) -> Kernel:
         row.swap,
         row in (*BITWISE, *COMPARISONS),
         EQUALITY.get(row.name),
+        whole=row.result == "promoted",
     )
 
 
@@ -132,8 +136,9 @@ def _quick(self: C, kernel: Kernel, other: Any = _ALONE, options: dict[str, Any]
         run = partial_of(_run, kernel, options or {}, (other,))  # pyright: ignore[reportArgumentType]  # a number
     elif other is not _ALONE:
         return None
+    checked = 2 if type(other) is float or options or not kernel.whole else 1
     # with all arguments: compiled code asks whether defaults are the same
-    result = at_once(self, run, partner, False, None, kernel.checked)
+    result = at_once(self, run, partner, False, None, checked if kernel.checked else 0)
     if result is None:
         return None
     if kernel.meets and partner is not None and not result._plain:
@@ -296,7 +301,7 @@ def write(self: C, kernel: Kernel, *operands: Any, default: Default = None, **gi
         [without_overlap(leaves, right) if type(right) is list else _clear(leaves, right) for right in rights]
     )
     listable = kernel.foreach_write is not None and _listable(kernel, leaves, rights, options)
-    if kernel.foreach_write is None or not listable or (not surely and _tracks_integers(leaves)):
+    if kernel.foreach_write is None or not listable or (not surely and tracks_integers(leaves)):
         publish([*_write_steps(kernel, leaves, _columns(kernel, leaves, rights), options), *take_back(apart_)])
     elif apart_:
         publish([partial_of(kernel.foreach_write, leaves, *rights, **options), *take_back(apart_)])
@@ -363,29 +368,20 @@ SCALAR_FREE: Final = frozenset({"add", "sub", "mul", "div"})
 
 
 def _repeat_number(leaves: list[Tensor], number: float) -> Right:
-    """A number as one 0-d tensor for all leaves, which makes foreach twice as fast; else the number itself."""
-    first = leaves[0] if leaves else None
-    if first is None or not first.is_cpu or interpreters() is not None:
+    """A number as one 0-d tensor for each dtype, which makes foreach twice as fast; else the number itself."""
+    if not leaves or not leaves[0].is_cpu or 0 in [leaf.dim() for leaf in leaves] or interpreters() is not None:
         return number
-    dtype = first.dtype
-    if dtype not in PLAIN_FLOATS or False in [leaf.dtype is dtype and leaf.dim() > 0 for leaf in leaves]:
+    dtypes = [leaf.dtype for leaf in leaves]
+    kinds, whole = {*dtypes}, type(number) is int and abs(number) < 2**63
+    if not kinds <= (WITH_INT64 if whole else PLAIN_FLOATS):
         return number
-    return [torch.scalar_tensor(number, dtype=dtype)] * len(leaves)
-
-
-def _tracks_integers(leaves: list[Tensor]) -> bool:
-    """Whether autograd tracks some leaves and can't track others: foreach kernels refuse the mixture."""
-    tracked = torch.is_grad_enabled() and any([leaf.requires_grad for leaf in leaves])
-    return tracked and not all(map(_floating, leaves))
-
-
-def _floating(leaf: Tensor) -> bool:
-    return leaf.is_floating_point() or leaf.is_complex()
+    made = {dtype: torch.scalar_tensor(number, dtype=dtype) for dtype in kinds}
+    return [made[dtype] for dtype in dtypes]
 
 
 def _listable(kernel: Kernel, leaves: list[Tensor], rights: tuple[Right, ...], options: dict[str, Any]) -> bool:
     """Whether foreach gives the same results as the loop: it has no batching rule, and accepts no empty list."""
-    if kernel.foreach is None or not leaves or (kernel.floats and not all(map(_floating, leaves))):
+    if kernel.foreach is None or not leaves or (kernel.floats and not all(map(takes_gradients, leaves))):
         return False
     for i, right in enumerate(rights):
         if type(right) is not list:

@@ -247,3 +247,14 @@ def as_mask(mask: Tensor, size: torch.Size) -> Tensor:
             f"{list(mask.shape)}"
         )
     return over_events(mask, len(size) - mask.ndim)
+
+
+def tracks_integers(leaves: list[Tensor]) -> bool:
+    """Whether autograd tracks some leaves and can't track others: foreach kernels refuse the mixture."""
+    tracked = torch.is_grad_enabled() and any([leaf.requires_grad for leaf in leaves])
+    return tracked and not all(map(takes_gradients, leaves))
+
+
+def takes_gradients(leaf: Tensor) -> bool:
+    """Whether the dtype is floating or complex, so that autograd can track it."""
+    return leaf.is_floating_point() or leaf.is_complex()

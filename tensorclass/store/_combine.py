@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, Final
 
 from torch import Tensor
@@ -11,15 +13,15 @@ from ..ops._at_once import at_once
 from ..ops._compare import same_atom
 
 _ABSENT: Final = object()
+DTYPE: Final = attrgetter("dtype")
+SHAPE: Final = attrgetter("shape")
 
 
-def combine(
-    self: Any, run: Handler, other: Any = None, facts: Any = None, above: Any = None, checked: bool = True
-) -> Any:
+def combine(self: Any, run: Handler, other: Any = None, facts: Any = None, above: Any = None, checked: int = 2) -> Any:
     """See `TensorCollection._combine`.
 
     The levels are the tensors of both sides, the dicts with the keys to fill, and for each class whose declaration may
-    refuse a result, whether its shapes are fixed.
+    refuse a result, its facts.
     """
     data, size = self._data.copy(), self._batch_size
     found = None if other is None else other._data.copy()
@@ -30,8 +32,8 @@ def combine(
     levels: tuple[list[Tensor], list[Tensor], list[Any], list[Any]] = above or ([], [], [], [])
     mine, theirs, rows, unsure = levels
     declared = facts is not None
-    if declared and not facts.floats:
-        unsure.append(facts.rigid)
+    if declared and checked and not (facts.keeps >= checked and (found is None or facts.ranks)):
+        unsure.append(facts)
     if not plain:
         leaves = data.copy()
         for key, value in data.items():
@@ -41,7 +43,7 @@ def combine(
             there = None if found is None else found.pop(key, _ABSENT)
             if isinstance(value, TensorCollection):
                 pairs = found is None or type(there) is type(value)
-                data[key] = twin = at_once(value, run, there, declared, levels) if pairs else None
+                data[key] = twin = at_once(value, run, there, declared, levels, checked) if pairs else None
                 if twin is None:
                     return None
             elif not same_atom(value, value if found is None else there):
@@ -58,9 +60,11 @@ def combine(
         rows.append((data, leaves))
         return result
     new = run(mine) if found is None else run(mine, theirs)
-    if unsure and checked:
+    if unsure:
         new = [*new]
-        if not _keep(mine, new, theirs and False in unsure):
+        if True in [each.keeps < checked for each in unsure] and not _same(DTYPE, mine, new):
+            return None
+        if theirs and False in [each.ranks for each in unsure] and not _same(SHAPE, mine, new):
             return None
     if rows:  # nested containers come first, since their tensors do
         new = iter(new)
@@ -71,11 +75,9 @@ def combine(
     return result
 
 
-def _keep(old: list[Tensor], new: list[Tensor], broadcast: object) -> bool:
-    """Whether results have the dtypes of the tensors, and their shapes if they may be broadcast: then they fit."""
-    if [leaf.dtype for leaf in new] != [leaf.dtype for leaf in old]:
-        return False
-    return not broadcast or [leaf.shape for leaf in new] == [leaf.shape for leaf in old]
+def _same(what: Callable[[Tensor], Any], old: list[Tensor], new: list[Tensor]) -> bool:
+    """Whether results have the dtypes or shapes of the tensors: then they fit."""
+    return [*map(what, new)] == [*map(what, old)]
 
 
 def _fit(mine: dict[str, Tensor], theirs: dict[str, Any], plain: bool) -> bool:

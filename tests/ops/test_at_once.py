@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tensorclass import TensorClass, TensorDict
 from tensorclass.errors import SchemaError, StructureError
-from tensorclass.typing import Float, Float32, Int64, Num
+from tensorclass.typing import Bool, Float, Float32, Int64, Num
 
 
 class Inner(TensorClass):
@@ -192,3 +192,32 @@ def test_results_that_the_declaration_refuses():
     assert (Loose(torch.ones(3, 1), batch.c, batch_size=[3]) + loose).a.shape == (3, 2)
     with pytest.raises(SchemaError, match="broadcast"):
         Narrow(torch.ones(3, 1), batch_size=[3]) + Narrow(torch.ones(3, 4), batch_size=[3])
+
+
+@pytest.mark.parametrize("number", [3, 2**40, 2**62, -(2**63), 1.5])
+@pytest.mark.parametrize("op", ["add", "sub", "mul", "truediv"])
+def test_numbers_and_integers(op: str, number: float):
+    """A number combines with floats and integers in one call as with each of them alone."""
+    tensors = {"f": torch.rand(3), "d": torch.rand(3).double(), "n": torch.arange(3), "m": torch.arange(6).view(3, 2)}
+    call = getattr(operator, op)
+    found = leaves(call(TensorDict(tensors, [3]), number))
+    wanted = {key: call(value, number) for key, value in tensors.items()}
+    assert all(torch.equal(found[key], wanted[key]) and found[key].dtype is wanted[key].dtype for key in wanted)
+
+
+def test_fields_of_any_shape_are_broadcast():
+    """Event dims of fields that take any shape and dtype are broadcast, and dtypes promoted, as torch does."""
+    cls = type("Any", (TensorClass,), {"__annotations__": dict.fromkeys("abcd", Tensor), "__module__": __name__})
+    one = cls(**{key: torch.rand(3, 1) for key in "abcd"}, batch_size=[3])
+    two = cls(**{key: torch.rand(3, 2).double() for key in "abcd"}, batch_size=[3])
+    assert torch.equal((one + two).a, one.a + two.a)
+
+
+def test_bools_and_integers_under_declarations():
+    """Bools become integers with a number, and integers floats with a float, which their declarations refuse."""
+    kinds = {"b": Bool[Tensor, ""], "n": Int64[Tensor, ""]}
+    for key, kind in kinds.items():
+        cls = type("One", (TensorClass,), {"__annotations__": {key: kind}, "__module__": __name__})
+        batch = cls(**{key: torch.arange(3) if key == "n" else torch.ones(3, dtype=torch.bool)}, batch_size=[3])
+        with pytest.raises(SchemaError, match=key):
+            batch + (1.5 if key == "n" else 1)
