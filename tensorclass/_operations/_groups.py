@@ -28,3 +28,9 @@ COMBINING: Final = _forms(row for row in ROWS if row.arity) | {
     name for row in ROWS if row.arity for name in (row.augmented, f"{row.name}_" if row.in_place else "") if name
 }
 """The methods whose operands may be containers."""
+BY_FIELD: Final = {
+    "sort_by": "*keys: {keys}, descending: bool = ...) -> _Self",
+    "group_by": "*keys: {keys}) -> dict[_Any, _Self]",
+    "unique_by": '*keys: {keys}, keep: _Literal["first", "last"] = ...) -> _Self',
+}
+"""The methods of rows that take names of fields, with their parameters and results in stubs."""

@@ -44,7 +44,7 @@ class Scaled:
                 same size.
             out: a folder without a dataset.
             cls: the class of the new rows; by default that of the first result. Results are checked, not cast.
-            engine: "processes" (the default), "threads", "ray", "dask", or an instance of `Engine`.
+            engine: "processes" (the default), the name of another engine ("threads", ...), or an `Engine`.
             num_workers: the number of workers; by default the cores of this machine. 0 runs in this thread.
             batch_size: rows of a batch; the last batch of a shard may be smaller.
             rows_per_shard: rows of a new shard. One task writes one shard.

@@ -82,9 +82,9 @@ def _policy(retries: Any, timeout: Any) -> dict[str, Any]:
 
 def stays_here(engine: Engine) -> bool:
     """Whether tasks run in this process, so that a function gets views of the data itself."""
-    return not isinstance(engine, (ProcessEngine, PoolEngine, RayEngine, DaskEngine))
+    return getattr(engine, "sends_tasks", None) is None
 
 
 def runs_alone(engine: Engine) -> bool:
     """Whether each task has a process to itself, so that it may seed the global generators."""
-    return isinstance(engine, (ProcessEngine, PoolEngine, RayEngine))
+    return getattr(engine, "sends_tasks", None) == "alone"

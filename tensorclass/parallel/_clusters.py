@@ -23,7 +23,7 @@ from .._schema import schema_of
 from ..core import release_in_forks
 from ..errors import ArgumentError, WorkerError
 from ..io._optional import optional
-from ._engines import GRAIN, Failed, Job, checked_limit, checked_retries, cores
+from ._engines import GRAIN, Failed, Job, Sends, checked_limit, checked_retries, cores
 from ._wire import Parcel, take_apart
 
 _JOBS: dict[Any, Job] = {}
@@ -170,6 +170,8 @@ class RayEngine:
         options: further options for `ray.init`.
     """
 
+    sends_tasks: Sends = "alone"
+
     def __init__(
         self,
         address: str | None = None,
@@ -270,6 +272,8 @@ class DaskEngine:
             own, the option `allowed-failures` of the scheduler.
         task_timeout: seconds that a task may take; its worker then ends. None for no limit.
     """
+
+    sends_tasks: Sends = "shared"
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ import pickle
 import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Executor, ThreadPoolExecutor, wait
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -16,6 +16,8 @@ from .._flags import count
 from ..core import STORAGE, TensorCollection
 from ..errors import ArgumentError, HeldError, WorkerError, add_note, extend_message
 
+Sends = Literal["alone", "shared"]
+"""Whether a task that is sent to another process has it to itself, or shares it with other tasks."""
 Job = Callable[[Any], Any]
 """The function that is called for each task. It is sent to each worker once; tasks are small."""
 GRAIN, MOST = 0.02, 32
@@ -158,6 +160,7 @@ class PoolEngine:
     """
 
     grain = 0.0
+    sends_tasks: Sends = "alone"
 
     def __init__(self, pool: Any) -> None:
         if not callable(getattr(pool, "apply_async", None)):

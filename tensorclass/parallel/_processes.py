@@ -26,7 +26,7 @@ from torch import Tensor
 from .._flags import flags
 from ..core import release_in_forks
 from ..errors import ArgumentError, WorkerError
-from ._engines import GRAIN, Failed, Job, at_least, checked_limit, checked_retries, cores
+from ._engines import GRAIN, Failed, Job, Sends, at_least, checked_limit, checked_retries, cores
 from ._wire import Parcel, take_apart, unpicklable
 
 _INLINE = 1 << 16
@@ -87,6 +87,8 @@ class ProcessEngine:
     >>> data.map(abs, num_workers=1, engine=ProcessEngine("fork"))["a"]
     tensor([0, 1, 2, 3])
     """
+
+    sends_tasks: Sends = "alone"
 
     def __init__(
         self,

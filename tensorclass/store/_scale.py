@@ -67,7 +67,7 @@ class ScaleOps(TableOps):
             index_with_generator: accepted for compatibility; chunks are always made on demand.
             pbar: show the progress.
             mp_start_method: "fork", "forkserver" or "spawn".
-            engine: "processes" (the default), "threads", "ray", "dask", or an instance of `Engine`.
+            engine: "processes" (the default), the name of another engine ("threads", ...), or an `Engine`.
             retries: how often a chunk runs again after its worker has died; by default 2.
             timeout: seconds that a chunk may take; its worker is then stopped, as if it had died. Not for threads.
 

@@ -12,7 +12,7 @@ from mypy.typeops import make_simplified_union, try_getting_str_literals
 from mypy.types import CallableType, FunctionLike, Instance, NoneType, Type, get_proper_type
 
 from ..._dims import FAMILY_DTYPES
-from ..._operations import FLOATING, IN_PLACE, POINTWISE, SCALED
+from ..._operations import BY_FIELD, FLOATING, IN_PLACE, POINTWISE, SCALED
 from . import _facts as facts
 from ._codes import CAST, FROZEN, UNKNOWN_KEY
 from ._given import Batch, GivenCheck, batch_of_instance, device, named, written
@@ -28,7 +28,7 @@ KEYED = (
     *READS, "__setitem__", "__delitem__", "set", "set_", "rename_key_", "rename_keys", "select", "get_item_shape",
     "get_at", "set_at_", "get_non_tensor", "set_non_tensor", "is_non_tensor", "entry_class", "setdefault", "del_",
     "fill_", "create_nested", "make_memmap", "make_memmap_from_storage", "make_memmap_from_tensor", "separates",
-    "split_keys", "stack_tensors", "cat_tensors", "sort_by", "group_by", "unique_by",
+    "split_keys", "stack_tensors", "cat_tensors", *BY_FIELD,
 )  # fmt: skip
 """The methods that refuse a name that is not a field."""
 KEYED_FUNCTIONS = tuple(f"tensorclass.store._helpers.{name}" for name in ("group_by", "isin", "remove_duplicates"))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ..._operations import BY_FIELD
 from ._fields import DECORATOR, NO_FIELDS, ROOTS, SPECIFIERS, FieldLine
 from ._project import items_of
 
@@ -47,11 +48,6 @@ SETITEM = (
     "def __setitem__(self, index: {key}, value: {takes}) -> None: ...",
     "def __setitem__(self, index: _t.{other}, value: _Any) -> None: ...",
     "def __setitem__(self, index: _t.BatchIndex, value: {written}) -> None: ...",
-)
-BY_FIELD = (
-    "def sort_by(self, *keys: {keys}, descending: bool = ...) -> _Self: ...",
-    "def group_by(self, *keys: {keys}) -> dict[_Any, _Self]: ...",
-    'def unique_by(self, *keys: {keys}, keep: _Literal["first", "last"] = ...) -> _Self: ...',
 )
 PICK = ("def pick(self, cls: type[_t.B], /) -> _t.B: ...", "def pick(self, /, *fields: {keys}) -> _Any: ...")
 """Methods with field names as arguments. Paths in `pick` may have dots, and a reference has the type of its field."""
@@ -190,7 +186,8 @@ def _by_field(keys: list[tuple[str, FieldLine]], own: set[str]) -> Iterator[str]
     types = {word for _, field in keys for word in re.findall(r"[\w.]+", PER_ELEMENT.sub("", field.reads))}
     text = f"{_union(key for key, _ in keys)} | _t.Reference"
     if not types & {"str", "_Any", "Any", "object"}:
-        yield from (row.format(keys=text) + OVERRIDES for row in BY_FIELD if row[4:].partition("(")[0] not in own)
+        rows = {name: f"def {name}(self, {row.format(keys=text)}: ..." for name, row in BY_FIELD.items()}
+        yield from (line + OVERRIDES for name, line in rows.items() if name not in own)
     open_ended = any("_t.Unpack" in key for key, _ in keys)
     if not types & {"str", "_Any", "Any", "object"} and not open_ended and "pick" not in own:
         dotted = [f'_Literal["{".".join(re.findall(QUOTED, key))}"]' for key, _ in keys]
