@@ -41,6 +41,8 @@ VALUES.add("to(device), no change", "x.to(cpu)", "{k: v.to(cpu) for k, v in x.it
 VALUES.add("to(float64)", "w.to(torch.float64)", "{k: v.to(torch.float64) for k, v in w.items()}")
 VALUES.add("apply(neg)", "x.apply(torch.neg)", "{k: torch.neg(v) for k, v in x.items()}", gain=2.5)
 VALUES.add("x + y", "x + y", "{k: v + y[k] for k, v in x.items()}", gain=2.5)
+VALUES.add("x + y, some other", "x + y", "{k: v + y[k] for k, v in x.items()}", samples=("8, some other",), gain=2.5)
+VALUES.add("x + 1, some other", "x + 1", "{k: v + 1 for k, v in x.items()}", samples=("8, some other",), gain=2.5)
 VALUES.add("x * y", "x * y", "{k: v * y[k] for k, v in x.items()}", gain=2.5)
 VALUES.add("x + 1", "x + 1", "{k: v + 1 for k, v in x.items()}", gain=2.5)
 VALUES.add("x == y", "x == y", "{k: v == y[k] for k, v in x.items()}", gain=2.5)

@@ -34,7 +34,8 @@ Decorator = Callable[[type], Any]
 class Sample:
     """The shape of the data: tensor fields of each level, batch size, levels below the first, and what else there is.
 
-    text: a str field; raw code that computes holds it apart. optional: a field that is absent.
+    text: a str field; raw code that computes holds it apart. optional: a field that is absent. other: the last field
+    holds integers, and the one before is declared as any tensor.
     """
 
     fields: int
@@ -42,6 +43,7 @@ class Sample:
     depth: int = 0
     text: bool = False
     optional: bool = False
+    other: bool = False
 
 
 TEXT = "source"
@@ -53,6 +55,7 @@ SAMPLES = {
     "with a str": Sample(2, text=True, optional=True),
     "8 + str": Sample(8, text=True),
     "8 + optional": Sample(8, optional=True),
+    "8, some other": Sample(8, other=True),
     "8, batch ()": Sample(8, batch=()),
     "1000 rows": Sample(4, batch=(1000,)),
     "1000 rows of 8": Sample(8, batch=(1000,)),
@@ -67,6 +70,8 @@ def tensors(sample: Sample, seed: int) -> dict[str, Any]:
     def level(depth: int) -> dict[str, Any]:
         shape = (*sample.batch, EVENT)
         data: dict[str, Any] = {f"f{i}": torch.rand(shape, generator=generator) for i in range(sample.fields)}
+        if sample.other:
+            data[f"f{sample.fields - 1}"] = torch.randint(100, shape, generator=generator)
         return data | {NESTED: level(depth - 1)} if depth else data
 
     return level(sample.depth) | ({TEXT: "scan"} if sample.text else {})
@@ -78,9 +83,10 @@ def declare(decorator: Decorator, annotations: dict[str, Any], defaults: dict[st
     return decorator(types.new_class("Batch", (), {}, lambda namespace: namespace.update(body)))
 
 
-def classes_of(decorator: Decorator, tensor: Any, sample: Sample) -> list[Any]:
-    """The class of a sample and those of its nested fields, from the outside in."""
+def classes_of(decorator: Decorator, tensor: Any, sample: Sample, others: tuple[Any, ...] = ()) -> list[Any]:
+    """The class of a sample and those of its nested fields, from the outside in; `others` are its last fields."""
     annotations = {f"f{i}": tensor for i in range(sample.fields)}
+    annotations |= {f"f{sample.fields - i}": other for i, other in enumerate(others, 1)}
     classes: list[Any] = []
     for _ in range(sample.depth):
         classes = [declare(decorator, annotations | dict(zip([NESTED], classes, strict=False))), *classes]
@@ -102,7 +108,8 @@ def anchor_classes(sample: Sample) -> list[Any]:
 def our_classes(sample: Sample, family: bool = False) -> list[Any]:
     """Our typed classes, from the outside in: float32 declared exactly, or any floating dtype."""
     dtype: Any = tensorclass.typing.Float if family else tensorclass.typing.Float32
-    return classes_of(tensorclass.tensorclass, dtype[Tensor, str(EVENT)], sample)
+    others = (tensorclass.typing.Int64[Tensor, str(EVENT)], Tensor) if sample.other else ()
+    return classes_of(tensorclass.tensorclass, dtype[Tensor, str(EVENT)], sample, others)
 
 
 def typed(classes: list[Any], data: dict[str, Any], batch: Batch) -> Any:
