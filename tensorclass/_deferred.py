@@ -48,4 +48,4 @@ def is_dtensor(value: object) -> bool:
 def any_dtensor(values: Iterable[object]) -> bool:
     """Whether one of several values is a DTensor."""
     kind = getattr(sys.modules.get(DTENSOR), "DTensor", None)
-    return kind is not None and any(isinstance(value, kind) for value in values)
+    return kind is not None and True in [isinstance(value, kind) for value in values]  # a generator takes longer

@@ -345,13 +345,16 @@ _aliases: Callable[..., bool] = getattr(torch._C, "_any_output_is_alias_to_input
 """Whether tensors share a storage, in one call; torch versions without it use the slower check."""
 
 
-def _span(tensor: Tensor) -> tuple[int, int]:
-    """The addresses of the first element of a tensor, and after its last."""
-    start = tensor.data_ptr()
-    if tensor.is_contiguous() or tensor.layout is not torch.strided or not tensor.numel():
-        return start, start + tensor.nbytes
-    last = sum([(n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True)])
-    return start, start + (last + 1) * tensor.element_size()
+def _spans(tensors: list[Tensor]) -> list[tuple[int, int]]:
+    """The addresses of the first element of each tensor, and after its last."""
+    found = []
+    for tensor in tensors:
+        start, length = tensor.data_ptr(), tensor.nbytes
+        if not (tensor.is_contiguous() or tensor.layout is not torch.strided or not tensor.numel()):
+            steps = zip(tensor.shape, tensor.stride(), strict=True)
+            length = (sum([(n - 1) * step for n, step in steps]) + 1) * tensor.element_size()
+        found.append((start, start + length))
+    return found
 
 
 def _copied_apart(targets: list[Tensor], sources: list[Tensor], own: bool) -> list[Tensor]:
@@ -368,11 +371,10 @@ def _copied_apart(targets: list[Tensor], sources: list[Tensor], own: bool) -> li
 
 def _touching(targets: list[Tensor], sources: list[Tensor]) -> list[tuple[int, int]]:
     """The numbers of the sources whose addresses meet those of targets, and how many targets lie between their ends."""
-    spans = sorted(map(_span, targets))
-    starts = [start for start, _ in spans]
-    furthest, ends = [*accumulate((end for _, end in spans), max)], sorted(end for _, end in spans)
+    starts, lasts = zip(*sorted(_spans(targets)), strict=True)
+    furthest, ends = [*accumulate(lasts, max)], sorted(lasts)
     found = []
-    for i, (start, end) in enumerate(map(_span, sources)):
+    for i, (start, end) in enumerate(_spans(sources)):
         before = bisect_left(starts, end)  # targets that begin before the end of this source
         if start != end and before and furthest[before - 1] > start:
             found.append((i, before - bisect_right(ends, start)))  # without those that end before it begins
