@@ -69,6 +69,11 @@ HINTS: dict[str, tuple[str, str, str]] = {
         "Point(x=torch.stack(value))",
     ),
     "rows": ("rows = [{'x': [1., 2., 3.]}]; Point(x=rows)", "Cls.from_rows(rows)", "Cls = Point; Cls.from_rows(rows)"),
+    "fields in a mapping": (
+        "value = {'x': torch.ones(2, 3)}; Point(value)",
+        "Cls.from_dict(value)",
+        "Cls = Point; Cls.from_dict(value)",
+    ),
     "one value": (
         "Holder(held=TensorDict(batch_size=[2]), x=torch.ones(3), batch_size=[2])",
         "Shared[...]",
@@ -110,6 +115,16 @@ HINTS: dict[str, tuple[str, str, str]] = {
         "value, lengths = torch.ones(2, 3), torch.tensor([1, 3]); Words(x=x, n=value)",
         "RaggedTensor.unpad(value, lengths)",
         "Words(x=x, n=RaggedTensor.unpad(value, lengths))",
+    ),
+    "padded alone": (
+        "value, lengths = torch.ones(2, 3), torch.tensor([1, 3]); make('A', n=Ragged[Tensor, 'n'])(n=value)",
+        "RaggedTensor.unpad(value, lengths)",
+        "made = make('A', n=Ragged[Tensor, 'n'])(n=RaggedTensor.unpad(value, lengths)); assert made.batch_size == (2,)",
+    ),
+    "elements as lists": (
+        "make('A', n=Ragged[Tensor, 'n'])(n=[[1.0, 2.0], [1.0]])",
+        "autocast=True",
+        "made = make('A', autocast=True, n=Ragged[Tensor, 'n'])(n=[[1.0, 2.0], [1.0]]); assert made.batch_size == (2,)",
     ),
     "cast": ("batch.to(torch.float64)", "Float[...]", "Free(x=x).to(torch.float64)"),
     "cast of all": ("batch.to(torch.float64)", "batch.to_tensordict()", "batch.to_tensordict().to(torch.float64)"),
@@ -213,12 +228,12 @@ HINTS: dict[str, tuple[str, str, str]] = {
 BY_MEANING = {"a file of lines", "one value", "cast", "hidden name", "nan", "a file of torch", "frozen"}
 """Hints that show a declaration, or leave dots for the program to fill in."""
 DECLARE = """
-def make(name, **fields):
+def make(name, autocast=False, **fields):
     space = {"__annotations__": {}, "__module__": __name__}
     for key, kind in fields.items():
         space["__annotations__"][key], *default = kind if isinstance(kind, tuple) else (kind,)
         space.update({key: one for one in default})
-    return tensorclass(type(name, (), space))
+    return tensorclass(autocast=autocast)(type(name, (), space))
 """
 
 

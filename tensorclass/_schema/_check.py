@@ -284,7 +284,8 @@ class Checker:
         if declared.dims is not None:
             rest, given = Dims(declared.dims.tokens[1:]), describe_tensor(value)
             found = self.bindings.bind(spec.name, rest, value.shape[1:], declared=str(spec), given=given)
-            self.problems += [p._replace(path=path, hint=_behind_first_dim(spec, p.hint)) for p in found]
+            whole = not self.batch_size and value.ndim > len(declared.dims.tokens)
+            self.problems += [p._replace(path=path, hint=_hint_of_element(spec, p.hint, whole)) for p in found]
 
     # ---- containers ----------------------------------------------------------------------------------------------
 
@@ -494,8 +495,12 @@ def ragged_hint(spec: FieldSpec) -> str:
     return f'one tensor of the shape "{spec.dims}" for each element' if spec.dims else "one tensor for each element"
 
 
-def _behind_first_dim(spec: FieldSpec, hint: str) -> str:
+def _hint_of_element(spec: FieldSpec, hint: str, whole: bool) -> str:
+    """Where an element differs from its declaration; with `whole`, one that may be a padded batch."""
     assert spec.dims is not None  # the caller has checked this
+    if whole:
+        ways = "pass what is padded as `RaggedTensor.unpad(value, lengths)`, other batches as a list of tensors"
+        return f'a tensor without a batch size is one element of the shape "{spec.dims}": {ways}'
     return f"behind `{spec.dims.tokens[0]}`, which differs from element to element: {hint}"
 
 
@@ -532,7 +537,9 @@ def dtype_hint(spec: TensorSpec, dtype: torch.dtype) -> str:
 
 
 def _no_tensor_hint(spec: TensorSpec, value: object) -> str:
-    if isinstance(value, Mapping) or (isinstance(value, list | tuple) and value and isinstance(value[0], Mapping)):
+    if isinstance(value, Mapping):
+        return "for a mapping with all fields write `Cls.from_dict(value)`; else pass a tensor"
+    if isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
         return "for rows, one mapping for each element, write `Cls.from_rows(rows)`; else pass a tensor"
     if isinstance(value, list | tuple):
         if value and all([isinstance(part, Tensor) and part.ndim for part in value]):

@@ -166,7 +166,7 @@ def _own_batch(spec: FieldSpec, value: Any) -> tuple[torch.Size, bool] | None:
             raise too_deep(spec.name) from None
     if (spec.kind.is_collection or spec.kind.is_open) and spec.annotation is not Any and is_tensorclass(type(value)):
         return torch.Size(value.batch_size), spec.kind.is_open or isinstance(value, spec.annotation)
-    return _batch_of_ragged(value) if spec.kind.is_ragged else None
+    return _batch_of_ragged(spec, value) if spec.kind.is_ragged else None
 
 
 def _batch_of_mapping(nested: Any, schema: Schema, value: Mapping[str, object]) -> tuple[torch.Size, bool] | None:
@@ -176,7 +176,7 @@ def _batch_of_mapping(nested: Any, schema: Schema, value: Mapping[str, object]) 
     return None if _SILENT in source else (batch, True)
 
 
-def _batch_of_ragged(value: Any) -> tuple[torch.Size, bool] | None:
+def _batch_of_ragged(spec: FieldSpec, value: Any) -> tuple[torch.Size, bool] | None:
     """The batch size of the elements of a ragged field, and whether they are valid elements."""
     if is_ragged(type(value)):
         return torch.Size(value.shape), True
@@ -186,6 +186,8 @@ def _batch_of_ragged(value: Any) -> tuple[torch.Size, bool] | None:
     while isinstance(value, list | tuple):
         shape.append(len(value))
         value = value[0] if value else None
+    if isinstance(value, int | float) and spec.dims is not None:  # the inner lists are meant as elements
+        shape = shape[: max(len(shape) - len(spec.dims.tokens), 0)]
     return (torch.Size(shape), isinstance(value, Tensor)) if shape else None  # empty lists end at a dim of size 0
 
 

@@ -88,7 +88,7 @@ SYNONYMS = {
         "to_device": "`to(device)`",
         "expand_dims": "`unsqueeze(dim)`",
         "has_key contains": "`key in batch.keys()`",
-        "sort_values": "`sort_by(...)`",
+        "sort_values sort": "`sort_by(...)`",
         "query": "`filter(...)`",
         "value_counts": "`group_by(...)`",
         "drop_duplicates": "`unique_by(...)`",

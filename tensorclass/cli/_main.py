@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -114,7 +115,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 2
     try:
-        return run(parsed)
+        status = run(parsed)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # the program that reads the output, such as `head`, has ended
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except (BuildError, CommandError, MissingExtraError, ModuleError, UnsupportedOperationError) as error:
         print(f"tensorclass: {printable(str(error), LINES)}", file=sys.stderr)
         return 1 if isinstance(error, BuildError) else 2

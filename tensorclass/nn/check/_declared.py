@@ -18,7 +18,7 @@ from ...classes import FieldRef
 from ...core import Path
 from ..parts._arity import admits_none, arity_problem, signature_of, swallowed_keywords, target_of
 from ..parts._diagnostics import Diagnostic
-from ..parts._slots import Slot, fields_of, specs_along
+from ..parts._slots import Slot, fields_of, is_unnamed, specs_along
 from ..parts._stage import WHOLE, Stage
 from ._identity import Identified, source_of
 from ._known import INPUT, ByPath, FlowState, Mismatch, Place, agree, suggest
@@ -293,6 +293,10 @@ class DeclaredCheck:
         if spec.produced and self.output is self.input and self.written:
             hint = f"add a module with `out_fields={slot.label}`, or return a class of the fields that exist: "
             hint += self._smaller()
+        loose = [place for place in self.written if not place.used and is_unnamed(place.owner)]
+        if len(loose) == 1:  # a stage without `out`
+            loose[0].used = True  # reported here
+            hint = f"give {self._who(loose[0].writer)} `out={slot.label}` if it is what that writes. Else {hint}"
         if near is not None and near.writer != INPUT:
             hint = f"{self._who(near.writer)} writes `{near.name}`, did you mean `out_fields={slot.label}`? Else {hint}"
         message = f"nothing writes `{slot.label}`, which the output {self.output.__name__} needs"
