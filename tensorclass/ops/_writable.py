@@ -211,7 +211,7 @@ def scalar_like(value: Any, leaf: Tensor, path: Path = ()) -> Tensor:
     """A number as a 0-d tensor of the leaf's dtype; raises if the leaf can't hold it."""
     exact = int(value) if isinstance(value, float) and leaf.dtype is torch.uint64 and value.is_integer() else value
     try:
-        number = torch.tensor(exact, dtype=leaf.dtype, device=leaf.device)
+        number = torch.tensor(exact, dtype=leaf.dtype, device="cpu")  # compared here: nothing waits for another device
     except (RuntimeError, OverflowError, TypeError, ValueError):  # too large, or complex for a real leaf
         number = None
     lossy = number is None or ((rank(value) > rank(leaf) or rank(leaf) < 2) and number.item() != value)
@@ -219,7 +219,8 @@ def scalar_like(value: Any, leaf: Tensor, path: Path = ()) -> Tensor:
         raise StructureError(
             f"in-place write: {_place(path)} holds {leaf.dtype}, which can't hold {value!r:.80} without loss"
         )
-    return number
+    on_cpu = leaf.device.type == "cpu"
+    return number if on_cpu else torch.full((), exact, dtype=leaf.dtype, device=leaf.device)  # filled there, not copied
 
 
 def spread(source: Tensor, size: torch.Size, event: torch.Size, source_dims: int | None, path: Path) -> Tensor:

@@ -58,3 +58,15 @@ def test_the_command_starts_without_torch():
     code = "import sys; from tensorclass.cli import main; main(['--version']); assert 'torch' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_a_closed_pipe_ends_a_command_quietly():
+    """As with `| head`: no traceback, and an exit status that says that not all was printed."""
+    command = [sys.executable, "-m", "tensorclass", "doctor"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 1

@@ -283,7 +283,8 @@ model = TensorClassSequential(encoder, head, second, input=Digits, output=Both)"
     ),
     "an unwritten output and a stage without `out`": (
         "E107",
-        "model = TensorClassSequential[Digits, Scores](stage(nn.Linear(8, 16), Digits.image), stage(nn.Linear(16, 10)))",
+        "model = TensorClassSequential[Digits, Scores]("
+        "stage(nn.Linear(8, 16), Digits.image), stage(nn.Linear(16, 10)))",
         {"`out=Scores.logits`": (("stage(nn.Linear(16, 10))", "stage(nn.Linear(16, 10), out=Scores.logits)"),)},
     ),
     "an unwritten output with a near name": (

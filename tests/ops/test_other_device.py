@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from tensorclass import TensorClass, TensorDict, cat, stack
-from tensorclass.typing import Float32, Int64
+from tensorclass._operations import POINTWISE, REDUCTIONS, ROWS, TORCH_FUNCTIONS
+from tensorclass.typing import Float32, Int64, Shaped
 from tests.ops._calls import ENTRIES
 from tests.ops._more_calls import OPERATIONS
 
@@ -76,6 +78,87 @@ def test_calls_wait_for_nothing() -> None:
         copying += [call] if not asked and len(watch.copied) > watch.source_count() else []
     assert waiting == []
     assert copying == []
+
+
+def calls_of_the_tables() -> Iterator[str]:
+    """A call of each pointwise operation, in each form that it has, of each reduction and each function of torch."""
+    for row in ROWS:
+        on = {"int": "n", "bool": "p"}.get(row.domain, "x")
+        other = {"int": "n", "bool": "p"}.get(row.other_domain, on)
+        number = "2" if row.numbers in ("yes", "last", "together") and other != "p" else ""
+        given = [", ".join([other] * row.arity), ", ".join([f"at({other})"] * row.arity)]
+        given += [", ".join([number] * row.arity)] if row.arity and number and row.numbers != "last" else []
+        for text in dict.fromkeys(given):
+            yield f"{on}.{row.name}({text})"
+            yield f"{on}.{row.name}_({text})" if row.in_place else ""
+        yield f"torch.{row.torch_name}({', '.join([on] + [other] * row.arity)})"
+    for reduction in REDUCTIONS:
+        more = "0.5, " if "q" in reduction.options else ""
+        yield from (
+            f"x.{reduction.name}({more}{dim})" for dim in DIMS.get(reduction.name, DIMS.get(reduction.form, ALL))
+        )
+    yield from ("n.masked_fill(mask, 3)", "n.masked_fill_(mask, 3)")  # a number is compared with what the dtype holds
+    yield from (f"torch.{name}({arguments})" for name, arguments in FUNCTIONS.items())
+
+
+ALL = ("0", "", "dim='feature'")
+DIMS = {
+    "indexed": ("0", ""), "running": ("0",), "softmax": ("0",), "log_softmax": ("0",), "logsumexp": ("0", ""),
+    "test": ("0", "dim='feature'"), "norm": ("",),
+}  # fmt: skip
+"""The dims of a reduction, by its name or its form; a test without a dim is a Python bool, which waits."""
+FAKE_LIMITS = {"x.maximum_(at(x))", "x.minimum_(at(x))", "x.lerp_(at(x), at(x))"}
+"""What torch without CUDA can't do with fake tensors."""
+FUNCTIONS = {
+    "reshape": "x, (3, 2)", "flatten": "x", "unflatten": "x, 0, (2, 1)", "unsqueeze": "x, 0", "squeeze": "x",
+    "permute": "x, (1, 0)", "transpose": "x, 0, 1", "swapaxes": "x, 0, 1", "swapdims": "x, 0, 1",
+    "movedim": "x, 0, 1", "moveaxis": "x, 0, 1", "flip": "x, (0,)", "fliplr": "x", "flipud": "x", "roll": "x, 1, 0",
+    "rot90": "x", "broadcast_to": "x, (4, 2, 3)", "tile": "x, (2, 1)", "repeat_interleave": "x, 2, dim=0",
+    "narrow": "x, 0, 0, 1", "atleast_1d": "x", "atleast_2d": "x", "atleast_3d": "x", "gather": "x, 0, index",
+    "masked_fill": "x, mask, 0.0", "clone": "x", "split": "x, 1", "tensor_split": "x, 2", "chunk": "x, 2",
+    "unbind": "x", "stack": "[x, x]", "cat": "[x, x]", "concat": "[x, x]", "concatenate": "[x, x]",
+    "zeros_like": "x", "ones_like": "x", "empty_like": "x", "full_like": "x, 1.0", "rand_like": "x",
+    "randn_like": "x", "randint_like": "x, 3", "where": "mask, x, x",
+}  # fmt: skip
+"""Arguments of the functions that are in no table of operations."""
+ANSWERS = {"masked_select", "equal"}
+"""Functions whose result is known on the CPU, so they wait."""
+
+
+@pytest.mark.slow
+def test_no_operation_of_the_tables_waits() -> None:
+    """Each row succeeds there without waiting for a value, without a copy, and its result is there."""
+    assert set(TORCH_FUNCTIONS) == {*FUNCTIONS, *POINTWISE, *ANSWERS}
+    wrong = {}
+    for call in sorted({*calls_of_the_tables()} - {""} - FAKE_LIMITS):
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            kinds = {"x": torch.float32, "n": torch.int64, "p": torch.bool}
+            names: dict[str, Any] = {
+                name: Values(
+                    a=torch.ones(2, 3, 4, device="cuda").to(dtype), b=torch.ones(2, 3, device="cuda").to(dtype)
+                )
+                for name, dtype in kinds.items()
+            }
+            names |= {
+                "torch": torch,
+                "at": lambda batch: torch.ones((), dtype=batch.a.dtype, device="cuda"),
+                "mask": names["p"].b,
+            }
+            names["index"] = torch.zeros(1, 3, dtype=torch.int64, device="cuda")
+            with Watch() as watch:
+                try:
+                    result = eval(call, names)
+                except Exception as error:
+                    result, wrong[call] = None, f"{type(error).__name__}: {error}"
+            away = {leaf.device.type for leaf in tree_leaves(result) if isinstance(leaf, Tensor)} - {"cuda"}
+        if watch.waits or watch.copied or away:
+            wrong[call] = f"waits {watch.waits}, copies {len(watch.copied)}, results on {away}"
+    assert wrong == {}
+
+
+class Values(TensorClass):
+    a: Shaped[Tensor, "4"]
+    b: Shaped[Tensor, ""]
 
 
 class Row(TensorClass):
