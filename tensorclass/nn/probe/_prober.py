@@ -451,7 +451,8 @@ class Prober(Searcher):
                         continue
                     dim = finding.dim or 0
                     text = self._expression(index, finding.position, dim, sweeps) if finding.code == "E114" else ""
-                    self.found.append(self.words.finding(index, finding, given, sweep.batch, text))
+                    worded = self.words.finding(index, finding, given, sweep.batch, text)
+                    self.found.append(replace(worded, hint=self.hints.get(index) or worded.hint))
                 return
         self._follows(index, sweeps)
         self._note_promotions(index, sweeps[0])

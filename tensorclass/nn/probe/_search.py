@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from inspect import isabstract
+from itertools import permutations
 from math import prod
 from types import MappingProxyType
 from typing import Any
@@ -25,6 +26,7 @@ from ..check._unify import Clash, Rest, Term, plain_name
 from ..parts._diagnostics import Diagnostic
 from ..parts._stage import Stage, module_of
 from ._copy import Isolator
+from ._edits import changed_inputs, changed_modules
 from ._effects import Reach
 from ._examples import NoExample, Unknown, example_of, follows_shapes, no_example
 from ._fake import FakeTensors
@@ -142,7 +144,7 @@ class Searcher:
 
     def _names(self, place: Place) -> Iterator[str]:
         for term in self.unifier.resolve(place.terms):
-            yield from [term.name] if isinstance(term, Rest) else term.names
+            yield from names_of(term)
 
     @functools.cached_property
     def guessed(self) -> dict[int, str]:
@@ -183,11 +185,13 @@ class Searcher:
         tensors: Tensors | None = None,
         live: Any = (),
         isolator: Isolator | None = None,
+        target: Callable[..., Any] | None = None,
+        writes: tuple[Use | None, ...] | None = None,
     ) -> Outcome:
         """Run a module on values; without `sizes`, the sizes of the sweep are used and not changed."""
         returned = self.report.sources.values()
-        writes, dims = self.report.writes[index], self.plan.most_further
-        run = Run(index, self.stages[index], self.targets[index], writes, sweep.batch, returned, dims)
+        writes, dims = writes or self.report.writes[index], self.plan.most_further
+        run = Run(index, self.stages[index], target or self.targets[index], writes, sweep.batch, returned, dims)
         sizes, tensors = sizes or sweep.sizes.again(self.plan, self.own[index]), tensors or sweep.tensors
         outcome = run(tensors, values, sizes, dict(live), isolator or self.isolator(tensors))
         self.errors += [] if outcome.error is None else [outcome.error]
@@ -299,6 +303,8 @@ class Searcher:
             self.hints[index] = self._fix(sweep, index, uses, outcome.error) or self.words.left_out(
                 index, outcome.error
             )
+        elif {found.code for found in outcome.findings} & {"E111", "E113", "E114"}:
+            self.hints[index] = self._ordered(sweep, index)
 
     def _search_dtypes(self, sweep: Sweep, index: int) -> bool:
         for place in self.read(index):
@@ -461,6 +467,56 @@ class Searcher:
             flows &= not (outcome.findings and "in_fields=" in text)
             if outcome.error is None and flows:  # a hint must not lead to the next error
                 return text
+        changed = self._fix_module(sweep, index, error) or self._other_field(sweep, index, uses)
+        return changed or self._batch_told(sweep, index)
+
+    def _fix_module(self, sweep: Sweep, index: int, error: Exception) -> str:
+        """Find a change of the module with which it accepts its inputs."""
+        values, open_sizes = sweep.given[index], {sweep.batch, *(sweep.sizes.known[n] for n in sweep.sizes.guessed)}
+        for text, target in changed_modules(self.targets[index], values, error, open_sizes):
+            outcome = self.run_one(index, sweep, values, target=target)
+            if outcome.error is None and not outcome.findings:
+                return f"`{self.stages[index].name}` {text}"
+        return ""
+
+    def _other_field(self, sweep: Sweep, index: int, uses: Sequence[Use]) -> str:
+        """The only other field with which the module runs and its results fit."""
+        values, found = sweep.given[index], list[str]()
+        known = {use.place.path for use in uses}
+        others = [place for place in self.report.inputs.values() if place.path not in known and len(place.path) == 1]
+        for position, use in enumerate(uses):
+            for place in others:
+                changed = list(values)
+                if place.spec.kind.is_dense and isinstance(values[position], Tensor):
+                    changed[position] = self.example(sweep, place, lambda inner: None)
+                    outcome = self.run_one(index, sweep, changed)
+                    label = f"{place.owner.__name__}.{place.name}"
+                    fits = outcome.error is None and not outcome.findings
+                    found += [f"accepts {label} in place of {use.slot.label}"] if fits else []
+        return f"`{self.stages[index].name}` {found[0]}" if len(found) == 1 else ""
+
+    def _batch_told(self, sweep: Sweep, index: int) -> str:
+        """What the runs of other batch sizes show."""
+        values, who = sweep.given[index], f"`{self.stages[index].name}`"
+        if not all(isinstance(value, Tensor) and value.ndim for value in values):
+            return ""
+        if sweep.number and not any(name in sweep.sizes.guessed for t in self.terms(index) for name in names_of(t)):
+            runs = f"{who} accepts a batch of {BATCHES[0]} and none of {sweep.batch}"
+            return f"{runs}: let a size in it follow the batch, as in `x.view(len(x), -1)`"
+        one = [value[:1] for value in values]
+        if self.run_one(index, sweep, one).error is None:
+            return f"{who} accepts only a batch of one: it takes the batch into another dim; `flatten(1)` keeps it"
+        return ""
+
+    def _ordered(self, sweep: Sweep, index: int) -> str:
+        """Another order of the out fields in which all results fit."""
+        writes = self.report.writes[index]
+        for order in permutations(range(len(writes))) if 1 < len(writes) < 4 else ():
+            fields = tuple(writes[at] for at in order)
+            outcome = self.run_one(index, sweep, sweep.given[index], writes=fields)
+            if outcome.error is None and not outcome.findings:
+                names = ", ".join("None" if use is None else use.slot.label for use in fields)
+                return f"its results fit in another order: out_fields=({names})"
         return ""
 
     def _variations(
@@ -477,13 +533,17 @@ class Searcher:
             (p, use, value, *change)
             for p, (use, value) in enumerate(zip(uses, values, strict=True))
             if isinstance(value, Tensor)
-            for change in _changes(use, value, sizes)
+            for change in changed_inputs(use, value, sizes)
         ]
         changes.sort(key=lambda c: bool({*c[4]} - {*c[2].shape} - numbers))  # sizes that the error names come first
         for position, use, value, text, shape, dtype in changes:
             changed = list(values)
             changed[position] = self.tensors.tensor(shape, dtype, value.device)
             yield f"{name} accepts {text} ({self.words.made_by(use.place)})", changed
+
+
+def names_of(term: Term) -> Sequence[str]:
+    return [term.name] if isinstance(term, Rest) else term.names
 
 
 def _is_any(place: Place) -> bool:
@@ -493,25 +553,6 @@ def _is_any(place: Place) -> bool:
 
 def _numbers(error: Exception | None) -> set[int]:
     return set(map(int, re.findall(r"\d+", str(error or ""))))
-
-
-def _changes(use: Use, value: Tensor, sizes: Sequence[int]) -> Iterator[tuple[str, Sequence[int], torch.dtype]]:
-    """Other tensors that the user may have meant: description, shape and dtype."""
-    name, shape, batch = f"`{use.slot.name}`", list(value.shape), int(use.slot.spec.kind.is_batched)
-    if value.ndim - batch == 3:
-        text = f"{name} with its last dim first (the layout is channels first), `movedim(-1, -3)`,"
-        yield text, [*shape[:-3], shape[-1], *shape[-3:-1]], value.dtype
-    if value.ndim - batch > 1:
-        yield f"{name} with its last two dims swapped", [*shape[:-2], shape[-1], shape[-2]], value.dtype
-    for dim in reversed(range(batch, value.ndim)):
-        for size in sizes:
-            text = f"{size} for event dim {dim - batch} of {name}, it is given {shape[dim]}"
-            yield text, [*shape[:dim], size, *shape[dim + 1 :]], value.dtype
-    for dtype in (torch.float32, torch.int64, torch.float64, torch.bool):
-        yield f"{str(dtype)[6:]} for {name}, it is given {str(value.dtype)[6:]}", shape, dtype
-    for dim in (batch, value.ndim):
-        text = f"{name} with one more dim of 1 at event dim {dim - batch}, `unsqueeze({dim - value.ndim - 1})`,"
-        yield text, [*shape[:dim], 1, *shape[dim:]], value.dtype
 
 
 def device_of(targets: Sequence[Callable[..., Any]]) -> torch.device:

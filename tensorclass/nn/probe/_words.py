@@ -81,7 +81,7 @@ class Words:
             "E108",
             "rejects the inputs it declares",
             notes,
-            hint or "declare the shapes and dtypes that the module takes, or change the module",
+            hint,
         )
 
     def blind(self, error: Exception) -> str:

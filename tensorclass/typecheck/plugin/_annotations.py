@@ -9,7 +9,7 @@ from typing import Any
 from mypy import nodes
 from mypy.exprtotype import TypeTranslationError, expr_to_unanalyzed_type
 from mypy.plugin import AnalyzeTypeContext, ClassDefContext, SemanticAnalyzerPluginInterface
-from mypy.types import Instance, RawExpressionType, Type, UnboundType, UnionType, get_proper_type
+from mypy.types import Instance, RawExpressionType, Type, UnboundType, UnionType
 
 from ..._dims import FAMILY_DTYPES
 from ..._kinds import PER_ELEMENT, RAGGED, SHARED, TENSOR
@@ -132,10 +132,8 @@ def read_annotated(ctx: AnalyzeTypeContext, ragged: nodes.TypeInfo | None) -> Ty
     name = ctx.type.name.rpartition(".")[2] if len(ctx.type.args) == 2 else ""
     if name == "Ragged" and ragged is not None:
         return Instance(ragged, [])
-    batch, text = get_proper_type(found), _literal(ctx.type.args[1]) if name == "Shaped" else None
-    if not isinstance(batch, Instance) or not isinstance(text, str) or batch.type.fullname == "torch._tensor.Tensor":
-        return found
-    return marked(api, batch, text)
+    text = _literal(ctx.type.args[1]) if name == "Shaped" else None
+    return marked(api, found, text) if isinstance(text, str) else found
 
 
 def read_brackets(ctx: ClassDefContext) -> None:

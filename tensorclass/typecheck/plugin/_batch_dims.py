@@ -14,13 +14,26 @@ from mypy import nodes
 from mypy.types import Instance, get_proper_type
 
 from . import _facts as facts
-from ._batch_sizes import KEEPING, PLACED, RESHAPES, BatchDim, BatchDims, NamedSize, sizes_in
+from ._batch_sizes import (
+    KEEPING,
+    PLACED,
+    RESHAPES,
+    BatchDim,
+    BatchDims,
+    NamedSize,
+    sizes_in,
+    sliced_size,
+    total_size,
+)
 from ._contract_calls import declared_dims, dims_of_result
 from ._given import batch_of
 from ._joins import LOADER, OWN_JOINS
+from ._promotion import BOOL, INT64, Dtypes
 from ._shapes import int_of, sizes_of
 from ._source import Source, callee_name, source_of
+from ._torch_calls import TensorFacts
 from ._types import instance_of, static_type
+from ._values import Lead, tensor_facts
 
 LOADERS: Final = (LOADER, "tensorclass.io._loader.BatchLoader")
 _OTHER_BATCHES: Final = frozenset({"collate_fn", "batch_sampler", "sampler"})
@@ -150,6 +163,10 @@ class _DimsReader:
     def _after_index(self, base: BatchDims, items: Sequence[nodes.Expression]) -> BatchDims | None:
         """The dims after numbers, slices and `None`; unknown after anything else."""
         made, rest = list[BatchDim](), [*base]
+        facts_of_rows = tensor_facts(self.api, items[0]) if len(items) == 1 else None
+        rows = None if facts_of_rows is None else tensor_dims(self.api, items[0], facts_of_rows)
+        if facts_of_rows is not None and rows:
+            return _picked_rows(base, rows, facts_of_rows.dtypes)
         for item in items:
             if _is_new(item):
                 made.append(1)
@@ -166,7 +183,7 @@ class _DimsReader:
             return size
         numbers = [int_of(self.source, part) for part in given]
         certain = all((part is None) == (number is None) for part, number in zip(given, numbers, strict=True))
-        return len(range(*slice(*numbers).indices(size))) if certain and isinstance(size, int) else None
+        return sliced_size(size, *numbers) if certain else None
 
     def _is_number(self, expr: nodes.Expression, kinds: Sequence[str] = _NUMBERS) -> bool:
         found = get_proper_type(static_type(self.api, expr))
@@ -273,9 +290,7 @@ class _DimsReader:
             return None
         if kind == "stack":
             return (*sizes[:at], None if items is None else len(known), *sizes[at:])
-        lengths = [row[at] for row in known]
-        numbers = [length for length in lengths if isinstance(length, int)]
-        total = sum(numbers) if items is not None and len(numbers) == len(lengths) else None
+        total = None if items is None else total_size([row[at] for row in known])
         return (*sizes[:at], total, *sizes[at + 1 :])
 
     def _comprehended(self, expr: nodes.Expression) -> BatchDims | None:
@@ -290,6 +305,27 @@ def _common_dims(rows: Sequence[BatchDims | None]) -> BatchDims | None:
     if not known or len(known) != len(rows) or len({len(row) for row in known}) != 1:
         return None
     return tuple(column[0] if len({*column}) == 1 else None for column in zip(*known, strict=True))
+
+
+def _picked_rows(base: BatchDims, rows: BatchDims, dtypes: Dtypes) -> BatchDims | None:
+    """The dims after an index by one tensor: a mask, or numbers of rows."""
+    if dtypes == BOOL:
+        return (None, *base[len(rows) :]) if len(rows) <= len(base) else None
+    return (*rows, *base[1:]) if dtypes == INT64 else None
+
+
+def tensor_dims(api: Any, expr: nodes.Expression, found: TensorFacts | None) -> BatchDims | None:
+    """All dims of a tensor, which may be a field of an instance with known batch dims."""
+    shape = None if found is None else found.shape
+    if shape is None or shape.base is None:
+        return None if shape is None else shape.dims
+    lead = batch_dims(api, shape.base.expr) if isinstance(shape.base, Lead) else None
+    more = -1 if lead is None else len(lead) + shape.extra - len(shape.dims)
+    if lead is None or more < 0:
+        return None
+    value = source_of(api).follow(expr)
+    is_field = isinstance(value, nodes.MemberExpr) and instance_of(api, value.expr) is not None
+    return (*(lead if is_field else (None,) * more), *shape.dims)
 
 
 def _is_new(item: nodes.Expression) -> bool:

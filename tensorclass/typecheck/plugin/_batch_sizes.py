@@ -5,8 +5,8 @@ None is an unknown size. Imports no part of mypy that checks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
@@ -22,9 +22,11 @@ class NamedSize:
 
     scope: nodes.Node
     name: str
+    more: int = 0
+    """What is added to the dim: -1 in `t-1`."""
 
     def __str__(self) -> str:
-        return self.name
+        return f"{self.name}{self.more:+}" if self.more else self.name
 
 
 BatchDim = int | NamedSize | None
@@ -42,10 +44,41 @@ def sizes_in(dims: Dims, size_of_name: Callable[[str], BatchDim]) -> BatchDims |
 
 
 def size_in(token: object, size_of_name: Callable[[str], BatchDim]) -> BatchDim:
-    """The size that a dim of an annotation has; None for an expression and for `_`."""
+    """The size that a dim of an annotation has; of expressions, `t-1` and the like are known. None for `_`."""
     if not isinstance(token, Dim):
         return None
-    return size_of_name(str(token)) if str(token).isidentifier() else token.size.constant
+    names = token.size.names
+    size = size_of_name(names[0]) if len(names) == 1 else token.size.constant
+    if not names or size is None:
+        return size
+    if isinstance(size, int):
+        return token.size.value({names[0]: size})
+    more = (token.size - names[0]).constant
+    return None if more is None else grown(size, more)
+
+
+def grown(size: BatchDim, more: int) -> BatchDim:
+    """A size to which a number is added."""
+    if isinstance(size, NamedSize):
+        return replace(size, more=size.more + more)
+    return None if size is None else size + more
+
+
+def total_size(sizes: Sequence[BatchDim]) -> BatchDim:
+    """The sum of sizes; None if more than one of them has no number."""
+    other = [size for size in sizes if not isinstance(size, int)]
+    number = sum(size for size in sizes if isinstance(size, int))
+    if len(other) > 1:
+        return None
+    return grown(other[0], number) if other else number
+
+
+def sliced_size(size: BatchDim, begin: int | None, end: int | None, step: int | None) -> BatchDim:
+    """The size of a slice; a dim with a name is taken to be longer than what is cut off."""
+    if isinstance(size, int):
+        return len(range(*slice(begin, end, step).indices(size)))
+    cut = step in (None, 1) and (begin or 0) >= 0 and (end is None or end < 0)
+    return grown(size, (end or 0) - (begin or 0)) if cut else None
 
 
 # ---- changes ---------------------------------------------------------------------------------------------------------
@@ -97,6 +130,11 @@ def _squeezed(dims: BatchDims, dim: int) -> BatchDims | None:
     return (*dims[:at], *dims[at + 1 :]) if dims[at] == 1 else dims
 
 
+def _reduced(dims: BatchDims, dim: int, keep: int) -> BatchDims | None:
+    at = dim if dim >= 0 else dim + len(dims)
+    return (*dims[:at], *((1,) if keep else ()), *dims[at + 1 :]) if 0 <= at < len(dims) else None
+
+
 def _swapped(dims: BatchDims, one: int, other: int) -> BatchDims | None:
     order = [*range(len(dims))]
     if not all(-len(dims) <= dim < len(dims) for dim in (one, other)):
@@ -105,6 +143,7 @@ def _swapped(dims: BatchDims, one: int, other: int) -> BatchDims | None:
     return tuple(dims[at] for at in order)
 
 
+_REDUCTIONS: Final = ("sum", "prod", "mean", "std", "var", "nansum", "nanmean", "amin", "amax")
 RESHAPES: Final[dict[str, Callable[[BatchDims, tuple[int | None, ...]], BatchDims | None]]] = {
     "reshape": reshaped_batch,
     "view": reshaped_batch,
@@ -117,6 +156,7 @@ PLACED: Final[dict[str, tuple[Callable[..., BatchDims | None], tuple[tuple[str, 
     "unsqueeze": (_unsqueezed, (("dim", None),)),
     "squeeze": (_squeezed, (("dim", None),)),
     "transpose": (_swapped, (("dim0", None), ("dim1", None))),
+    **dict.fromkeys(_REDUCTIONS, (_reduced, (("dim", None), ("keepdim", 0)))),
 }
 """Methods that take single dims, with the names of these parameters and their defaults."""
 _ELEMENTWISE: Final = ("same", "magnitude", "clamped", "squared", "floating", "boolean", "arithmetic", "division")

@@ -8,23 +8,39 @@ from typing import Any, Final, NamedTuple
 
 from mypy import nodes
 from mypy.argmap import map_actuals_to_formals
-from mypy.types import CallableType, ExtraAttrs, Instance, LiteralType, NoneType, Type, UnionType, get_proper_type
+from mypy.types import (
+    CallableType,
+    ExtraAttrs,
+    Instance,
+    LiteralType,
+    NoneType,
+    Type,
+    TypeVarType,
+    UnionType,
+    get_proper_type,
+)
 
 from ..._dims import Dims, parse_dims
 from ...errors import DimSyntaxError
 from . import _facts as facts
 from ._batch_sizes import BatchDim, BatchDims, sizes_in
-from ._source import anything
+from ._source import anything, callee_name, source_of
 from ._types import static_type
 
 CHECKED: Final = "tensorclass.classes._contracts.checked"
+_PARTIAL: Final = "functools.partial"
 MARK: Final = "__tensorclass_batch_dims__"
 ReadDims = Callable[[nodes.Expression], BatchDims | None]
 
 
-def marked(api: Any, typ: Instance, text: str) -> Instance:
-    """The class in `Shaped[Step, "t b"]` with its dims, which mypy keeps in its cache."""
-    made = typ.copy_modified()
+def marked(api: Any, typ: Type, text: str) -> Type:
+    """The class in `Shaped[Step, "t b"]` with its dims, which mypy keeps in its cache; of `Self` and `T`, the bound."""
+    proper = get_proper_type(typ)
+    if isinstance(proper, TypeVarType) and not proper.values:
+        return proper.copy_modified(upper_bound=marked(api, proper.upper_bound, text))
+    if not isinstance(proper, Instance) or proper.type.fullname == "torch._tensor.Tensor":
+        return typ
+    made = proper.copy_modified()
     made.extra_attrs = ExtraAttrs({MARK: LiteralType(text, api.named_type("builtins.str", []))})
     return made
 
@@ -39,7 +55,7 @@ def declared_dims(typ: Type | None) -> Dims | None:
     """The batch dims that an annotation declares, also behind `| None`; None for any other annotation."""
     proper = get_proper_type(typ)
     members = [get_proper_type(item) for item in proper.items] if isinstance(proper, UnionType) else [proper]
-    some = [item for item in members if not isinstance(item, NoneType)]
+    some = [facts.bounded(item) for item in members if not isinstance(item, NoneType)]
     only = some[0] if len(some) == 1 else None
     if not isinstance(only, Instance) or only.extra_attrs is None:
         return None
@@ -97,6 +113,23 @@ class CallContract:
                     yield Argument(made.arg_names[at] or "", made.arg_types[at], text, call.args[given])
 
 
+def direct_call(api: Any, call: nodes.CallExpr) -> nodes.CallExpr:
+    """The call of the function itself, if `checked(f)` is called, or a `functools.partial` of it with a name."""
+    callee = source_of(api).follow(call.callee)
+    name = callee_name(callee)
+    if not isinstance(callee, nodes.CallExpr) or name not in (CHECKED, _PARTIAL) or not callee.args:
+        return call
+    kept = [at for at, key in enumerate(callee.arg_names) if at and (key is None or key not in call.arg_names)]
+    made = nodes.CallExpr(
+        callee.args[0],
+        [*(callee.args[at] for at in kept), *call.args],
+        [*(callee.arg_kinds[at] for at in kept), *call.arg_kinds],
+        [*(callee.arg_names[at] for at in kept), *call.arg_names],
+    )
+    made.set_line(call)
+    return direct_call(api, made)
+
+
 def contract_of(api: Any, call: nodes.CallExpr) -> CallContract | None:
     """The contract of the function that is called."""
     callee = call.callee
@@ -145,6 +178,7 @@ def _keeps_signature(decorated: nodes.Decorator, signature: CallableType) -> boo
 
 def dims_of_result(api: Any, call: nodes.CallExpr, read: ReadDims) -> BatchDims | None:
     """The batch dims that a call of an annotated function returns."""
+    call = direct_call(api, call)
     contract = contract_of(api, call)
     dims = None if contract is None else declared_dims(contract.signature.ret_type)
     if contract is None or dims is None:

@@ -11,21 +11,20 @@ from mypy import nodes
 from mypy.types import CallableType, Type
 
 from ..._dims import Dims
-from ._batch_dims import batch_dims
+from ._batch_dims import batch_dims, tensor_dims
 from ._batch_sizes import BatchDim, BatchDims, NamedSize, shown, size_in
 from ._codes import BATCH, DTYPE, SHAPE
-from ._contract_calls import CallContract, contract_of, declared_dims, own_contract, shaped_text
+from ._contract_calls import CallContract, contract_of, declared_dims, direct_call, own_contract, shaped_text
 from ._facts import ClassDeclaration
 from ._source import own_statements, parts_of, source_of
-from ._torch_calls import TensorFacts
 from ._types import instance_of
-from ._values import Lead, Values
+from ._values import Values
 
 
 def check_contracts(api: Any) -> None:
     """Report what does not fit in the file that has been checked."""
     source = source_of(api)
-    for call in source.calls:
+    for call in (direct_call(api, call) for call in source.calls):
         contract = contract_of(api, call)
         if contract is not None:
             names = _SizeNames()
@@ -67,8 +66,10 @@ class _Declared(NamedTuple):
 
     def check(self, api: Any, names: _SizeNames, expr: nodes.Expression) -> None:
         """Report a value that does not fit."""
+        if self.tensor is None and self._is_nested_deeper(api, expr):
+            return
         facts = None if self.tensor is None else Values(api).tensor(expr)
-        sizes = batch_dims(api, expr) if self.tensor is None else _all_dims(api, expr, facts)
+        sizes = batch_dims(api, expr) if self.tensor is None else tensor_dims(api, expr, facts)
         dtypes = None if self.tensor is None else self.tensor.dtypes
         if facts is not None and dtypes is not None and facts.dtypes is not None and not dtypes & facts.dtypes:
             api.fail(f"{self.label} is declared {self.text}, given is {facts}", expr, code=DTYPE)
@@ -78,19 +79,18 @@ class _Declared(NamedTuple):
             code = BATCH if self.tensor is None else SHAPE
             api.fail(f"{self.label} is declared {self.text}, {what} {shown(sizes)}{problem}", expr, code=code)
 
-
-def _all_dims(api: Any, expr: nodes.Expression, facts: TensorFacts | None) -> BatchDims | None:
-    """All dims of a tensor, which may be a field of an instance with known batch dims."""
-    shape = None if facts is None else facts.shape
-    if shape is None or shape.base is None:
-        return None if shape is None else shape.dims
-    lead = batch_dims(api, shape.base.expr) if isinstance(shape.base, Lead) else None
-    more = -1 if lead is None else len(lead) + shape.extra - len(shape.dims)
-    if lead is None or more < 0:
-        return None
-    value = source_of(api).follow(expr)
-    is_field = isinstance(value, nodes.MemberExpr) and instance_of(api, value.expr) is not None
-    return (*(lead if is_field else (None,) * more), *shape.dims)
+    def _is_nested_deeper(self, api: Any, expr: nodes.Expression) -> bool:
+        """Report a nested instance with more dims than declared: it has at least those of the instance around it."""
+        value = source_of(api).follow(expr)
+        around = value
+        while isinstance(around, nodes.MemberExpr) and instance_of(api, around.expr) is not None:
+            around = around.expr
+        sizes = None if around is value or batch_dims(api, expr) is not None else batch_dims(api, around)
+        if sizes is None or self.dims.rank is None or len(sizes) <= self.dims.rank:
+            return False
+        text = f"given are the batch dims {shown(sizes)[:-1]}, ...]"
+        api.fail(f"{self.label} is declared {self.text}, {text}", expr, code=BATCH)
+        return True
 
 
 # ---- names -----------------------------------------------------------------------------------------------------------
@@ -137,7 +137,8 @@ def _names_in(function: nodes.FuncDef | None) -> _SizeNames:
 def _differ(one: BatchDim, other: BatchDim) -> bool:
     """Whether sizes certainly differ: two numbers, or two names of one function that compares nothing by `==`."""
     if isinstance(one, NamedSize) and isinstance(other, NamedSize):
-        return one.scope is other.scope and one.name != other.name and not _compares(one.scope)
+        same = one.scope is other.scope and one.name == other.name
+        return one.more != other.more if same else one.scope is other.scope and not _compares(one.scope)
     return isinstance(one, int) and isinstance(other, int) and one != other
 
 

@@ -17,10 +17,12 @@ from ..._dims import AnyDim, Bindings, Dims
 from ...errors import did_you_mean
 from . import _facts as facts
 from ._codes import BATCH, DEVICE, DTYPE, SHAPE, UNKNOWN_KEY, VALUE
+from ._promotion import kind_rank
 from ._shapes import sizes_of, torch_name
 from ._sizes import KnownSizes, Shape
 from ._source import Source, call_arguments, source_of
 from ._torch_calls import Several, TensorFacts
+from ._types import instance_of
 from ._values import Values, tensor_facts
 
 
@@ -389,6 +391,23 @@ def assigned(ctx: AttributeContext) -> Type:
             target: Any = ctx.context
             GivenCheck(ctx.api, owner.type).check({name: value}, batch_of_instance(ctx.api, target.expr))
     return ctx.default_attr_type
+
+
+def augmented(api: Any, statement: nodes.OperatorAssignmentStmt) -> None:
+    """`batch.count += value`, which torch computes in place: the field holds neither a wider kind nor another shape."""
+    target = statement.lvalue
+    owner = instance_of(api, target.expr) if isinstance(target, nodes.MemberExpr) else None
+    declared = None if owner is None else facts.fields_of(owner.type).get(getattr(target, "name", ""))
+    if owner is None or declared is None or not declared.kind.is_dense or not isinstance(target, nodes.MemberExpr):
+        return
+    made = nodes.OpExpr(statement.op, target, statement.rvalue)
+    made.set_line(statement)
+    found = tensor_facts(api, made)
+    if found is None or found.dtypes is None or declared.dtypes is None:
+        return
+    most = max(kind_rank(dtype) for dtype in declared.dtypes)
+    if declared.dtypes & found.dtypes or min(kind_rank(dtype) for dtype in found.dtypes) > most:
+        GivenCheck(api, owner.type).check({target.name: made}, batch_of_instance(api, target.expr))
 
 
 def batch_of_instance(api: Any, expr: nodes.Expression) -> Batch:

@@ -17,8 +17,8 @@ from mypy.types import CallableType, ProperType, Type, TypeType, TypeVarType, ge
 
 from ._contracts import check_contracts
 from ._facts import batch_instance, made_by
-from ._given import batch_of_instance, named
-from ._layers import check_layer_calls
+from ._given import augmented, batch_of_instance, named
+from ._layers import check_layer_calls, check_layer_loops
 from ._source import anything, source_of
 from ._types import method_type, static_type
 
@@ -63,6 +63,9 @@ def check_rest(ctx: MethodContext, hook_of: Callable[[str], Hook | None]) -> Typ
                 _check(ctx.api, call, call.callee, receiver, hook_of)
         check_contracts(ctx.api)
         check_layer_calls(ctx.api, source_of(ctx.api).method_calls)
+        check_layer_loops(ctx.api)
+        for statement in source_of(ctx.api).augmented:
+            augmented(ctx.api, statement)
         for target, value in source_of(ctx.api).assigned.items():
             if isinstance(target, nodes.IndexExpr) and isinstance(target.index, nodes.StrExpr):
                 _check_item(ctx.api, target, target.index.value, value)

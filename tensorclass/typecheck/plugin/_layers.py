@@ -18,8 +18,9 @@ from ._refs import FieldReference, reference, references
 from ._source import Source, callee_name, source_of
 from ._stages import STAGE, KnownStage, inputs_of, options_of, value_of
 from ._torch_calls import NOTHING, TensorFacts
+from ._torch_table import KINDS
 from ._types import instance_of
-from ._values import tensor_facts, whole_sizes
+from ._values import function_name, tensor_facts, whole_sizes
 
 _CHOSEN: Final = ("argmax", "argmin", "long")
 """Methods of a tensor whose result is int64."""
@@ -144,6 +145,37 @@ def check_layer_calls(api: Any, calls: list[nodes.CallExpr]) -> None:
         facts = tensor_facts(api, call.args[0])
         if facts is not None:
             _result(api, source, layer, [ValueFacts(facts, _label(api, call.args[0]))], call)
+
+
+def check_layer_loops(api: Any) -> None:
+    """`for layer in self.layers: x = relu(layer(x))`: the layers are one sequence."""
+    source = source_of(api)
+    for loop in source.repeated:
+        row = loop.body.body[0] if len(loop.body.body) == 1 else None
+        layers = source.items(loop.expr) if isinstance(row, nodes.AssignmentStmt) else None
+        target = row.lvalues[0] if isinstance(row, nodes.AssignmentStmt) and len(row.lvalues) == 1 else None
+        if layers is None or not isinstance(row, nodes.AssignmentStmt) or not isinstance(target, nodes.NameExpr):
+            continue
+        value: nodes.Expression = row.rvalue
+        while isinstance(value, nodes.CallExpr) and len(value.args) == 1 and _keeps_width(value):
+            value = value.args[0]
+        if _is_call_of(value, loop.index, target.node):
+            facts = UNKNOWN
+            for layer in layers:
+                facts = _facts_after_layer(api, source, source.follow(layer), facts, value)
+
+
+def _keeps_width(call: nodes.CallExpr) -> bool:
+    return KINDS.get(function_name(call.callee) or "") in ("same", "floating")
+
+
+def _is_call_of(value: nodes.Expression, layer: nodes.Expression, given: object) -> bool:
+    """Whether a value is `layer(x)` of two variables."""
+    if not isinstance(value, nodes.CallExpr) or len(value.args) != 1 or not isinstance(layer, nodes.NameExpr):
+        return False
+    callee, only = value.callee, value.args[0]
+    same = isinstance(callee, nodes.NameExpr) and callee.node is layer.node
+    return same and isinstance(only, nodes.NameExpr) and only.node is given
 
 
 def _label(api: Any, expr: nodes.Expression) -> str:

@@ -27,6 +27,11 @@ def category_of(dtype: str) -> str:
     return "float" if dtype in _INEXACT else "integer"
 
 
+def kind_rank(dtype: str) -> int:
+    """Higher for kinds that an operation in place can't write into a tensor of a lower one."""
+    return _ORDER.index(category_of(dtype))
+
+
 def floating(dtypes: Dtypes) -> Dtypes:
     """What `exp`, `sqrt` and a division make: integers become floating."""
     if dtypes is None:

@@ -73,6 +73,9 @@ class Source:
         self.method_calls: list[nodes.CallExpr] = []
         """The calls of attributes."""
         self.calls: list[nodes.CallExpr] = []
+        self.augmented: list[nodes.OperatorAssignmentStmt] = []
+        """`x.count += 1`."""
+        self.repeated: list[nodes.ForStmt] = []
         self.loops: dict[nodes.Node, list[nodes.Expression]] = {}
         """What loops iterate over, by their variable."""
         self.reading: dict[nodes.Node, Any] | None = None
@@ -122,11 +125,14 @@ class Source:
         elif type(node) in _OPAQUE:
             if isinstance(node, nodes.DelStmt):
                 self.deleted.add(node.expr)
+            if isinstance(node, nodes.OperatorAssignmentStmt):
+                self.augmented.append(node)
             bound = getattr(node, _OPAQUE[type(node)])
             for opaque in bound if isinstance(bound, list) else [bound]:
                 if opaque is not None:
                     self._bind(opaque, None)
             if isinstance(node, nodes.ForStmt):
+                self.repeated.append(node)
                 self._unpack(node.index, node.expr)
             elif isinstance(node, nodes.GeneratorExpr):
                 for index, expr in zip(node.indices, node.sequences, strict=True):

@@ -5,8 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from mypy import nodes
+from mypy.expandtype import expand_type_by_instance
+from mypy.maptype import map_instance_to_supertype
 from mypy.typeops import bind_self
-from mypy.types import CallableType, FunctionLike, Instance, NoneType, Type, TypeType, UnionType, get_proper_type
+from mypy.types import (
+    CallableType,
+    FunctionLike,
+    Instance,
+    NoneType,
+    ProperType,
+    Type,
+    TypeType,
+    UnionType,
+    get_proper_type,
+)
 from mypy.typevars import fill_typevars_with_any
 
 from ._facts import batch_instance, bounded, field_type, made_by
@@ -56,9 +68,21 @@ def _of_call(api: Any, call: nodes.CallExpr, depth: int) -> Type | None:
     found = get_proper_type(static_type(api, callee, depth))
     if isinstance(callee, nodes.MemberExpr) and found is None:
         found = get_proper_type(method_type(static_type(api, callee.expr, depth), callee.name))
+    if isinstance(found, Instance):
+        found = _called_as(found)
     if isinstance(found, CallableType) and not found.variables and not found.is_type_obj():
         return found.ret_type
     return made_by(found)
+
+
+def _called_as(callee: Instance) -> ProperType | None:
+    """The signature of an object that is called, such as a pipeline."""
+    method = callee.type.get_method("__call__")
+    signature = None if method is None else get_proper_type(method.type)
+    if method is None or not isinstance(signature, CallableType):
+        return None
+    own = bind_self(signature, callee)
+    return get_proper_type(expand_type_by_instance(own, map_instance_to_supertype(callee, method.info)))
 
 
 def method_type(receiver: Type | None, name: str) -> FunctionLike | None:

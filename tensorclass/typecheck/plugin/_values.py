@@ -169,6 +169,11 @@ class Values:
             return None
         return declared if declared.kind.is_batched and (declared.dtype or declared.dims) else None
 
+    def _of_property(self, owner: Instance, name: str) -> TensorFacts | None:
+        symbol = owner.type.get(name)
+        row = None if symbol is None else symbol.node
+        return self._result_of(row.func) if isinstance(row, nodes.Decorator) and row.func.is_property else None
+
     # ---- calls -------------------------------------------------------------------------------------------------------
 
     def _call(self, call: nodes.CallExpr) -> Known:
@@ -189,10 +194,14 @@ class Values:
         function = call.callee.node if isinstance(call.callee, nodes.RefExpr) else None
         function = function.func if isinstance(function, nodes.Decorator) else function
         if isinstance(function, nodes.FuncDef):
-            written = function.unanalyzed_type
-            steady = function in self.source.functions and not function.is_coroutine and not function.is_generator
-            return self._annotated(written.ret_type) if steady and isinstance(written, CallableType) else None
+            return self._result_of(function)
         return applied(self, self.source, call)
+
+    def _result_of(self, function: nodes.FuncDef) -> TensorFacts | None:
+        """What the annotation of a function of this file says of its result."""
+        written = function.unanalyzed_type
+        steady = function in self.source.functions and not function.is_coroutine and not function.is_generator
+        return self._annotated(written.ret_type) if steady and isinstance(written, CallableType) else None
 
     def _method(
         self,
@@ -201,15 +210,13 @@ class Values:
         plain: list[nodes.Expression],
         named: dict[str, nodes.Expression],
     ) -> Known:
-        name = callee.name
-        if name == "get" and len(plain) == 1 and isinstance(plain[0], nodes.StrExpr):
-            owner = instance_of(self.api, callee.expr)
-            return None if owner is None else self.field(owner, plain[0].value, callee.expr)
-        if (
-            name not in KINDS
-            and name not in _CASTS
-            and name not in ("to", "type", "new_zeros", "new_ones", "new_empty")
-        ):
+        name, owner = callee.name, instance_of(self.api, callee.expr)
+        if owner is not None:
+            if name == "get" and len(plain) == 1 and isinstance(plain[0], nodes.StrExpr):
+                return self.field(owner, plain[0].value, callee.expr)
+            method = owner.type.get(name)
+            return self._result_of(method.node) if method and isinstance(method.node, nodes.FuncDef) else None
+        if name not in KINDS and name not in _CASTS and name not in _MADE:
             return None
         base = self.tensor(callee.expr)
         if base is None:
@@ -245,7 +252,7 @@ class Values:
     def _member(self, expr: nodes.MemberExpr) -> Known:
         owner = instance_of(self.api, expr.expr)
         if owner is not None:
-            return self.field(owner, expr.name, expr.expr)
+            return self.field(owner, expr.name, expr.expr) or self._of_property(owner, expr.name)
         if expr.name not in ("T", "mT", "H", "mH", "data", "values", "indices", "real"):
             return None
         base = self.known(expr.expr)
@@ -309,6 +316,7 @@ class Values:
         return len(range(*slice(*numbers).indices(size)))
 
 
+_MADE: Final = ("to", "type", "new_zeros", "new_ones", "new_empty")
 _WORDS: Final = ("in", "not in", "is", "is not")
 
 

@@ -2,9 +2,11 @@
 """Functions over batches"""
 
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import Self
 
 from tensorclass import TensorClass, cat, checked, stack
 from tensorclass.nn import TensorClassModule, TensorClassSequential
@@ -19,6 +21,32 @@ class Step(TensorClass):
 
 class Out(TensorClass):
     y: Float32[Tensor, "2"]
+
+    @checked
+    def newest(self, other: Shaped[Self, "t b"]) -> Shaped[Self, "b"]:
+        return other[-1]
+
+
+class Pair(TensorClass):
+    now: Step
+    after: Step
+
+
+def weighted(steps: Shaped[Step, "t b"], factor: float) -> Tensor:
+    return steps.reward * factor
+
+
+def reduced(steps: Shaped[Step, "t b"], pair: Shaped[Pair, "b"]) -> None:
+    lastof(steps.mean(0)[None])
+    lastof(steps.sum(dim=0, keepdim=True))
+    lastof(steps[torch.randperm(8)])
+    lastof(steps[steps.reward > 0][None])
+    lastof(steps[steps[:, 0].reward > 0])
+    Trainer.head(pair.now)
+    discounted = partial(weighted, factor=0.9)
+    discounted(steps)
+    discounted(steps, factor=0.5)
+    checked(weighted)(steps, 0.5)
 
 
 @checked
@@ -153,6 +181,10 @@ def sizes() -> None:
     grow(s)
     tail(s)
     build(3)
+    reduced(s, Pair(now=short, after=short))
+    out = Out.zeros((2, 3))
+    out.newest(out)
+    out[0].newest(out)
 
 
 @checked

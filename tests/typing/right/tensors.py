@@ -102,5 +102,11 @@ z = torch.zeros(3)
 if i.logits.numel():
     z = i.logits
 i.logits = z
+i.logits += 1
+i.logits += i.logits.double()
+i.logits -= i.logits.mean(-1, keepdim=True)
 for one in steps():
+    one.ids += 1
+    one.ids //= 2
+    one.score *= one.mask
     one.score = one.score * 2

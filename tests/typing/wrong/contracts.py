@@ -1,8 +1,12 @@
 # pyright: strict
 """Functions over batches: another number, size or order of dims than declared"""
 
+from functools import partial
+from typing import TypeVar
+
 import torch
 from torch import Tensor
+from typing_extensions import Self
 
 from tensorclass import TensorClass, cat, checked, stack
 from tensorclass.typing import Float32, Shaped
@@ -82,6 +86,56 @@ def use(steps: Shaped[Step, "t b"]) -> None:
     mean(steps.value)
     mean(steps[0].value)  # E: - | - | - | mypy+plugin: tensorclass-shape
     mean(steps[0].obs)
+
+
+S = TypeVar("S", bound=Step)
+
+
+@checked
+def newest(steps: Shaped[S, "t b"]) -> Shaped[S, "b"]:
+    return steps[-1]
+
+
+def oldest(steps: Shaped[S, "t b"]) -> Shaped[S, "b"]:
+    return steps  # E: - | - | - | mypy+plugin: tensorclass-batch-size
+
+
+class Pair(TensorClass):
+    now: Step
+    after: Step
+
+    def joined(self, other: Shaped[Self, "t b"]) -> Shaped[Self, "b"]:
+        self.joined(other[0])  # E: - | - | - | mypy+plugin: tensorclass-batch-size
+        return other  # E: - | - | - | mypy+plugin: tensorclass-batch-size
+
+
+def shorter(steps: Shaped[Step, "t b"]) -> Shaped[Step, "t-1 b"]:
+    if steps.reward.sum() > 0:
+        return steps[1:, :-1]  # E: - | - | - | mypy+plugin: tensorclass-batch-size
+    return steps[2:]  # E: - | - | - | mypy+plugin: tensorclass-batch-size
+
+
+def longer(steps: Shaped[Step, "t b"], last: Shaped[Step, "b"]) -> Shaped[Step, "t b"]:
+    return cat([steps, last[None]])  # E: - | - | - | mypy+plugin: tensorclass-batch-size
+
+
+def reduced(steps: Shaped[Step, "t b"], pair: Shaped[Pair, "t b"]) -> None:
+    newest(steps.mean(0))  # E: - | - | - | mypy+plugin: tensorclass-batch-size
+    newest(steps.sum(dim=-1))  # E: - | - | - | mypy+plugin: tensorclass-batch-size
+    newest(steps[steps.reward > 0])  # E: - | - | - | mypy+plugin: tensorclass-batch-size
+    newest(steps[0][torch.randperm(3)])  # E: - | - | - | mypy+plugin: tensorclass-batch-size
+    single(pair.now)  # E: - | - | - | mypy+plugin: tensorclass-batch-size
+    discounted = partial(weighted, factor=0.9)
+    discounted(steps[0])  # E: - | - | - | mypy+plugin: tensorclass-batch-size
+    checked(weighted)(steps[0], 0.5)  # E: - | - | - | mypy+plugin: tensorclass-batch-size
+
+
+def single(steps: Shaped[Step, "b"]) -> Tensor:
+    return steps.reward
+
+
+def weighted(steps: Shaped[Step, "t b"], factor: float) -> Tensor:
+    return steps.reward * factor
 
 
 steps = Step.zeros((8, 3))

@@ -16,6 +16,14 @@ class Steps(TensorClass):
     total: Float32[Tensor, ""]
 
 
+    @property
+    def summed(self) -> Float32[Tensor, "b"]:
+        return self.score.sum(-1)
+
+    def chosen(self) -> Int64[Tensor, "b t"]:
+        return self.ids
+
+
 class Longer(Steps):
     extra: Int64[Tensor, ""] = field(kw_only=True)
 
@@ -107,6 +115,11 @@ i.pixels = nn.MaxPool2d(2)(i.pixels)  # E: - | - | SchemaError | mypy+plugin: te
 i.small = nn.Embedding(10, 6)(i.kind)  # E: - | - | SchemaError | mypy+plugin: tensorclass-shape
 i.pixels = nn.GRU(8, 8)(i.pixels[:, 0])  # E: - | - | SchemaError | mypy+plugin: tensorclass-value
 i.logits = nn.Sequential(nn.Flatten(), nn.Linear(192, 32), nn.ReLU(), nn.Linear(32, 12))(i.pixels)  # E: - | - | SchemaError | mypy+plugin: tensorclass-shape
+c.score = c.chosen()  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.ids = c.summed  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.ids += 0.5  # E: - | - | RuntimeError | mypy+plugin: tensorclass-dtype
+c.ids /= 2  # E: - | - | RuntimeError | mypy+plugin: tensorclass-dtype
+c.mask += c.ids  # E: - | - | RuntimeError | mypy+plugin: tensorclass-dtype
 cat([c, longer])  # E: - | - | ArgumentError | mypy+plugin: tensorclass-join
 stack([longer, c])  # E: - | - | ArgumentError | mypy+plugin: tensorclass-join
 c + longer  # E: - | reportUnusedExpression | KeySetError | mypy+plugin: tensorclass-join

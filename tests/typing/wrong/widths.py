@@ -1,6 +1,7 @@
 # pyright: strict
 """Layers of another width than the value that they are given"""
 
+import torch
 from torch import Tensor, nn
 
 from tensorclass import TensorClass
@@ -32,6 +33,17 @@ class Net(nn.Module):
         self.attend = nn.MultiheadAttention(32, 4, batch_first=True)
         self.gru = nn.GRU(12, 16, batch_first=True)
         self.wide = nn.GRU(16, 12, batch_first=True)
+
+        self.layers = nn.ModuleList([nn.Linear(16, 8), nn.Linear(16, 8)])
+        self.right = nn.ModuleList([nn.Linear(16, 8), nn.Linear(8, 16)])
+
+    def loops(self, row: Row) -> Tensor:
+        x = row.emb
+        for layer in self.right:
+            x = torch.relu(layer(x))
+        for layer in self.layers:
+            x = torch.relu(layer(x))  # E: - | - | - | mypy+plugin: tensorclass-shape
+        return x
 
     def call(self, name: str, row: Row) -> None:
         if name == "linear":
