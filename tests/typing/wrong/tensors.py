@@ -122,5 +122,5 @@ c.ids /= 2  # E: - | - | RuntimeError | mypy+plugin: tensorclass-dtype
 c.mask += c.ids  # E: - | - | RuntimeError | mypy+plugin: tensorclass-dtype
 cat([c, longer])  # E: - | - | ArgumentError | mypy+plugin: tensorclass-join
 stack([longer, c])  # E: - | - | ArgumentError | mypy+plugin: tensorclass-join
-c + longer  # E: - | reportUnusedExpression | KeySetError | mypy+plugin: tensorclass-join
+print(c + longer)  # E: - | - | KeySetError | mypy+plugin: tensorclass-join
 c[0] = longer[0]  # E: - | - | MissingKeyError | mypy+plugin: tensorclass-join
