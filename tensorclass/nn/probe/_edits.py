@@ -16,7 +16,7 @@ from ..check._declared import Use
 from ..parts._stage import module_of
 
 _COPIED: Final = 1 << 22
-"""Parameters of a module of which a changed copy is made."""
+"""A module with more parameters is not copied for a change."""
 _WIDTHS: Final = {
     "Linear": ("in_features", -1), "LayerNorm": ("normalized_shape", -1), "RMSNorm": ("normalized_shape", -1),
     **{f"Conv{n}d": ("in_channels", -1 - n) for n in (1, 2, 3)},
