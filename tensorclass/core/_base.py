@@ -141,7 +141,7 @@ class TensorCollection(Items):
         """A twin around the results of one call for all tensors, and for those under the same keys.
 
         None if there are entries besides tensors, containers and equal Python objects, or if keys, batch sizes or ranks
-        differ. Only dense stores have this short path.
+        differ. Dense stores and lazy stacks have this short path.
 
         Args:
             run: called with a list of tensors, or with two lists; returns as many tensors.

@@ -89,7 +89,7 @@ def _kernel(row: Row) -> Kernel:
     return Kernel(
         row.name,
         function,
-        over_lists(function, foreach, FEW_PAIRS if row.arity else FEW),
+        over_lists(function, None if row.swap else foreach, FEW_PAIRS if row.arity else FEW),
         foreach,
         getattr(Tensor, f"{row.torch_name}_", None) if row.in_place else None,
         getattr(torch, f"_foreach_{row.foreach}_") if row.in_place and row.foreach else None,
@@ -171,16 +171,7 @@ def _thorough(self: C, other: Any, kernel: Kernel, options: dict[str, Any], defa
     """As `binary`, for every container and operand."""
     locked = kernel.checked and self._owners() is not None
     leaves: list[Tensor] = []
-    theirs: list[Tensor] = []
     right: Right
-    twin = (
-        pair_leaves(self, other, leaves, theirs) if type(other) is type(self) and kernel.name not in EXCLUSIVE else None
-    )
-    if twin is not None:
-        result = _combine_into(twin, leaves, (theirs,), other, kernel, options)
-        if kernel.equality is not None and not result._plain:
-            answer(result, kernel.equality)
-        return _lock_result(result) if locked else result
     met = isinstance(other, TensorCollection)
     if met and not kernel.checked:
         self, other = in_one_form(self, other)

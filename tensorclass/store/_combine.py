@@ -1,10 +1,10 @@
-"""The hook `_combine` of a dense store: one copy of each dict, one call for all tensors, then a store for each dict."""
+"""The hook `_combine` of stores: one copy of each dict, one call for all tensors, then the dicts are filled."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from torch import Tensor
 
@@ -15,6 +15,7 @@ from ..ops._compare import same_atom
 _ABSENT: Final = object()
 DTYPE: Final = attrgetter("dtype")
 SHAPE: Final = attrgetter("shape")
+Levels: TypeAlias = "tuple[list[Tensor], list[Tensor], list[Any], list[Any]]"
 
 
 def combine(self: Any, run: Handler, other: Any = None, facts: Any = None, above: Any = None, checked: int = 2) -> Any:
@@ -29,7 +30,7 @@ def combine(self: Any, run: Handler, other: Any = None, facts: Any = None, above
     if other is not None and size != other._batch_size:
         return None
     leaves = data
-    levels: tuple[list[Tensor], list[Tensor], list[Any], list[Any]] = above or ([], [], [], [])
+    levels: Levels = above or ([], [], [], [])
     mine, theirs, rows, unsure = levels
     declared = facts is not None
     if declared and checked and not (facts.keeps >= checked and (found is None or facts.ranks)):
@@ -56,23 +57,51 @@ def combine(self: Any, run: Handler, other: Any = None, facts: Any = None, above
     result = blank(type(self))  # as `_of`, without its frame
     result._data, result._batch_size, result._device, result._names = data, size, self._device, self._names
     result._plain, result._lock = plain, None
-    if above is not None:  # the container above makes the call
-        rows.append((data, leaves))
+    if above is None and not (rows or unsure):  # the common case
+        for key, leaf in zip(leaves, run(mine) if found is None else run(mine, theirs)):  # noqa: B905  # takes time
+            data[key] = leaf
         return result
-    new = run(mine) if found is None else run(mine, theirs)
+    rows.append((data, leaves))
+    return result if above is not None or fill_levels(run, levels, checked) else None
+
+
+def combine_members(
+    self: Any, run: Handler, other: Any = None, facts: Any = None, above: Any = None, checked: int = 2
+) -> Any:
+    """As `combine`, for the members of a lazy stack: one call for the tensors of all of them."""
+    members = list(self._members)
+    partners = [None] * len(members) if other is None else list(other._members)
+    if len(partners) != len(members) or (other is not None and other.stack_dim != self.stack_dim):
+        return None
+    levels: Levels = above or ([], [], [], [])
+    twins = []
+    for member, there in zip(members, partners, strict=True):
+        if facts is None:
+            twin = at_once(member, run, there, False, levels, checked)
+        else:  # the stack is in a typed instance, so its members have no class of their own
+            alike = other is None or type(there) is type(member)
+            twin = member._combine(run, there, facts, levels, checked) if alike else None
+        if twin is None:
+            return None
+        twins.append(twin)
+    return self._with_members(twins) if above is not None or fill_levels(run, levels, checked) else None
+
+
+def fill_levels(run: Handler, levels: Levels, checked: int) -> bool:
+    """Fill the dicts of all levels with the results of one call; False if a declaration may refuse one of them."""
+    mine, theirs, rows, unsure = levels
+    new = run(mine, theirs) if theirs else run(mine)
     if unsure:
         new = [*new]
         if True in [each.keeps < checked for each in unsure] and not _same(DTYPE, mine, new):
-            return None
+            return False
         if theirs and False in [each.ranks for each in unsure] and not _same(SHAPE, mine, new):
-            return None
-    if rows:  # nested containers come first, since their tensors do
-        new = iter(new)
-        for row, keys in rows:
-            row.update(zip(keys, new))  # noqa: B905  # takes as many as there are keys
-    for key, leaf in zip(leaves, new):  # noqa: B905  # as many as there are keys; a keyword takes time
-        data[key] = leaf
-    return result
+            return False
+    new = iter(new)
+    for row, keys in rows:  # nested containers come first, since their tensors do
+        for key, leaf in zip(keys, new):  # noqa: B905  # takes as many as there are keys
+            row[key] = leaf
+    return True
 
 
 def _same(what: Callable[[Tensor], Any], old: list[Tensor], new: list[Tensor]) -> bool:

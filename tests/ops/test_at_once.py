@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import TensorClass, TensorDict
+from tensorclass import TensorClass, TensorDict, lazy_stack
+from tensorclass._operations import ROWS
 from tensorclass.errors import SchemaError, StructureError
 from tensorclass.typing import Bool, Float, Float32, Int64, Num
 
@@ -122,6 +123,18 @@ def test_pairs(kind: str, op: str):
     if op == "eq":
         assert not found
         assert left == left.clone()
+
+
+@pytest.mark.parametrize("name", [row.name for row in ROWS if row.arity == 1])
+def test_pairs_of_many_tensors(name: str):
+    """Many tensors, which one call of torch combines, and few give the same; the members of lazy stacks too."""
+    values = torch.tensor([[1, 3], [2, 4]]) if name.startswith("bitwise") else torch.tensor([[1.5, 3.0], [2.0, 4.5]])
+    few, others = (TensorDict(a=side, batch_size=[2]) for side in (values, values.flip(1)))
+    many, others_of_many = (TensorDict({str(i): x["a"] for i in range(9)}, [2]) for x in (few, others))
+    stack, others_of_stack = (lazy_stack(list(x.unbind(0))) for x in (many, others_of_many))
+    wanted = getattr(few, name)(others)["a"]
+    assert all(torch.equal(value, wanted) for value in getattr(many, name)(others_of_many).values())
+    assert all(torch.equal(value, wanted) for value in getattr(stack, name)(others_of_stack).values())
 
 
 @pytest.mark.parametrize("kind", BATCHES)

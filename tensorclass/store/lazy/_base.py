@@ -35,6 +35,7 @@ from ...core import (
 from ...errors import ArgumentError, BatchSizeError, StructureError
 from ...ops._operands import Layout
 from ...ops._steps import KnownWrite
+from .._combine import combine_members
 from .._dict import TensorDict, TensorDictBase
 from ..entries._nodes import Node
 from ..entries._unbatched import Unbatched
@@ -214,6 +215,8 @@ class LazyBase(TensorDictBase):
         if write:
             return self
         return self._with_members(twins)
+
+    _combine = combine_members
 
     def _refill(self, leaves: Iterable[Any], size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Any:
         if kind == BATCHED:
