@@ -47,7 +47,8 @@ The file:
 
 Datasets:
 
-- `_manifest`: the list of shards, which is always replaced completely. `_lock`: a lock between processes.
+- `_manifest`: the list of shards. `_segments`: `Listing(folder)` reads and replaces it, with the segments that it
+  names. `_lock`: a lock between processes.
 - `_writer`: `DatasetWriter`, rows to shards. `_shards`: files of rows. `_shelf`: `Shelf(shards, how)[i]` opens a shard,
   `gather(rows)` returns rows of several through `_columns`, which copies them by address. `_bad_shards` finds
   those that can't be read. `_dataset`: `TensorClassDataset`.

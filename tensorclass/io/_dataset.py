@@ -29,13 +29,14 @@ from ._advice import IntArray
 from ._bad_shards import find_bad_shards, warn_of_skipped
 from ._classes import find_class
 from ._file_kinds import DATASET, naming_reader
-from ._manifest import Manifest, read_manifest, stored_schema
+from ._manifest import Manifest, stored_schema
 from ._mixed import Mixed, mix_of
 from ._parts import BLOCK, parts_of
 from ._paths import StrPath
 from ._progress import progress
 from ._remote import Access, checked_access, reaching
 from ._scaled import Scaled
+from ._segments import read_manifest
 from ._shards import ReadHow, Shard, check_shard, size_of
 from ._shelf import Shelf
 from ._training import InBatches

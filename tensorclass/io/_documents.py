@@ -12,7 +12,7 @@ from tempfile import mkdtemp
 from .._places import is_url
 from ._atomic import Target, replacing
 from ._format import Part
-from ._manifest import NAME, Manifest, parse_sealed, read_small, sealed
+from ._manifest import NAME, read_small, sealed
 from ._remote import Version, read_version, refuse_http, replace_version, upload
 
 
@@ -40,11 +40,6 @@ class Document:
         """
         with replacing(self.path) as target:
             target.write([_sealed_part(body)])
-
-    def manifest(self) -> Manifest | None:
-        """The content as a manifest, or None if there is no file."""
-        raw = self.find()
-        return None if raw is None else parse_sealed(raw, self.path, "manifest", Manifest)
 
 
 class RemoteDocument(Document):

@@ -11,10 +11,11 @@ from .._schema import Schema
 from ..errors import FileFormatError, SchemaError, printable
 from ._dataset import TensorClassDataset
 from ._index import read_index
-from ._manifest import NAME, read_manifest, schema_in, stored_schema
+from ._manifest import NAME, schema_in, stored_schema
 from ._paths import DATA, INDEX, SUFFIXES, to_read
 from ._read import Head, find_tensors, head_of, places_of, read
 from ._remote import exists
+from ._segments import read_manifest
 from ._unpack import UNTYPED, references
 
 

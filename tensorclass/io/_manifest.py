@@ -1,4 +1,7 @@
-"""The manifest of a dataset lists its shards. A file that it doesn't list isn't part of the dataset."""
+"""The manifest of a dataset lists its shards. A file that it doesn't list isn't part of the dataset.
+
+`_segments` reads and replaces it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import re
 from typing import Annotated, Any, TypeVar
 from zlib import crc32
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import AfterValidator, Field, ValidationError
 
 from .._schema import Schema, schema_of
 from ..errors import ArgumentError, ChecksumError, FileFormatError, TensorClassError
@@ -20,10 +23,14 @@ NAME = "manifest.json"
 VERSION = 1
 SHARD = re.compile(r"(?:(?P<writer>[A-Za-z0-9_]{1,64})-)?(?P<number>\d{6,})-(?P<id>[0-9a-f]{16})\.safetensors")
 """File names of shards: the writer's id, if it has one; a number; a random id."""
+SEGMENT = re.compile(r"segment-[0-9a-f]{16}\.json")
+"""File names of segments: a random id."""
 _START = '{"crc32":"'
+SEALED = slice(len(_START), len(_START) + 8)
+"""The place of the checksum in what `sealed` writes."""
 MOST = 2**62
 """More rows than any dataset has."""
-_AGAIN = 8
+AGAIN = 8
 """How often a manifest that was replaced while it was read is read again."""
 _MANY = 1 << 30
 """The largest manifest that is read, in bytes."""
@@ -43,21 +50,47 @@ class ShardEntry(Part):
     """A digest of its header without the id; shards of one layout have their tensors at the same places."""
 
 
+def refuse_doubles(shards: list[ShardEntry]) -> list[ShardEntry]:
+    """Shards that are listed once, with a possible number of rows.
+
+    Raises:
+        ArgumentError: for others.
+    """
+    if len({shard.id for shard in shards}) != len(shards) or len({shard.file for shard in shards}) != len(shards):
+        raise ArgumentError("a shard is listed twice")
+    if sum([shard.rows for shard in shards]) >= MOST:
+        raise ArgumentError(f"the shards have {MOST} rows or more together")
+    return shards
+
+
+Shards = Annotated[list[ShardEntry], AfterValidator(refuse_doubles)]
+
+
+class SegmentPart(Part):
+    """The content of a segment: shards that follow each other."""
+
+    version: int = VERSION
+    shards: Shards
+
+
+class SegmentEntry(Part):
+    """One segment: its file name, and the facts that the file must match."""
+
+    file: Annotated[str, Field(pattern=rf"^{SEGMENT.pattern}$")]
+    shards: Annotated[int, Field(ge=1, lt=2**62)]
+    rows: Annotated[int, Field(ge=1, lt=2**62)]
+    bytes: Count
+    crc32: str
+
+
 class Manifest(Part):
     """The whole manifest; the order of the shards is the order of the rows."""
 
     version: int = VERSION
     cls: ClassPart
-    shards: list[ShardEntry] = []
-
-    @field_validator("shards")
-    @classmethod
-    def _distinct(cls, shards: list[ShardEntry]) -> list[ShardEntry]:
-        if len({shard.id for shard in shards}) != len(shards) or len({shard.file for shard in shards}) != len(shards):
-            raise ArgumentError("a shard is listed twice")
-        if sum([shard.rows for shard in shards]) >= MOST:
-            raise ArgumentError(f"the shards have {MOST} rows or more together")
-        return shards
+    segments: list[SegmentEntry] | None = None
+    """In the file: what lists the first shards. In memory `shards` has them."""
+    shards: Shards = []
 
 
 def class_part(cls: Any) -> ClassPart:
@@ -89,17 +122,6 @@ def sealed(body: str) -> bytes:
     return f'{_START}{crc32(body.encode()):08x}",{body[1:]}'.encode()
 
 
-def read_manifest(folder: str) -> Manifest:
-    """The manifest of a folder, checked.
-
-    Raises:
-        FileFormatError: for a damaged or newer manifest.
-        OSError: if the manifest is missing or can't be read. The message names the path.
-    """
-    path = os.path.join(folder, NAME)
-    return parse_sealed(read_small(path), path, "manifest", Manifest)
-
-
 def read_small(path: str) -> bytes:
     """The bytes of a manifest or an index. One in a store that a writer replaces meanwhile is read again.
 
@@ -107,7 +129,7 @@ def read_small(path: str) -> bytes:
         FileFormatError: if the file is too long.
         OSError: if the file can't be used. The message names the path.
     """
-    for _ in range(_AGAIN):
+    for _ in range(AGAIN):
         try:
             return _read_once(path)
         except OSError as error:
@@ -123,13 +145,13 @@ def _read_once(path: str) -> bytes:
         return read_bytes(fd, size, 0, path)
 
 
-def parse_sealed(raw: bytes, path: str, what: str, model: type[P]) -> P:
-    """Parse what `sealed` wrote as an instance of a model; errors call it `what`."""
+def parse_sealed(raw: bytes, path: str, what: str, model: type[P], newest: int = VERSION) -> P:
+    """Parse what `sealed` wrote as an instance of a model, of a version up to `newest`; errors call it `what`."""
     head = len(_START)
     if not raw.startswith(_START.encode()) or raw[head + 8 : head + 10] != b'",':
         raise FileFormatError(f"it is not {what}, or is cut off", path, 0)
     body = b"{" + raw[head + 10 :]
-    _check_version(body, path, what)
+    _check_version(body, path, what, newest)
     if raw[head : head + 8] != f"{crc32(body):08x}".encode():
         raise ChecksumError(f"the {what} is not the one that was written", path, 0)
     try:
@@ -140,10 +162,10 @@ def parse_sealed(raw: bytes, path: str, what: str, model: type[P]) -> P:
         raise FileFormatError(f"the {what} is wrong at `{where:.100}`: {first['msg']:.200}", path) from None
 
 
-def _check_version(body: bytes, path: str, what: str) -> None:
+def _check_version(body: bytes, path: str, what: str, newest: int) -> None:
     found = re.match(rb'\{"version":(\d{1,9})[,}]', body)
     if found is None:
         raise FileFormatError(f"the {what} says no version, or is cut off", path, 0)
-    if int(found[1]) != VERSION:
-        more = f"this library reads version {VERSION}; update tensorclass"
+    if not 1 <= int(found[1]) <= newest:
+        more = f"this library reads version {newest}; update tensorclass"
         raise FileFormatError(f"the {what} has version {int(found[1])}, {more}", path, 0)

@@ -24,13 +24,14 @@ from ..core import STORAGE, Turn, in_turn, tensors_alone
 from ..errors import ArgumentError, BatchDimError, HeldError, SchemaError, StructureError
 from ..ops import cat
 from ._atomic import Target, make_folder
-from ._documents import document_at, target_at
+from ._documents import target_at
 from ._lock import FileLock
 from ._manifest import NAME, SHARD, Manifest, ShardEntry, class_part
 from ._pack import Packed, pack
 from ._paths import StrPath
 from ._progress import progress
 from ._remote import Access, current_access, reaching
+from ._segments import Listing
 from ._shards import ReadHow, Shard, open_shard
 from ._write import header_of, write_to
 
@@ -97,7 +98,7 @@ class DatasetWriter(Generic[T]):
         self._behind: tuple[Future[Manifest | HeldError], ShardEntry] | None = None
         self._head: Any = None
         self._plain: Any = None
-        self._document = document_at(self.path)
+        self._listing = Listing(self.path)
         with reaching(access or Access()):
             self._access = current_access()
         make_folder(self.path)
@@ -150,10 +151,11 @@ class DatasetWriter(Generic[T]):
 
     def _start(self, resume: bool) -> Manifest:
         with self._updating():
-            found = self._document.manifest()
+            found = self._listing.manifest()
+            self._listing.sweep()
             if found is None:
                 found = Manifest(cls=class_part(self.cls))
-                self._document.replace(found)
+                self._listing.replace(found)
                 return found
         if not resume and (self._writer_id is None or self._own(found)):
             what = "there is a dataset already; `create(..., resume=True)` continues it"
@@ -171,7 +173,7 @@ class DatasetWriter(Generic[T]):
     def _own(self, manifest: Manifest) -> list[ShardEntry]:
         """The shards of this writer; a writer without an id continues all of them."""
         mine = self._writer_id
-        return [shard for shard in manifest.shards if mine is None or shard.writer == mine]
+        return manifest.shards if mine is None else [shard for shard in manifest.shards if shard.writer == mine]
 
     # ---- rows --------------------------------------------------------------------------------------------------------
 
@@ -315,7 +317,7 @@ class DatasetWriter(Generic[T]):
 
     def _add_entry(self, entry: ShardEntry) -> Manifest:
         """Add a shard to the manifest. In a store, other writers may replace it in between, but not list my shards."""
-        now = self._manifest if self._writer_id is None else self._document.manifest()
+        now = self._manifest if self._writer_id is None else self._listing.manifest()
         while True:
             if now is None:
                 raise FileNotFoundError(errno.ENOENT, "the manifest was removed while a writer is open", self.path)
@@ -324,9 +326,9 @@ class DatasetWriter(Generic[T]):
                 raise BlockingIOError(errno.EAGAIN, f"{who} has added shards; this one has failed", self.path)
             following = now.model_copy(update={"shards": [*now.shards, entry]})
             try:
-                self._document.replace(following)
+                self._listing.replace(following)
             except BlockingIOError:
-                now = self._document.manifest()
+                now = self._listing.manifest()
             else:
                 return following
 

@@ -18,13 +18,8 @@ from ..io._atomic import make_folder
 from ..io._documents import document_at
 from ..io._format import Part
 from ..io._lock import FileLock
-from ..io._manifest import (
-    SHARD,
-    Manifest,
-    ShardEntry,
-    class_part,
-    parse_sealed,
-)
+from ..io._manifest import SHARD, Manifest, ShardEntry, class_part, parse_sealed
+from ..io._segments import Listing
 from ..io._writer import LOCK, sweep
 from ._rows import Done, FailedRow
 
@@ -88,8 +83,8 @@ class Commits:
             self._lock.release()
 
     def _begin(self, resume: bool) -> None:
-        self._request, self._listing = document_at(self.out, _JOURNAL), document_at(self.out)
-        self._failures = document_at(f"{self.out}/failed")
+        self._request, self._listing = document_at(self.out, _JOURNAL), Listing(self.out)
+        self._failures = Listing(f"{self.out}/failed")
         raw = self._request.find()
         before = None if raw is None else parse_sealed(raw, self._request.path, "journal", MapRequest)
         self._manifest = self._listing.manifest()
@@ -133,8 +128,10 @@ class Commits:
 
     def _sweep(self) -> None:
         sweep(self.out, self._manifest)
+        self._listing.sweep()
         if os.path.isdir(f"{self.out}/failed"):
             sweep(f"{self.out}/failed", self._failed)
+            self._failures.sweep()
 
     def add(self, part: int, done: Done) -> None:
         """Add a finished part; parts are added in order."""
@@ -142,7 +139,7 @@ class Commits:
         if time.monotonic() - self._since > self._pause:
             begin = time.monotonic()
             self.flush()
-            self._pause = max(_EVERY, 20 * (self._since - begin))  # writing a long manifest takes longer
+            self._pause = max(_EVERY, 20 * (self._since - begin))  # a slow disk
 
     def flush(self) -> None:
         """Commit the finished parts. Failed rows are committed first, so no row is lost between the two datasets."""

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from tensorclass import DatasetWriter, TensorClass, TensorClassDataset, from_csv, from_json, from_parquet
 from tensorclass.errors import FileFormatError, UnsupportedOperationError
-from tensorclass.io import _remote, remote_access
+from tensorclass.io import _remote, _segments, remote_access
 from tensorclass.io._remote import names_in
 from tensorclass.typing import Int64
 from tests.io._server import serving
@@ -128,8 +128,9 @@ def test_writers_with_names_of_their_own(bucket: str) -> None:
     again.close()
 
 
-def test_writers_of_one_process_take_turns(bucket: str) -> None:
-    """Four threads with a writer each commit at once, and no shard is lost."""
+def test_writers_of_one_process_take_turns(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four threads with a writer each commit at once, and no shard is lost, while segments are joined."""
+    monkeypatch.setattr(_segments, "TAIL", 2)
     TensorClassDataset.create(bucket, Row, writer_id="first").close()
 
     def write(number: int) -> None:

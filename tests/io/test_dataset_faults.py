@@ -26,7 +26,7 @@ import torch
 
 from tensorclass import TensorClassDataset
 from tensorclass.errors import ChecksumError, FileFormatError, SchemaError, TensorClassError
-from tensorclass.io import _lock, _writer
+from tensorclass.io import _lock, _segments, _writer
 from tests.io._classes import Digits
 from tests.io._exact import assert_same
 from tests.io._faults import Faulty, Killed
@@ -54,13 +54,13 @@ class System(Faulty):
 
     def __enter__(self) -> System:
         super().__enter__()
-        _lock.os = _writer.os = self  # type: ignore[assignment]  # stands for the module
+        _lock.os = _segments.os = _writer.os = self  # type: ignore[assignment]  # stands for the module
         _writer.threading = types.SimpleNamespace(Thread=self.thread)  # type: ignore[assignment]  # as above
         return self
 
     def __exit__(self, *_: Any) -> None:
         super().__exit__()
-        _lock.os = _writer.os = os  # type: ignore[attr-defined, assignment]  # as before
+        _lock.os = _segments.os = _writer.os = os  # type: ignore[attr-defined, assignment]  # as before
         _writer.threading = threading  # type: ignore[attr-defined]  # as before
 
 
@@ -81,8 +81,10 @@ def rows_of(path: Path) -> Any:
 
 
 @pytest.mark.parametrize("every", [9, pytest.param(1, marks=pytest.mark.slow)])
-def test_killed_at_every_step(every, tmp_path):
+@pytest.mark.parametrize("tail", [32, 1], ids=["shards", "segments"])
+def test_killed_at_every_step(every, tail, tmp_path, monkeypatch):
     """A writer that dies between any two system calls leaves a committed prefix; resume gives all rows, once each."""
+    monkeypatch.setattr(_segments, "TAIL", tail)
     batch = digits(10)
     with System() as system:
         write(tmp_path / "whole", batch)
@@ -100,15 +102,19 @@ def test_killed_at_every_step(every, tmp_path):
             write(path, batch, resume=True)
         assert_same(rows_of(path), batch)
         names = [name for name in os.listdir(path) if not name.startswith(".lock")]
-        assert len(names) == 4, (names, system.calls[at])
+        segments = json.loads((path / "manifest.json").read_text()).get("segments", ())
+        assert len(names) == 4 + len(segments), (names, system.calls[at])
+        assert {segment["file"] for segment in segments} <= {*names}
     assert counts == sorted(counts)
     assert every > 1 or {0, 4, 8, 10} == set(counts)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("tail", [32, 1], ids=["shards", "segments"])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EINTR])
-def test_errors_at_every_step(number, tmp_path):
+def test_errors_at_every_step(number, tail, tmp_path, monkeypatch):
     """After an error of the system the writer takes no more; what is committed is there, and resume goes on."""
+    monkeypatch.setattr(_segments, "TAIL", tail)
     batch = digits(10)
     with System() as system:
         write(tmp_path / "whole", batch)
@@ -400,7 +406,7 @@ def shard(manifest: Any, **changes: Any) -> None:
 
 
 MANIFESTS: dict[str, Any] = {
-    "future version": (lambda m: m.update(version=2), "version 2"),
+    "future version": (lambda m: m.update(version=3), "version 3"),
     "unknown key": (lambda m: m.update(more=1), "more"),
     "no class": (lambda m: m.pop("cls"), "cls"),
     "a path": (lambda m: shard(m, file="../x-0000000000000000.safetensors"), "file"),

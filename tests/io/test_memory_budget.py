@@ -20,7 +20,7 @@ from torch import Tensor
 import tensorclass
 from tensorclass import PerElement, PersistentTensorDict, RaggedTensor, TensorClass, TensorClassDataset, TensorDict
 from tensorclass.errors import FileFormatError, MemoryBudgetError, SchemaError, TensorClassError
-from tensorclass.io import _manifest, _remote
+from tensorclass.io import _remote, _segments
 from tensorclass.io._documents import document_at
 from tensorclass.io._values import decode
 from tensorclass.typing import Float32
@@ -158,7 +158,7 @@ def _dataset(folder, rows, size=None):
 
     with TensorClassDataset.create(folder, Row) as writer:
         writer.append(Row(x=torch.zeros(4)))
-    manifest = _manifest.read_manifest(str(folder))
+    manifest = _segments.read_manifest(str(folder))
     shard = manifest.shards[0]
     changed = [
         shard.model_copy(
@@ -183,7 +183,7 @@ def test_manifests_with_impossible_rows_are_refused(tmp_path, rows, size):
 def test_a_wrong_schema_in_a_manifest_names_the_manifest(tmp_path):
     """Also for a class that is not imported."""
     row = _dataset(tmp_path / "d", [4])
-    manifest = _manifest.read_manifest(str(tmp_path / "d"))
+    manifest = _segments.read_manifest(str(tmp_path / "d"))
     for wrong in ({"fields": 3}, {"fields": {"x": None}}, {"name": 3}):
         part = manifest.cls.model_copy(update={"fields": wrong})
         document_at(str(tmp_path / "d")).replace(manifest.model_copy(update={"cls": part}))

@@ -19,7 +19,7 @@ from tensorclass.errors import ArgumentError, FileFormatError
 from tensorclass.io import Batches, _planned, _remote, _shelf, remote_access
 from tensorclass.io._ahead import read_ahead
 from tensorclass.io._documents import document_at
-from tensorclass.io._manifest import read_manifest
+from tensorclass.io._segments import read_manifest
 from tensorclass.typing import Float32, Int64
 from tests.io._exact import assert_same
 from tests.io._server import serving
