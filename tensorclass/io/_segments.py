@@ -1,7 +1,7 @@
 """The manifest of a dataset on the disk or in a store: its last shards, and segments that list those before.
 
-A commit writes the last shards anew. When they are many, they become a segment, together with earlier segments that
-list no more shards than that. So each shard is listed anew a few times only, and there are few segments. A segment
+A commit writes the last shards again. When they are many, they become a segment, together with earlier segments that
+list no more shards than that. So each shard is written a few times only, and there are few segments. A segment
 never changes: the manifest, which is replaced as a whole, says which ones count.
 """
 
