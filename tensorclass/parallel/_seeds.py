@@ -56,7 +56,7 @@ def seeded_block(seed: int, alone: bool) -> Iterator[None]:
 
 @cache
 def _torch_seeder() -> Callable[[int], Any]:
-    """Seeds all generators of torch. Without an accelerator, `manual_seed` would only store its stack: a millisecond."""
+    """What seeds the generators of torch. Without an accelerator, `manual_seed` notes its stack, for a millisecond."""
     return torch.manual_seed if torch.accelerator.is_available() else torch.default_generator.manual_seed
 
 
