@@ -163,7 +163,8 @@ def put(file: str, folder: str, packed: Packed, **options: Any) -> list[Tensor]:
 def _upload(url: str, packed: Packed, options: dict[str, Any]) -> list[Tensor]:
     """Upload a packed container to a URL. Its tensors are mapped from the local copy, whose name is removed."""
     if options.get("through") or (os.path.basename(url) == DATA and exists(f"{url}.index.json")):
-        what = "a remote file can't be mapped" if options.get("through") else "several files make it up; remove them"
+        through = "a remote file can't be mapped for writing; map one on the disk, and `save` to the store"
+        what = through if options.get("through") else "several files make it up; remove them"
         raise UnsupportedOperationError(f"{url}: {what}")
     with TemporaryDirectory() as folder:
         local = os.path.join(folder, DATA)

@@ -161,7 +161,8 @@ class RayEngine:
     It runs one map at a time; a second one, also of another thread, is an error.
 
     Args:
-        address: the address of a cluster, `host:port`; `"auto"` for that of this machine.
+        address: the address of a cluster, `host:port`; `"auto"` for that of this machine; `"local"` for one that
+            this engine starts and stops, whatever runs on this machine.
         num_cpus: cores of each task.
         num_gpus: GPUs of each task; may be a fraction.
         timeout: seconds to wait for an answer of the address.
@@ -205,6 +206,11 @@ class RayEngine:
         if self._owner:
             self._connect(workers)
         mine = self._ray.get_runtime_context().gcs_address
+        if self._address == "local" and not self._owner:
+            raise ArgumentError(
+                f'this process is connected to Ray at {mine}, so none of its own can start: leave out address="local", '
+                "or call ray.shutdown() before"
+            )
         if self._address not in (None, "auto", mine) and not self._owner:
             raise ArgumentError(f"this process is connected to Ray at {mine}, not at {self._address!r:.120}")
         count = workers or int(self._ray.cluster_resources().get("CPU", 1))
@@ -215,6 +221,9 @@ class RayEngine:
 
     def _connect(self, workers: int | None) -> None:
         options = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR", **self._options}
+        if self._address == "local":
+            self._ray.init(address="local", **{"num_cpus": workers or cores(), **options})
+            return
         named, where = _announced_cluster() if self._address in (None, "auto") else (self._address or "", "")
         try:
             if ":" in named or not where:  # Ray itself would wait for minutes

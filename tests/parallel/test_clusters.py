@@ -126,6 +126,21 @@ def test_a_ray_that_runs_is_used(runs: bool, no_ray: Path) -> None:
     assert [call.get("num_cpus") for call in calls] == [None, 2][: len(calls)]
 
 
+def test_a_ray_of_its_own(no_ray: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On request, whatever runs; a process that is connected to another one can't have it."""
+    no_ray.write_text("127.0.0.1:9")
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
+    calls, engine = _ray_of_calls(RayEngine("local", object_store_memory=100), True)
+    engine._connect(3)
+    assert [(call["address"], call["num_cpus"], call["object_store_memory"]) for call in calls] == [("local", 3, 100)]
+    context = SimpleNamespace(gcs_address="127.0.0.1:7")
+    connected: Any = SimpleNamespace(is_initialized=lambda: True, get_runtime_context=lambda: context)
+    monkeypatch.setattr(_clusters, "optional", lambda *_: connected)
+    monkeypatch.setattr(_clusters, "_sent", lambda *_, **__: None)
+    with pytest.raises(ArgumentError, match=r"connected to Ray at 127.0.0.1:7, so none of its own .*ray.shutdown"):
+        RayEngine("local").start(len, 1)
+
+
 def _ray_of_calls(engine: Any, runs: bool) -> tuple[list[dict[str, Any]], Any]:
     calls: list[dict[str, Any]] = []
 
@@ -252,8 +267,8 @@ def test_ray_data(ray: Any, plain_data: Any, tmp_path: Path) -> None:
     ray.data.DataContext.get_current().enable_progress_bars = False
     typed = plain_data.to_ray(rows_per_block=8)
     assert typed.count() == 30
-    doubled = typed.map_batches(Doubling(), batch_size=5).map_batches(
-        Scaling, concurrency=(1, 1), fn_constructor_args=(2.0,)
+    doubled = typed.map_batches(Doubling(), batch_size=5, num_cpus=0.5).map_batches(
+        Scaling, concurrency=(1, 1), fn_constructor_args=(2.0,), num_cpus=1
     )
     found = TensorClassDataset.from_ray(doubled, tmp_path / "out")
     rows = found[torch.argsort(found[:].label)]

@@ -22,6 +22,7 @@ from ...ops._steps import Copy, Writes, carry_out
 from .._atomic import naming, refuse_special, replacing, replacing_folder
 from .._file_kinds import naming_reader
 from .._optional import optional
+from .._remote import refuse_http
 from ._store_nodes import local_folder, local_store
 
 _RUNS = 256
@@ -106,6 +107,8 @@ def _open_zarr(filename: Any, mode: str, backend: str, locking: Any) -> Any:
 
 def _group_at(zarr: Any, url: str, mode: str) -> Any:
     """A zarr group at a URL. Every store has its own errors; ours name the URL."""
+    if mode != "r":
+        refuse_http(url)
     try:
         return zarr.open_group(url, mode=mode)
     except FileNotFoundError:

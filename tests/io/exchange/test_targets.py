@@ -29,7 +29,7 @@ from tensorclass import (
     pack_memmap,
     to_safetensors,
 )
-from tensorclass.errors import FileFormatError
+from tensorclass.errors import FileFormatError, UnsupportedOperationError
 from tensorclass.io.exchange import _arrays_out, _formats, _persistent
 from tensorclass.typing import Float32
 from tests._users import open_folder, unprivileged
@@ -320,3 +320,29 @@ def test_a_fault_of_the_source(number, target, tmp_path, monkeypatch):
         convert(tmp_path / "in.csv", tmp_path / f"out{target}", type(rows()))
     assert caught.value.errno == number
     assert os.listdir(tmp_path) == ["in.csv"]
+
+
+TO_URLS = {
+    "create": lambda data, url: TensorClassDataset.create(url, Row),
+    "compact": lambda data, url: data.compact(url),
+    "parquet": lambda data, url: data.to_parquet(url),
+    "csv": lambda data, url: data.pick("name").to_csv(url),
+    "json": lambda data, url: data.to_json(url),
+    "hf": lambda data, url: data.to_hf(url),
+    "save": lambda data, url: data[:].save(url),
+    "memmap": lambda data, url: data[:].memmap(url),
+    "zarr": lambda data, url: data.pick("x")[:].to_zarr(url),
+    "h5": lambda data, url: data.pick("x")[:].to_h5(url),
+    "convert": lambda data, url: convert(data.path, f"{url}.parquet"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TO_URLS)
+def test_urls_that_take_no_files(name: str, tmp_path: Path) -> None:
+    """An export to a web server is refused before a request, also one to the disk only; the error says what to do."""
+    with TensorClassDataset.create(tmp_path / "rows", Row) as writer:
+        writer.append(rows())
+    with pytest.raises(
+        UnsupportedOperationError, match=r"127.0.0.1:9/.*(save to a store|to the store$|tools of the store)"
+    ):
+        TO_URLS[name](TensorClassDataset(tmp_path / "rows", Row), "http://127.0.0.1:9/x")
