@@ -189,7 +189,8 @@ class TensorDict(DictSteps, TensorDictBase):
                 if plain and ((shape := value.shape) == last or shape[:ndim] == size):
                     data[key], last = value, shape
                 elif type(key) is str:
-                    self._put(key, self._check(key, value))
+                    inner = type(value) is dict and self._names is None  # nothing below can hold a new container
+                    self._put(key, self._made_of(key, value) if inner else self._check(key, value))
                 else:
                     once = once or require_once(entries)
                     TensorDict.set(self, key, value)
@@ -487,10 +488,10 @@ class TensorDict(DictSteps, TensorDictBase):
 
     def _check_object(self, key: str, value: Any) -> Any:
         """A mapping becomes a container, numbers become a tensor, a list of objects becomes one object per element."""
+        if isinstance(value, Mapping):
+            made = self._made_of(key, value)
+            return made if made._plain and self._names is None else self._check_child(key, made)
         try:
-            if isinstance(value, Mapping):
-                made = TensorDict(value, self._batch_size, self._device)
-                return made if made._plain and self._names is None else self._check_child(key, made)
             tensor: Any = stack_lists(value)  # None unless a list or tuple
         except RecursionError:
             raise too_deep(key) from None
@@ -499,6 +500,12 @@ class TensorDict(DictSteps, TensorDictBase):
             if tensor is not None:
                 return self._check(key, holds(key, tensor, value))
         return self._one_each(key, value) if isinstance(value, list) and list_to_stack() else plain_object(value)
+
+    def _made_of(self, key: str, value: Mapping[Any, Any]) -> TensorDict:
+        try:
+            return TensorDict(value, self._batch_size, self._device)
+        except RecursionError:
+            raise too_deep(key) from None
 
     def _one_each(self, key: str, values: list[Any]) -> NonTensorStack[Any]:
         """One object per element, from a list."""
