@@ -501,7 +501,7 @@ class TensorDict(DictSteps, TensorDictBase):
                 return self._check(key, holds(key, tensor, value))
         return self._one_each(key, value) if isinstance(value, list) and list_to_stack() else plain_object(value)
 
-    def _made_of(self, key: str, value: Mapping[Any, Any]) -> TensorDict:
+    def _made_of(self, key: str, value: Any) -> TensorDict:
         try:
             return TensorDict(value, self._batch_size, self._device)
         except RecursionError:
