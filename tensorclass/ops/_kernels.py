@@ -181,10 +181,10 @@ def _thorough(self: C, other: Any, kernel: Kernel, options: dict[str, Any], defa
     else:
         template = large._open(leaves := [], VALUES)
         right = operand(template, leaves, other, kernel.name)
-    result = _combine_into(template, leaves, (right,), other, kernel, options)  # type: ignore[assignment]  # a twin of self
+    result = _combine_into(template, leaves, (right,), other, kernel, options)
     if met and kernel.meets:
         meet_objects(large, result, other, kernel.name, default is not None)
-    return _lock_result(result) if locked else result  # pyright: ignore[reportReturnType]  # a twin of self
+    return _lock_result(result) if locked else result  # type: ignore[return-value]  # pyright: ignore[reportReturnType]  # a twin of self
 
 
 def _combine_into(
