@@ -94,7 +94,7 @@ def parse_annotation(annotation: Any, owner: type | None = None) -> Parsed:
         tensor_marks.append(_jaxtyping_spec(core))
         core = Tensor
     if isinstance(core, type) and issubclass(core, Tensor):
-        return Parsed(SHARED if shared else TENSOR, core, _merge(tensor_marks), None, optional, other)
+        return Parsed(SHARED if shared else TENSOR, core, _merged_spec(tensor_marks), None, optional, other)
     _refuse_tensor_marks(core, tensor_marks, shared)
     return _parse_core(core, optional, other, owner)
 
@@ -146,7 +146,7 @@ def _ragged_spec(core: Any, marks: list[Any], shared: bool) -> TensorSpec:
         raise WrongDeclaration(f"Ragged[{type_name(core)}]", 'the elements are tensors: `Ragged[Tensor, "t d"]`')
     if shared:
         raise WrongDeclaration("Shared and ragged", "a ragged field has one tensor for each element; drop `Shared`")
-    spec = _merge(marks)
+    spec = _merged_spec(marks)
     if spec.dims is None:
         return spec
     first, rest = (spec.dims.tokens[0] if spec.dims.tokens else None), Dims(spec.dims.tokens[1:])
@@ -240,7 +240,7 @@ def _refuse_tensor_marks(core: Any, marks: list[Any], shared: bool) -> None:
         )
 
 
-def _merge(marks: Iterable[Any]) -> TensorSpec:
+def _merged_spec(marks: Iterable[Any]) -> TensorSpec:
     """Merge the parts of an annotation about dtype and dims, in any order, into one spec."""
     dtypes: list[DTypeFamily] = []
     dims: list[Dims] = []

@@ -209,18 +209,10 @@ class Checker:
     def _check_ragged(self, spec: FieldSpec, value: Any) -> object:
         """Check the batch shape of a ragged value, then dtype and event shape, once for each kind of element."""
         assert spec.spec is not None  # tensor fields have one
-        found: dict[str, Tensor] = {}
         if is_ragged(type(value)):
-            if len(value.shape) > len(self.batch_size):
-                hint = f"the batch size is {list(self.batch_size)}{self.source}, here {list(value.shape)}"
-                self.add(spec, describe(value), hint)
-            elif self._batch(spec, value.shape, self.batch_size, describe(value)):
-                if self.options.validate != "off":
-                    bind_lengths(self.bindings, spec, value)
-                if self.options.validate == "values" and spec.metadata:
-                    self._collect(spec, value.tolist(), self.batch_size, spec.name, found)
-                self._element_kinds(spec, {spec.name: value.values}, found)
+            self._check_ragged_tensor(spec, value)
             return value
+        found: dict[str, Tensor] = {}
         if isinstance(value, Tensor) and value.is_nested:
             value = list(value.unbind())
         if self._collect(spec, value, self.batch_size, spec.name, found):
@@ -229,6 +221,18 @@ class Checker:
                 self.bindings.bind_elements(spec.name, spec.spec.dims, self.batch_size, lengths, str(spec))
             self._element_kinds(spec, found, found)
         return value
+
+    def _check_ragged_tensor(self, spec: FieldSpec, value: Any) -> None:
+        found: dict[str, Tensor] = {}
+        if len(value.shape) > len(self.batch_size):
+            hint = f"the batch size is {list(self.batch_size)}{self.source}, here {list(value.shape)}"
+            self.add(spec, describe(value), hint)
+        elif self._batch(spec, value.shape, self.batch_size, describe(value)):
+            if self.options.validate != "off":
+                bind_lengths(self.bindings, spec, value)
+            if self.options.validate == "values" and spec.metadata:
+                self._collect(spec, value.tolist(), self.batch_size, spec.name, found)
+            self._element_kinds(spec, {spec.name: value.values}, found)
 
     def _collect(self, spec: FieldSpec, value: Any, shape: Sequence[int], path: str, found: dict[str, Tensor]) -> bool:
         """Collect the tensors in nested lists of the batch shape, by path; False if there are other values."""

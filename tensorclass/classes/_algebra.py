@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 import torch
@@ -233,7 +234,7 @@ def _make(kind: str, sources: tuple[Any, ...], tree: Tree, name: str | None) -> 
     new: Any = type(root)(title, (root,), body)
     del new.__tensorclass_root__
     new.__tensorclass_recipe__ = Recipe(_make_class, (kind, sources, tree, name), sources)
-    options = _options([cls.__tensorclass_options__ for cls in sources])
+    options = _merged_options([cls.__tensorclass_options__ for cls in sources])
     gone = tuple(one for one in options.removed if one[0] not in {spec.name for spec in specs})
     new.__tensorclass_options__ = replace(options, removed=gone)
     finish_class(new, Schema(title, specs))
@@ -303,12 +304,10 @@ def _optional(sources: tuple[Any, ...], tree: Tree) -> Iterator[FieldSpec]:
 _SPECS = {"pick": _picked_fields, "merge": _merged_fields, "partial": _optional}
 
 
-def _options(given: list[Options]) -> Options:
-    first, *rest = given
-    for one in rest:
-        pairs = {name: (getattr(first, name), getattr(one, name)) for name in CLASS_OPTIONS}
-        first = Options(**{name: CLASS_OPTIONS[name].merged(*pair) for name, pair in pairs.items()})
-    return first
+def _merged_options(given: list[Options]) -> Options:
+    """The options of a class that is merged from several, as the table of options says for each."""
+    values = {name: [getattr(one, name) for one in given] for name in CLASS_OPTIONS}
+    return Options(**{name: reduce(CLASS_OPTIONS[name].merged, found) for name, found in values.items()})
 
 
 def _marks(kind: str, sources: tuple[Any, ...], specs: Iterable[FieldSpec]) -> dict[str, Any]:

@@ -131,21 +131,31 @@ def _defining_locals(cls: type) -> dict[str, Any]:
 
     Before Python 3.13, reading the locals of a running function keeps their values alive until it returns.
     """
-    frame: FrameType | None = sys._getframe(1)
+    frame = _defining_frame(cls)
+    if frame is None:
+        return {}
+    if not frame.f_code.co_flags & inspect.CO_OPTIMIZED:  # a module, or a class body
+        return {} if frame.f_locals is frame.f_globals else dict(frame.f_locals)
+    code = frame.f_code
+    variables = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
+    return {} if variables.isdisjoint(_open_words(cls)) else dict(frame.f_locals)
+
+
+def _defining_frame(cls: type) -> FrameType | None:
+    """The innermost frame of the module of a class that is not the body of the class itself."""
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         if frame.f_globals.get("__name__") == cls.__module__ and frame.f_code.co_name != cls.__name__:
-            break
+            return frame
         frame = frame.f_back
-    if frame is None or not frame.f_code.co_flags & inspect.CO_OPTIMIZED:  # a module, or a class body
-        return {} if frame is None or frame.f_locals is frame.f_globals else dict(frame.f_locals)
-    code = frame.f_code
+    return None
+
+
+def _open_words(cls: type) -> list[str]:
+    """The words of the annotations that are not evaluated yet."""
     bases = [base for base in cls.__mro__ if not base.__module__.startswith(_OURS)]
-    found = [note for base in bases for note in own_annotations(base).values()]
-    words = re.findall(
-        r"\w+", " ".join(note if isinstance(note, str) else repr(note) for note in found if is_open(note))
-    )
-    named = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}.intersection(words)
-    return dict(frame.f_locals) if named else {}
+    notes = [note for base in bases for note in own_annotations(base).values() if is_open(note)]
+    return re.findall(r"\w+", " ".join(note if isinstance(note, str) else repr(note) for note in notes))
 
 
 def _refuse_clashes(cls: Any, schema: Schema, options: Options) -> None:

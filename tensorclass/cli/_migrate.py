@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
             raw = read_content(file, MAX_SOURCE)
             encoding = tokenize.detect_encoding(io.BytesIO(raw).readline)[0]
             text = raw.decode(encoding)
-            new, findings = _migrated_notebook(text) if file.suffix == NOTEBOOK else migrated(text)
+            new, findings = _rewrite_notebook(text) if file.suffix == NOTEBOOK else rewrite_program(text)
             content = new.encode(encoding)
         except _UNREADABLE as error:
             why = str(error) or type(error).__name__
@@ -122,13 +122,13 @@ def _sources(path: Path) -> Iterator[Path]:
             yield file
 
 
-def migrated(text: str) -> tuple[str, list[ImportFinding]]:
+def rewrite_program(text: str) -> tuple[str, list[ImportFinding]]:
     """A program with rewritten imports, and the findings.
 
     Raises:
         SyntaxError: for text that is not Python.
 
-    >>> migrated("import tensordict")
+    >>> rewrite_program("import tensordict")
     ('import tensorclass as tensordict', [])
     """
     tree = ast.parse(text)
@@ -204,7 +204,7 @@ def _notebook_text(notebook: Any) -> str:
     return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
 
 
-def _migrated_notebook(text: str) -> tuple[str, list[ImportFinding]]:
+def _rewrite_notebook(text: str) -> tuple[str, list[ImportFinding]]:
     """A notebook with rewritten imports, and the findings by cell. The code cells are one program, without magics."""
     notebook = json.loads(text)
     if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
@@ -214,7 +214,7 @@ def _migrated_notebook(text: str) -> tuple[str, list[ImportFinding]]:
     given = ["".join(cell["source"]).split("\n") for cell in cells]
     plain = [["pass" if _FOREIGN.match(lines[0]) else _without_magic(line) for line in lines] for lines in given]
     before = "\n".join("\n".join(lines) for lines in plain)
-    after, found = migrated(before)
+    after, found = rewrite_program(before)
     rest, findings, start = after.split("\n"), [], 0
     by_line = {line: list(ones) for line, ones in groupby(sorted(found), lambda one: one.line)}
     for number, (cell, lines, code) in enumerate(zip(cells, given, plain, strict=True), 1):

@@ -263,37 +263,43 @@ class Table:
         self.cold = 0
         """For how many more calls rows are requested without checking what is in memory."""
 
-    def having(self, opened: Mapping[int, tuple[Any, Parts]], dropped: Collection[int] = ()) -> Table:
+    def with_shards(self, opened: Mapping[int, tuple[Any, Parts]], dropped: Collection[int] = ()) -> Table:
         """A new table with more shards opened and some dropped."""
-        found = Table(self.firsts, self.mapped)
-        found.held = {number: one for number, one in self.held.items() if number not in dropped} | dict(opened)
-        forms = [parts.form for _, parts in opened.values() if parts.form is not None]
-        found.cold = self.cold
-        found.form = form = self.form or (forms[0] if forms else None)
-        if form is None:
-            return found
-        alike = {number: parts.tensors for number, (_, parts) in opened.items() if parts.form == form}
-        found.ready[:] = self.ready
-        found.ready[[*dropped]] = False
-        found.ready[[*alike]] = True
-        found.columns = columns = list(form.columns())
-        found.addresses = np.zeros((len(columns), len(self.ready)), np.int64)
-        found.addresses[: len(self.addresses)] = self.addresses
-        for number, tensors in alike.items():
-            found.addresses[:, number] = [tensor.data_ptr() for tensor in tensors]
+        new = Table(self.firsts, self.mapped)
+        new.held = {number: one for number, one in self.held.items() if number not in dropped} | dict(opened)
+        new.cold = self.cold
+        new.form = self.form or next((parts.form for _, parts in opened.values() if parts.form is not None), None)
+        if new.form is not None:
+            alike = {number: parts.tensors for number, (_, parts) in opened.items() if parts.form == new.form}
+            new.ready[:] = self.ready
+            new.ready[[*dropped]] = False
+            new.ready[[*alike]] = True
+            new._set_columns(list(new.form.columns()), self, list(alike.values()))
+            new._set_addresses(self, alike)
+        return new
+
+    def _set_columns(self, columns: list[Column], before: Table, opened: list[list[Tensor]]) -> None:
+        """Set the columns and their memory, which includes that of the shards opened before and now."""
+        self.columns = columns
         for at, column in enumerate(columns):
-            low, high = self.ends[at] if self.ends else (1 << 62, 0)
-            for tensor in [tensors[at] for tensors in alike.values() if tensors[at].numel()]:
+            low, high = before.ends[at] if before.ends else (1 << 62, 0)
+            for tensor in [tensors[at] for tensors in opened if tensors[at].numel()]:
                 low, high = min(low, tensor.data_ptr()), max(high, tensor[-1].data_ptr() + tensor[-1].nbytes)
-            found.ends.append((low, high))
-            found.sources.append(_source(column, low, high))
-        lows = np.array([low for low, _ in found.ends], np.int64)[:, None]
-        sizes = np.array([column.dtype.itemsize for column in columns], np.int64)[:, None]
-        found.steps = np.array([column.step for column in columns], np.int64)[:, None]
-        found.begins = (found.addresses - lows) // sizes - self.firsts * found.steps
+            self.ends.append((low, high))
+            self.sources.append(_source(column, low, high))
         watched = [at for at, column in enumerate(columns) if column.step and self.mapped]
-        found.watched = sorted(watched, key=lambda at: -columns[at].size)
-        return found
+        self.watched = sorted(watched, key=lambda at: -columns[at].size)
+
+    def _set_addresses(self, before: Table, opened: Mapping[int, list[Tensor]]) -> None:
+        """Set where the rows of each column begin: in bytes, and in elements from its lowest address."""
+        self.addresses = np.zeros((len(self.columns), len(self.ready)), np.int64)
+        self.addresses[: len(before.addresses)] = before.addresses
+        for number, tensors in opened.items():
+            self.addresses[:, number] = [tensor.data_ptr() for tensor in tensors]
+        lows = np.array([low for low, _ in self.ends], np.int64)[:, None]
+        sizes = np.array([column.dtype.itemsize for column in self.columns], np.int64)[:, None]
+        self.steps = np.array([column.step for column in self.columns], np.int64)[:, None]
+        self.begins = (self.addresses - lows) // sizes - self.firsts * self.steps
 
     def address(self, at: int, places: Any) -> Any:
         """The address of elements of a column."""

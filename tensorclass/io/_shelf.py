@@ -78,7 +78,7 @@ class Shelf:
             here = here[np.argsort(self._used[here], kind="stable")]
             over = max(0, len(table.held) + len(opened) - self._limit)
             # Other threads replace the table too, so this call continues with the table that it made.
-            self._table = table = table.having(opened, here[:over].tolist())
+            self._table = table = table.with_shards(opened, here[:over].tolist())
             if self._planner is not None:
                 self._remotes = {number: one for number, one in self._remotes.items() if number in table.held}
         return table

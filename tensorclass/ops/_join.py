@@ -334,7 +334,7 @@ class Join:
     def containers(self, key: str, values: list[Any], dim: int) -> Any:
         """Join nested containers, which may have more batch dims than their parent."""
         inner = Join(self.op, self.torch_fn, self.new_dim, (*self.path, key))
-        values = inner.of_one_class(values)
+        values = inner.as_one_class(values)
         size = joined_size([value._batch_size for value in values], dim, inner)
         return type(values[0])._join(values, dim, size, joined_names(values, dim, inner), inner)
 
@@ -394,7 +394,7 @@ class Join:
         only += [f"`{self.at(k)}` only at position {position}" for k in theirs if k not in mine]
         return KeySetError(f"{self.op} joins containers of the same keys: {', '.join(only)}")
 
-    def of_one_class(self, items: list[Any]) -> list[Any]:
+    def as_one_class(self, items: list[Any]) -> list[Any]:
         """Containers of one class; stacks and parameters among dense containers become dense.
 
         If a stack can't be dense, dense containers become stacks along its dim instead. Raises if classes differ.
@@ -406,17 +406,22 @@ class Join:
         except (StructureError, BatchSizeError):
             stack = next(store_of(item) for item in items if item._stacked)
             items = [item if item._stacked else stack._cut_alike(item) for item in items]
-        for position, item in enumerate(items):
-            if type(item) is not type(items[0]):
-                where = f" at `{join_path(self.path)}`" if self.path else ""
-                again = defined_again(type(item), type(items[0])) or defined_again(type(items[0]), type(item))
-                if again:
-                    raise ArgumentError(f"{self.op}{where}: position {position} against position 0: {again}")
-                raise ArgumentError(
-                    f"{self.op} joins containers of one class{where}: {type(items[0]).__name__} at position 0, "
-                    f"{type(item).__name__} at position {position}"
-                )
+        self._require_one_class(items)
         return items
+
+    def _require_one_class(self, items: list[Any]) -> None:
+        first = type(items[0])
+        position = next((at for at, item in enumerate(items) if type(item) is not first), None)
+        if position is None:
+            return
+        other, where = type(items[position]), f" at `{join_path(self.path)}`" if self.path else ""
+        again = defined_again(other, first) or defined_again(first, other)
+        if again:
+            raise ArgumentError(f"{self.op}{where}: position {position} against position 0: {again}")
+        raise ArgumentError(
+            f"{self.op} joins containers of one class{where}: {first.__name__} at position 0, {other.__name__} at "
+            f"position {position}"
+        )
 
 
 def joined_size(sizes: Sequence[torch.Size], dim: int, how: Join) -> torch.Size:
@@ -542,7 +547,7 @@ def join_containers(input: Any, dim: Any, out: Any, new_dim: bool) -> Any:
         return plain
     how = Join(op, torch.stack if new_dim else torch.cat, new_dim)
     _require_containers(items, op)
-    items = how.of_one_class(_stills(items))
+    items = how.as_one_class(_stills(items))
     size = joined_size([item._batch_size for item in items], at, how)
     names = joined_names(items, at, how)
     return _deliver(type(items[0])._join(items, at, size, names, how), out)

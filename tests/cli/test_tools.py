@@ -19,7 +19,7 @@ import torch
 import tensorclass
 from tensorclass import RaggedTensor, TensorDict, save
 from tensorclass.cli import main
-from tensorclass.cli._migrate import Rule, migrated, rules
+from tensorclass.cli._migrate import Rule, rewrite_program, rules
 from tensorclass.cli._target import load_module
 from tests._sources import ROOT
 from tests.cli._program import RIGHT, program
@@ -165,10 +165,10 @@ def test_migrate_keeps_the_encoding(encoding: str, end: str, tmp_path: Path):
 def test_migrate_lists_modules_in_strings():
     """A string may be a module; the program is not changed there."""
     text = "import_module('tensordict.nn')\nprint('uses tensordict', 'tensordictx')\npatch('tensordict')\n"
-    new, findings = migrated(text)
+    new, findings = rewrite_program(text)
     assert new == text
     assert [(one.line, one.text.split("'")[1]) for one in findings] == [(1, "tensordict.nn"), (3, "tensordict")]
-    assert migrated(f"import tensordict\n{text}")[1] == [one._replace(line=one.line + 1) for one in findings]
+    assert rewrite_program(f"import tensordict\n{text}")[1] == [one._replace(line=one.line + 1) for one in findings]
 
 
 def test_new_names(tmp_path: Path, capsys: Any):
@@ -320,7 +320,7 @@ IMPORTS.update({text: text for text in ALONE})
 @pytest.mark.parametrize("before", IMPORTS)
 def test_imports(before: str):
     """Every way to import is rewritten, and nothing else; what is rewritten runs."""
-    after, findings = migrated(before)
+    after, findings = rewrite_program(before)
     assert after == IMPORTS[before]
     assert findings == []
     if before not in ALONE and not before.startswith("if x"):
@@ -338,7 +338,7 @@ def test_names_that_are_gone(name: str):
     assert not hasattr(tensorclass, name)
     assert f"`{name}`" in MIGRATING or f".{name}" in MIGRATING
     for text in (f"from tensordict import {name}", f"import tensordict as td\n\nx = td.{name}"):
-        ((line, message),) = migrated(text)[1]
+        ((line, message),) = rewrite_program(text)[1]
         assert (line, GONE[name] in message) == (text.count("\n") + 1, True)
 
 
@@ -355,7 +355,9 @@ def applied(rule: Rule) -> tuple[str, int]:
 def test_differences(rule: Rule):
     """Each rule is found where it applies and is told once; its words are those of the page on migrating."""
     text, line = applied(rule)
-    assert [found.line for found in migrated(text)[1] if found.text == rule.message.replace("OWN", "Node")] == [line]
+    assert [found.line for found in rewrite_program(text)[1] if found.text == rule.message.replace("OWN", "Node")] == [
+        line
+    ]
     words = set(re.findall(r"[A-Za-z]\w+", rule.text)) - {"with", "pass", "OWN", "True", "False", "str"}
     assert [word for word in words if word not in MIGRATING] == []
 
@@ -376,12 +378,12 @@ def test_what_is_not_different_is_not_told(text: str):
     """The same words in other places, and of other packages."""
     rnn = "import torch.nn.utils.rnn as rnn\nfrom torch.nn.utils.rnn import pad_sequence\n"
     head = f"import torch, json, numpy as np\n{rnn}"
-    assert migrated(f"{head}from tensordict import TensorDict\n{text}\n")[1] == []
+    assert rewrite_program(f"{head}from tensordict import TensorDict\n{text}\n")[1] == []
 
 
 def test_modules_that_are_missing():
     """A module that is not here, among its neighbours."""
-    ((line, message),) = migrated("import tensordict\nimport tensordict.prototype\n")[1]
+    ((line, message),) = rewrite_program("import tensordict\nimport tensordict.prototype\n")[1]
     assert (line, "no module `prototype`" in message) == (2, True)
 
 

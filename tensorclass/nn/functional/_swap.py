@@ -68,7 +68,7 @@ class Swap(TensorDict):
                 state[OPEN] = False
                 _run(map(setitem, holders, plan.kinds, olds))
             else:
-                _leave(self, state)
+                _remove_swap(self, state)
         finally:
             plan.lock.release()
 
@@ -89,7 +89,7 @@ class Undo:
 
     def __call__(self, holder: Any) -> None:
         with self.state[PLAN].lock:
-            _leave(self.swap(), self.state)
+            _remove_swap(self.swap(), self.state)
 
 
 def _tree(level: Level, held: list[Tensors]) -> TensorDict:
@@ -155,7 +155,7 @@ def _push_swap(state: list[Any]) -> Swap:
     return found
 
 
-def _leave(swap: Any, state: list[Any]) -> None:
+def _remove_swap(swap: Any, state: list[Any]) -> None:
     """Remove a swap from its module, which the caller has locked."""
     stack = state[PLAN].stack
     state[OPEN] = False
@@ -168,9 +168,10 @@ def _leave(swap: Any, state: list[Any]) -> None:
         state[WRITE](state, state[OLDS])
         return
     for slot, (holder, kind) in enumerate(zip(state[HOLDERS], state[PLAN].kinds, strict=True)):
-        upper = next(((other, i) for other in above for i in [_slot(other, holder, kind)] if i is not None), None)
-        if upper is not None:
-            upper[0][OLDS][upper[1]] = state[OLDS][slot]
+        places = ((other, _slot(other, holder, kind)) for other in above)
+        upper, at = next(((other, at) for other, at in places if at is not None), (None, 0))
+        if upper is not None:  # that swap restores the old tensors when it leaves
+            upper[OLDS][at] = state[OLDS][slot]
         elif state[WRITE] is _assign:
             holder[kind] = state[OLDS][slot]
 
@@ -185,7 +186,7 @@ def _slot(state: list[Any], holder: Any, kind: str) -> int | None:
 
 def _put_on_top(swap: Any, state: list[Any]) -> None:
     """Move a swap to the top of the stack, if another swap was added before its block begins."""
-    _leave(swap, state)
+    _remove_swap(swap, state)
     held: list[Any] = list(map(getitem, state[HOLDERS], state[PLAN].kinds))
     state[OLDS] = held if state[WRITE] is _assign else _clones(held, state[NEWS])
     state[WRITE](state, state[NEWS])

@@ -256,13 +256,12 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         if dist is None and self._overrides("get_dist", "get_dist_params", "build_dist_from_params"):
             dist = self.get_dist(data, **kwargs)
         if self.return_composite:
-            return self._renamed((self._composite(data, kwargs, True) if dist is None else dist).log_prob(data))
+            whole = self._composite(data, kwargs, True) if dist is None else dist
+            return self._renamed(whole.log_prob(data))
         last: Any = self._children()[-1]
-        return (
-            last.log_prob(self._run_to_parameters(data, kwargs, True))
-            if dist is None
-            else last.log_prob(data, dist=dist)
-        )
+        if dist is None:
+            return last.log_prob(self._run_to_parameters(data, kwargs, True))
+        return last.log_prob(data, dist=dist)
 
     def _renamed(self, scores: Any) -> Any:
         """Log-probabilities under the keys of the modules."""

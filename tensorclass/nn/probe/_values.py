@@ -144,38 +144,40 @@ class RealRuns:
         fresh = self.sweep.tensors.real and all(use is None or use.place.writer == INPUT for use in uses)
         if not fresh or not self.sweep.is_clean(self.index) or _training_norms(self.target):
             return False
-        return self._apart(self.sweep.outcomes[self.index], given, self.sweep.isolator)
+        return self._elements_stay_apart(self.sweep.outcomes[self.index], given, self.sweep.isolator)
 
-    def _apart(self, base: Outcome, values: Sequence[Any], isolator: Isolator) -> bool:
+    def _elements_stay_apart(self, base: Outcome, values: Sequence[Any], isolator: Isolator) -> bool:
         """Whether a change of the first or last element leaves the others alike, in runs of one copy."""
         for element in (0, self.sweep.batch - 1):
-            made = self._run(self._changed(values, self._batched(values), element), False, isolator)
+            made = self._run(self._changed(values, self._with_elements(values), element), False, isolator)
             if made.values is None or self._compare_elements(base.values or (), made.values, element) is not None:
                 return False
         return True
 
-    def _batched(self, values: Sequence[Any]) -> list[int]:
-        """The in fields that have elements."""
-        return [
-            p
-            for p, use in enumerate(self.searcher.report.reads[self.index])
-            if use is not None
-            and (use.slot.spec.kind.is_batched or use.slot.spec.kind.is_ragged or use.slot.spec.kind.is_nested)
-            and isinstance(values[p], (Tensor, RaggedTensor, TensorCollection))
-        ]
+    def _with_elements(self, values: Sequence[Any]) -> list[int]:
+        """The positions of the in fields that have elements."""
+        found = []
+        for position, use in enumerate(self.searcher.report.reads[self.index]):
+            kind = None if use is None else use.slot.spec.kind
+            has_rows = kind is not None and (kind.is_batched or kind.is_ragged or kind.is_nested)
+            if has_rows and isinstance(values[position], (Tensor, RaggedTensor, TensorCollection)):
+                found.append(position)
+        return found
 
     def _mixed(self, values: Sequence[Any], norms: bool, ran: Outcome | None = None) -> str:
         """The effect on other elements of a change of one element of an in field; "" for none.
 
         After a run in a build it is quick.
         """
-        if ran is not None and self._apart(ran, values, self.searcher.isolator(RealTensors(self.searcher.device))):
+        if ran is not None and self._elements_stay_apart(
+            ran, values, self.searcher.isolator(RealTensors(self.searcher.device))
+        ):
             return ""
         base = self._run(values, norms).values
         if base is None:
             return ""
         elements = range(self.sweep.batch) if ran is None else (0, self.sweep.batch - 1)
-        for position in self._batched(values):
+        for position in self._with_elements(values):
             for element in elements:
                 made = self._run(self._changed(values, [position], element), norms).values or ()
                 found = self._compare_elements(base, made, element)
@@ -198,7 +200,7 @@ class RealRuns:
         names = [] if signature is None else list(signature.parameters)
         unused = {position for position, name in enumerate(names) if name.startswith("_")}  # and said so
         # Of ragged elements a module may use the lengths only.
-        tensors = [p for p in self._batched(values) if p not in unused and isinstance(values[p], Tensor)]
+        tensors = [p for p in self._with_elements(values) if p not in unused and isinstance(values[p], Tensor)]
         if len(tensors) < 2 or not any(tensor.is_floating_point() for tensor in _tensors(ran.values or ())):
             return  # most changes leave a result such as `argmax` alike
         for position in tensors:

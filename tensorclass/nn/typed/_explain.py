@@ -182,7 +182,7 @@ def _value(
         return Value(place.name, place.spec.type_text, None, 0 if place.spec.kind.is_value else None)
     exact = place.dtype.exact or (seen.dtype if seen is not None else None)
     dtype = str(place.dtype) if exact is None else str(exact).removeprefix("torch.")
-    event = _event(unifier.resolve(place.terms), sizes, fixed)
+    event = _event_sizes(unifier.resolve(place.terms), sizes, fixed)
     shape = (*(() if place.spec.kind.is_shared else batch), *event)
     known = [size for size in shape if isinstance(size, int)]
     nbytes = prod(known) * exact.itemsize if exact is not None and len(known) == len(shape) else None
@@ -205,14 +205,15 @@ def _unnamed_value(name: str, seen: SeenOutput, batch: Sequence[int], sizes: Map
     return Value(name, str(seen.dtype).removeprefix("torch."), shape, nbytes)
 
 
-def _event(terms: Terms, sizes: Mapping[str, int], fixed: Mapping[str, int]) -> list[Size]:
+def _event_sizes(terms: Terms, sizes: Mapping[str, int], fixed: Mapping[str, int]) -> list[Size]:
+    """The event dims as numbers where they are known, else as text."""
     found: list[Size] = []
     for term in terms:
         if isinstance(term, Rest):
             found.append("...")
             continue
-        names = ((name, plain_name(name)) for name in term.names)
-        size = term.substitute({name: sizes.get(plain, fixed.get(name, plain)) for name, plain in names})
+        plain = {name: plain_name(name) for name in term.names}
+        size = term.substitute({name: sizes.get(short, fixed.get(name, short)) for name, short in plain.items()})
         found.append(str(size) if size.constant is None else size.constant)
     return found
 

@@ -170,7 +170,7 @@ class NonTensorDataBase(Follower, Node, Generic[T]):
     def _fill(self, value: Any) -> Tensor:
         return torch.full(self._size, bool(value), dtype=torch.bool, device=self._device)
 
-    def _theirs(self, other: Any, op: str) -> Any:
+    def _operand_value(self, other: Any, op: str) -> Any:
         if not isinstance(other, NonTensorDataBase):
             return other
         if other._size != self._size:
@@ -181,7 +181,7 @@ class NonTensorDataBase(Follower, Node, Generic[T]):
         """Compare with another entry or one object; returns a bool tensor of the batch shape."""
         if isinstance(other, NonTensorStack):
             return other == self.maybe_to_stack()
-        return self._fill(same_object(self.data, self._theirs(other, "==")))
+        return self._fill(same_object(self.data, self._operand_value(other, "==")))
 
     def __ne__(self, other: object) -> Any:
         """A bool tensor of the batch shape."""
@@ -189,11 +189,11 @@ class NonTensorDataBase(Follower, Node, Generic[T]):
 
     def __xor__(self, other: Any) -> Tensor:
         """`^` of the two values, for each element."""
-        return self._fill(self.data ^ self._theirs(other, "^"))
+        return self._fill(self.data ^ self._operand_value(other, "^"))
 
     def __or__(self, other: Any) -> Tensor:
         """`|` of the two values, for each element."""
-        return self._fill(self.data | self._theirs(other, "|"))
+        return self._fill(self.data | self._operand_value(other, "|"))
 
     def __hash__(self) -> int:
         return object.__hash__(self)

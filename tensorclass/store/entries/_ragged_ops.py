@@ -198,13 +198,14 @@ class RaggedOps(Follower, Pointing):
         >>> RaggedTensor(torch.tensor([1, 7, 5]), lengths=[2, 1]).max()
         tensor([7, 5])
         """
-        return self._extreme("amax", initial)
+        return self._largest_or_least("amax", initial)
 
     def min(self, *, initial: complex | None = None) -> Tensor:
         """The minimum over the rows of each element; see `max`."""
-        return self._extreme("amin", initial)
+        return self._largest_or_least("amin", initial)
 
-    def _extreme(self, how: Literal["amax", "amin"], initial: complex | None) -> Tensor:
+    def _largest_or_least(self, how: Literal["amax", "amin"], initial: complex | None) -> Tensor:
+        """The largest or the least row of each element; `initial` for one without rows."""
         values, spans = self._pack_rows()
         gaps = spans[..., 1] == 0
         if initial is None and bool(gaps.any()):
@@ -213,16 +214,15 @@ class RaggedOps(Follower, Pointing):
             )
         if values.is_complex():
             raise ArgumentError(f"{how[1:]}: complex numbers have no order; the rows are {values.dtype}")
-        wide = values.to(torch.uint8) if values.dtype is torch.bool else values
-        found = wide.new_zeros(self.shape.numel(), *values.shape[1:])
-        at = expand_over_rows(self.segment_ids, wide)
-        found = found.scatter_reduce(0, at, wide, how, include_self=False).to(values.dtype)
+        numbers = values.to(torch.uint8) if values.dtype is torch.bool else values  # bools can't be scattered
+        empty = numbers.new_zeros(self.shape.numel(), *values.shape[1:])
+        rows = expand_over_rows(self.segment_ids, numbers)
+        found = empty.scatter_reduce(0, rows, numbers, how, include_self=False).to(values.dtype)
         found = found.reshape((*self.shape, *values.shape[1:]))
-        return (
-            found
-            if initial is None
-            else found.masked_fill(gaps.reshape((*gaps.shape, *[1] * (values.ndim - 1))), initial)
-        )
+        if initial is None:
+            return found
+        event_dims = [1] * (values.ndim - 1)
+        return found.masked_fill(gaps.reshape((*gaps.shape, *event_dims)), initial)
 
     # ---- arithmetic ----------------------------------------------------------------------------------------------
 

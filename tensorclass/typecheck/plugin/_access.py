@@ -15,7 +15,7 @@ from ..._dims import FAMILY_DTYPES
 from ..._operations import BY_FIELD, FLOATING, IN_PLACE, POINTWISE, SCALED
 from . import _facts as facts
 from ._codes import CAST, FROZEN, UNKNOWN_KEY
-from ._given import Batch, GivenCheck, batch_of_instance, device, named, written
+from ._given import Batch, GivenCheck, batch_of_instance, check_named_values, device, written
 from ._joins import result
 from ._meet import BETWEEN, compared, extended, moved, returned
 from ._refs import reference
@@ -217,7 +217,7 @@ def _check_update(ctx: MethodContext, owner: Instance) -> None:
             pairs += [(name, value) for name, value in zip(names, values, strict=True) if name is not None]
     pairs += _items(ctx.api, ctx.args[0] if ctx.args else [])[0]
     rows = [(name, value, type_of(ctx.api, value)) for name, value in pairs]
-    named(ctx.api, owner, rows, _own_batch(ctx))
+    check_named_values(ctx.api, owner, rows, _own_batch(ctx))
 
 
 def _from_names(ctx: MethodContext, name: str) -> None:
@@ -227,7 +227,7 @@ def _from_names(ctx: MethodContext, name: str) -> None:
         return
     given = dict(zip(ctx.callee_arg_names, ctx.args, strict=True)).get(MAPPINGS[name]) or []
     pairs, whole = _items(ctx.api, given)
-    named(ctx.api, owner, [(n, value, type_of(ctx.api, value)) for n, value in pairs if "." not in n])
+    check_named_values(ctx.api, owner, [(n, value, type_of(ctx.api, value)) for n, value in pairs if "." not in n])
     if whole and name == "from_dict":
         names = {n for n, _ in pairs}
         missing = sorted(facts.required(owner.type) - names)

@@ -37,14 +37,24 @@ def cross_file_facts(expr: nodes.Expression) -> tuple[Any, list[Instance]] | Non
     """The record of a variable of another file, and its classes."""
     variable = expr.node if isinstance(expr, nodes.RefExpr) else None
     variable = variable.var if isinstance(variable, nodes.Decorator) else variable
-    found = get_proper_type(variable.type) if isinstance(variable, nodes.Var) else None
+    if not isinstance(variable, nodes.Var):
+        return None
+    found = get_proper_type(variable.type)
     for part in found.items if isinstance(found, UnionType) else [found]:
-        one = get_proper_type(part)
-        mark = one.extra_attrs.attrs.get(KEY) if isinstance(one, Instance) and one.extra_attrs is not None else None
-        if isinstance(variable, nodes.Var) and isinstance(mark, TupleType):
-            text, *classes = map(get_proper_type, mark.items)
-            name, known = json.loads(str(text.value)) if isinstance(text, LiteralType) else ("", None)
-            owners = [item for item in classes if isinstance(item, Instance)]
-            if name == variable.fullname and len(owners) == len(classes):
-                return known, owners
+        name, known, classes = _record_on(get_proper_type(part))
+        if name == variable.fullname:
+            return known, classes
     return None
+
+
+def _record_on(typ: Type | None) -> tuple[str, Any, list[Instance]]:
+    """The full name for which a type has a record, the record and its classes; no name without one."""
+    mark = typ.extra_attrs.attrs.get(KEY) if isinstance(typ, Instance) and typ.extra_attrs is not None else None
+    if not isinstance(mark, TupleType):
+        return "", None, []
+    text, *others = map(get_proper_type, mark.items)
+    classes = [item for item in others if isinstance(item, Instance)]
+    if not isinstance(text, LiteralType) or len(classes) < len(others):
+        return "", None, []
+    name, known = json.loads(str(text.value))
+    return name, known, classes

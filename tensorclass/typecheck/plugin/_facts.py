@@ -59,9 +59,9 @@ def made_by(typ: Type | None) -> Instance | None:
     proper = bounded(typ)
     if isinstance(proper, TypeType):
         return batch_instance(proper.item)
-    return (
-        batch_instance(proper.items[0].ret_type) if isinstance(proper, FunctionLike) and proper.is_type_obj() else None
-    )
+    if isinstance(proper, FunctionLike) and proper.is_type_obj():
+        return batch_instance(proper.items[0].ret_type)
+    return None
 
 
 def bounded(typ: Type | None) -> ProperType | None:

@@ -223,7 +223,7 @@ def _starts_with(inner: KnownSizes, batch: KnownSizes) -> bool:
 # ---- values by name --------------------------------------------------------------------------------------------------
 
 
-def named(
+def check_named_values(
     api: Any, owner: Instance, rows: Iterable[tuple[str, nodes.Expression, Type | None]], batch: Batch | None = None
 ) -> None:
     """Check values by field name: the names, the types, and the values together."""

@@ -17,7 +17,7 @@ from mypy.types import CallableType, ProperType, Type, TypeType, TypeVarType, ge
 
 from ._contracts import check_contracts
 from ._facts import batch_instance, made_by
-from ._given import augmented, batch_of_instance, named
+from ._given import augmented, batch_of_instance, check_named_values
 from ._layers import check_layer_calls, check_layer_loops
 from ._source import anything, source_of
 from ._types import method_type, static_type
@@ -77,7 +77,7 @@ def _check_item(api: Any, target: nodes.IndexExpr, name: str, value: nodes.Expre
     receiver = get_proper_type(static_type(api, target.base))
     owner = batch_instance(receiver)
     if owner is not None and isinstance(receiver, TypeVarType):
-        named(api, owner, [(name, value, static_type(api, value))], batch_of_instance(api, target.base))
+        check_named_values(api, owner, [(name, value, static_type(api, value))], batch_of_instance(api, target.base))
 
 
 def _check(
@@ -92,7 +92,7 @@ def _check(
     if callee.name == "replace":
         pairs = zip(call.arg_names, call.args, strict=True)
         rows = [(name, value, static_type(api, value)) for name, value in pairs if name is not None]
-        named(api, owner, rows, batch_of_instance(api, callee.expr))
+        check_named_values(api, owner, rows, batch_of_instance(api, callee.expr))
 
 
 def _context(api: Any, call: nodes.CallExpr, callee: nodes.MemberExpr, receiver: ProperType) -> MethodContext | None:

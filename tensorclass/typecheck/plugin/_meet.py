@@ -10,7 +10,7 @@ from mypy.types import CallableType, FunctionLike, Instance, NoneType, Type, get
 from ..._operations import COMBINING
 from ._codes import JOIN, UNKNOWN_KEY, VALUE
 from ._facts import MADE_OF, batch_instance, field_type, fields_of, required
-from ._given import NO_TENSOR, device, named
+from ._given import NO_TENSOR, check_named_values, device
 from ._joins import are_unlike, is_exact
 from ._source import anything
 
@@ -97,7 +97,7 @@ def extended(ctx: MethodContext, owner: Instance) -> None:
         return
     pairs = list(zip(ctx.arg_names[1], ctx.args[1], ctx.arg_types[1], strict=True))
     old, new = fields_of(owner.type), fields_of(target.type)
-    named(ctx.api, target, [(name, value, typ) for name, value, typ in pairs if name is not None])
+    check_named_values(ctx.api, target, [(name, value, typ) for name, value, typ in pairs if name is not None])
     for name in old.keys() - new.keys():
         text = f'{target.type.name} declares no "{name}", which extend would lose; pick the other fields first'
         ctx.api.fail(text, ctx.context, code=UNKNOWN_KEY)

@@ -151,18 +151,15 @@ def operated(reader: Reader, kind: str, left: nodes.Expression, right: nodes.Exp
     return TensorFacts(BOOL if kind == "comparison" else dtypes, shape)
 
 
-def _two(call: Call) -> tuple[nodes.Expression | None, nodes.Expression | None]:
-    given = [*call.plain, *(call.named[name] for name in ("other", "exponent") if name in call.named)]
-    return (
-        (None, given[0] if given else None)
-        if call.own is not None
-        else (given[0], given[1] if len(given) > 1 else None)
-    )
+def _operands_of(call: Call) -> tuple[nodes.Expression | None, nodes.Expression | None]:
+    """The two operands; the first is None for a method, the second if it isn't given."""
+    given = [*call.plain, *(call.named[name] for name in ("other", "exponent") if name in call.named), None, None]
+    return (None, given[0]) if call.own is not None else (given[0], given[1])
 
 
 def _binary(kind: str) -> Callable[[Call], Known]:
     def made(call: Call) -> Known:
-        left, right = _two(call)
+        left, right = _operands_of(call)
         if right is None or {"alpha", "rounding_mode"} & call.named.keys():
             return None
         if left is not None:
