@@ -20,7 +20,7 @@ from ..errors import Problem, SchemaError, TensorClassError, defined_again
 from ._annotations import is_collection, is_tensorclass, missing_members
 from ._constraints import broken_constraints, eager_only
 from ._convert import Inexact, preferred_dtype, to_tensor
-from ._dtypes import Float, TensorSpec, family_of, is_ragged
+from ._dtypes import Float, TensorSpec, are_alike, family_of, is_ragged
 from ._spec import EXACT, FieldSpec, FieldValidator, describe_tensor, short, type_name
 
 
@@ -215,9 +215,16 @@ class Checker:
         found: dict[str, Tensor] = {}
         if isinstance(value, Tensor) and value.is_nested:
             value = list(value.unbind())
-        if self._collect(spec, value, self.batch_size, spec.name, found):
+        valued = self.options.validate == "values" and spec.metadata
+        if not valued and are_alike(value, self.batch_size):
+            found = {f"{spec.name}[{i}]": element for i, element in enumerate(value[:1])}
+            good, elements = True, value
+        else:
+            good = self._collect(spec, value, self.batch_size, spec.name, found)
+            elements = found.values()
+        if good:
             if spec.spec.dims is not None and self.options.validate != "off":
-                lengths = [element.size(0) for element in found.values()]
+                lengths = [element.size(0) for element in elements]
                 self.bindings.bind_elements(spec.name, spec.spec.dims, self.batch_size, lengths, str(spec))
             self._element_kinds(spec, found, found)
         return value

@@ -243,3 +243,19 @@ def _single_name(dtype: torch.dtype) -> str:
 def dtype_name(dtype: torch.dtype) -> str:
     """The name of a dtype without its module: `float32`."""
     return str(dtype).removeprefix("torch.")
+
+
+def are_alike(values: Any, size: torch.Size) -> bool:
+    """Whether a list has plain tensors for one batch dim that differ only in length: then the first one says all."""
+    if type(values) is not list or len(size) != 1 or len(values) != size[0] or not values:
+        return False
+    first = values[0]
+    if type(first) is not Tensor or first.is_nested or not first.ndim:
+        return False
+    dtype, ndim, event, device = first.dtype, first.ndim, first.shape[1:], first.device
+    for one in values:
+        if type(one) is not Tensor or one.ndim != ndim or one.dtype is not dtype or one.device != device:
+            return False
+        if ndim > 1 and (one.is_nested or one.shape[1:] != event):
+            return False
+    return True

@@ -112,7 +112,9 @@ def leaves_of(values: Any, size: torch.Size, path: str = "") -> list[Tensor]:
         )
     if len(size) == 1:
         return [
-            value if type(value) is Tensor and value.ndim and not value.is_nested else _element(value, f"{path}[{i}]")
+            value
+            if type(value) is Tensor and (value.ndim == 1 or (value.ndim and not value.is_nested))
+            else _element(value, f"{path}[{i}]")
             for i, value in enumerate(values)
         ]
     return [leaf for i, part in enumerate(values) for leaf in leaves_of(part, size[1:], f"{path}[{i}]")]
@@ -144,8 +146,10 @@ def table_of(elements: Sequence[Tensor], like: Tensor | None) -> Tensor:
         return torch.empty(0) if like is None else like[:0]
     first = elements[0]
     dtype, event, device = first.dtype, first.shape[1:], first.device
+    ndim = first.ndim
     for position, element in enumerate(elements):
-        if element.dtype is not dtype or element.shape[1:] != event or element.device != device:
+        other = element.ndim != ndim or (ndim > 1 and element.shape[1:] != event)
+        if other or element.dtype is not dtype or element.device != device:
             raise StructureError(
                 f"elements of a ragged field differ only in length: {_facts(first)} at 0, {_facts(element)} at "
                 f"{position}"
