@@ -217,14 +217,24 @@ class InplaceOps(IndexOps):
         """
         flag(non_blocking=non_blocking) if non_blocking is not False else None
         if type(key) is str:
-            picks = type(value) is type(index) is Tensor and index.dtype is torch.int64 and not self._layered
-            if picks and rows_at(index, self._batch_size) != WHOLE and copied_rows(self._held(key), value, index):
+            picks = type(value) is type(index) is Tensor and index.dtype is torch.int64
+            own: Any = self._without_rules() if picks else None
+            fits = own is not None and rows_at(index, own._batch_size) != WHOLE
+            if fits and copied_rows(own._held(key), value, index):
                 return self
             number = type(value) in NUMBERS
             if self._fill_at(index, value, key) if number else self._assign_alike(index, {key: value}, False):
                 return self
         path = unravel_key_to_tuple(key)
         return InplaceOps.update_at_(self, {path if path[1:] else path[0]: value}, index, non_blocking=non_blocking)
+
+    def _without_rules(self) -> Any:
+        """The container in which a tensor of the same dtype may be written; None if its class might refuse."""
+        if not self._layered:
+            return self
+        own: Any = self._store  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a typed class
+        refuses = self.__tensorclass_options__.frozen or self.__tensorclass__.checked  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # as above
+        return own if type(own) is self._dense and own._plain and not refuses else None
 
     def update_at_(
         self,
