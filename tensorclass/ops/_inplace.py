@@ -219,8 +219,8 @@ class InplaceOps(IndexOps):
         if type(key) is str:
             picks = type(value) is type(index) is Tensor and index.dtype is torch.int64
             own: Any = self._without_rules() if picks else None
-            fits = own is not None and rows_at(index, own._batch_size) != WHOLE
-            if fits and copied_rows(own._held(key), value, index):
+            rows = WHOLE if own is None else rows_at(index, own._batch_size)
+            if own is not None and rows != WHOLE and copied_rows(own._held(key), value, index):
                 return self
             number = type(value) in NUMBERS
             if self._fill_at(index, value, key) if number else self._assign_alike(index, {key: value}, False):
