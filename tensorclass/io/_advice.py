@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ._atomic import opened_file
-from ._memory import LINUX, libc
+from ._system import LINUX, libc
 
 PAGE = mmap.PAGESIZE
 _CHUNK = 1 << 17

@@ -17,13 +17,20 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from .._places import is_url
-from ._memory import exchange, flock, scatter
+from ._memory import scatter
 from ._remote import fetch, open_remote, remote
+from ._system import (
+    SAFE,
+    Folder,
+    exchange,
+    flock,
+    process_lives,
+    read_into,
+    sync_path,
+    write_buffers,
+    write_part,
+)  # fmt: skip
 
-_SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
-_VECTORS = 1024
-"""The most buffers of one system call."""
 _KINDS = {
     stat.S_IFLNK: "a symbolic link", stat.S_IFDIR: "a directory", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket",
     stat.S_IFBLK: "a device", stat.S_IFCHR: "a device",
@@ -96,7 +103,7 @@ def open_file(path: str, write: bool = False) -> tuple[int, int]:
     if is_url(path):
         return open_remote(path, write)
     with naming(path):
-        fd = os.open(path, (os.O_RDWR if write else os.O_RDONLY) | _SAFE)
+        fd = os.open(path, (os.O_RDWR if write else os.O_RDONLY) | SAFE)
         try:
             found = os.fstat(fd)
             refuse_special(found.st_mode, path)
@@ -127,7 +134,7 @@ def read_at(fd: int, buffers: Sequence[Any], offset: int, path: str) -> None:
         fetch(path, [(offset, offset + sum(map(len, left)))])
     with naming(path, f"while reading at byte {offset}"):
         while left:
-            count = os.preadv(fd, left[:_VECTORS], offset)
+            count = read_into(fd, left, offset)
             if not count:
                 raise OSError(errno.EIO, "the file was cut off", path)
             offset += count
@@ -151,19 +158,26 @@ class Target:
         self.temporary = f".{self.name}.{os.getpid()}-{threading.get_ident()}.tmp"
         self.size = 0
         self._owner = os.getpid()
-        self._folder_fd = self.fd = -1
+        self.fd = -1
+        self._made = False
+        self._at: Folder | None = None
+
+    @property
+    def _folder(self) -> Folder:
+        assert self._at is not None  # `start` was called
+        return self._at
 
     def start(self) -> None:
         """Open the folder and the temporary file; refuse a target that is not a file."""
         with naming(self.folder or "."):
-            self._folder_fd = os.open(self.folder or ".", _FOLDER)
+            self._at = Folder(self.folder or ".")
         with naming(self.path):
             with suppress(FileNotFoundError):
-                refuse_special(os.stat(self.name, dir_fd=self._folder_fd, follow_symlinks=False).st_mode, self.path)
+                refuse_special(self._folder.mode_of(self.name), self.path)
             if self._sweeps:
                 self._sweep()
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFE
-            self.fd = os.open(self.temporary, flags, 0o666, dir_fd=self._folder_fd)
+            self.fd = self._folder.open(self.temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+            self._made = True
             flock(self.fd, "LOCK_EX", "LOCK_NB")
 
     def _sweep(self) -> None:
@@ -171,18 +185,18 @@ class Target:
 
         A writer may run on another machine, so each file is locked first: the lock fails while its writer lives.
         """
-        for entry in os.listdir(self._folder_fd):
+        for entry in self._folder.names():
             if _is_left_behind(entry, self.name, self.temporary):
                 self._sweep_one(entry)
 
     def _sweep_one(self, entry: str) -> None:
         with suppress(OSError):  # another save sweeps as well
-            if stat.S_ISDIR(os.stat(entry, dir_fd=self._folder_fd, follow_symlinks=False).st_mode):
+            if stat.S_ISDIR(self._folder.mode_of(entry)):
                 shutil.rmtree(os.path.join(self.folder or ".", entry), ignore_errors=True)
-            fd = os.open(entry, os.O_RDWR | _SAFE, dir_fd=self._folder_fd)
+            fd = self._folder.open(entry, os.O_RDWR)
             try:
                 flock(fd, "LOCK_EX", "LOCK_NB")
-                os.unlink(entry, dir_fd=self._folder_fd)
+                self._folder.remove(entry)
             finally:
                 os.close(fd)
 
@@ -192,7 +206,7 @@ class Target:
         total = sum(map(len, left))
         with naming(self.path, f"while writing {total} bytes behind {self.size}"):
             while left:
-                count = os.writev(self.fd, left[:_VECTORS])
+                count = write_buffers(self.fd, left)
                 self.size += count
                 left = scatter(count, left)
 
@@ -200,7 +214,7 @@ class Target:
         """Overwrite bytes at an offset."""
         with naming(self.path, f"while writing {len(data)} bytes at {offset}"):
             while data:
-                count = os.pwrite(self.fd, data, offset)
+                count = write_part(self.fd, data, offset)
                 data, offset = data[count:], offset + count
 
     @contextmanager
@@ -214,50 +228,50 @@ class Target:
 
     def _lock(self, how: str) -> None:
         with suppress(OSError):  # some file systems lock no folders; there one writer at a time is the rule
-            flock(self._folder_fd, how)
+            if self._folder.fd >= 0:
+                flock(self._folder.fd, how)
 
     def beside(self) -> list[str]:
         """The names in the folder."""
         with naming(self.folder or "."):
-            return os.listdir(self._folder_fd)
+            return self._folder.names()
 
     def drop(self, name: str) -> None:
         """Remove a file of the folder that nothing refers to any more. If it can't be removed, it stays."""
         with suppress(OSError):
-            os.unlink(name, dir_fd=self._folder_fd)
+            self._folder.remove(name)
 
     def commit(self) -> None:
         """Flush the file to disk, and rename it to its final name."""
         with naming(self.path, "while flushing the file to disk"):
             os.fsync(self.fd)
+        if self._folder.fd < 0:  # Windows renames no open file
+            self._close()
         with naming(self.path):
-            os.replace(self.temporary, self.name, src_dir_fd=self._folder_fd, dst_dir_fd=self._folder_fd)
+            self._folder.replace(self.temporary, self.name)
         self.temporary = ""
         with naming(self.folder or ".", f"while flushing the folder to disk; `{self.name}` is there"):
-            os.fsync(self._folder_fd)
+            self._folder.sync()
 
     def end(self) -> None:
         """Close all descriptors; remove the temporary file unless it was committed."""
-        if self.fd >= 0:
-            if self.temporary and os.getpid() == self._owner:  # a forked child leaves it to its parent
-                with suppress(OSError):
-                    os.unlink(self.temporary, dir_fd=self._folder_fd)
+        try:
+            self._discard()
+            self._close()
+            self._discard()  # Windows removes no open file
+        finally:
+            if self._at is not None:
+                self._at.close()
+
+    def _discard(self) -> None:
+        if self._made and self.temporary and os.getpid() == self._owner:  # a forked child leaves it to its parent
+            self.drop(self.temporary)
+
+    def _close(self) -> None:
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
             with naming(self.path):
-                os.close(self.fd)
-        if self._folder_fd >= 0:
-            os.close(self._folder_fd)
-        self.fd = self._folder_fd = -1
-
-
-def _alive(pid: int) -> bool:
-    """Whether a process with this id runs on this machine."""
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        return True
-    return True
+                os.close(fd)
 
 
 @contextmanager
@@ -300,9 +314,9 @@ def replacing_folder(path: str) -> Iterator[str]:
         with naming(path, "while flushing the folder to disk"):
             for above, _, files in os.walk(temporary, topdown=False):
                 for part in [*files, ""]:
-                    _sync(os.path.join(above, part))
+                    sync_path(os.path.join(above, part))
             _exchange(temporary, path)
-            _sync(os.path.dirname(path))
+            sync_path(os.path.dirname(path))
 
 
 @contextmanager
@@ -329,15 +343,7 @@ def scratch(path: str, more: str = "") -> Iterator[str]:
 def _is_left_behind(entry: str, name: str, mine: str) -> bool:
     """Whether a name in a folder is a temporary name of a dead writer."""
     found = re.fullmatch(rf"\.{re.escape(name)}\.(\d+)-\d+\.tmp", entry)
-    return found is not None and (entry == os.path.basename(mine) or not _alive(int(found[1])))
-
-
-def _sync(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    return found is not None and (entry == os.path.basename(mine) or not process_lives(int(found[1])))
 
 
 def _exchange(new: str, path: str) -> None:
@@ -366,7 +372,7 @@ def make_folder(path: str) -> None:
             os.mkdir(path)
         if not os.path.isdir(path):
             raise NotADirectoryError(errno.ENOTDIR, "a file in place of a folder", path)
-        _sync(parent)
+        sync_path(parent)
 
 
 def reserve(fd: int, size: int, path: str) -> None:

@@ -9,9 +9,7 @@ from weakref import WeakSet
 
 from ..core import Turn, in_turn
 from ._atomic import naming
-from ._memory import flock
-
-_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+from ._system import SAFE, flock
 
 
 class FileLock:
@@ -32,7 +30,7 @@ class FileLock:
     def __init__(self, path: str, shared: bool = False, wait: bool = False) -> None:
         self._fd, self._turn = -1, Turn()
         with naming(path):
-            self._fd = os.open(path, _FLAGS, 0o666)
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | SAFE, 0o666)
             try:
                 flock(self._fd, "LOCK_SH" if shared else "LOCK_EX", *(() if wait else ("LOCK_NB",)))
             except OSError as error:

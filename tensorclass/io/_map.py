@@ -5,12 +5,8 @@ No descriptor stays open.
 
 from __future__ import annotations
 
-import ctypes
 import errno
-import mmap
 import os
-import sys
-import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -19,10 +15,8 @@ from torch import Tensor
 
 from .._budget import reserve
 from ._atomic import read_at
-from ._memory import blank, buffer_at, buffer_of, libc, tensor_over
-
-_FAILED = ctypes.c_void_p(-1).value
-_NORESERVE = 0x4000 if sys.platform == "linux" else 0
+from ._memory import blank, buffer_of, tensor_over
+from ._system import map_whole
 
 
 class Extent(NamedTuple):
@@ -46,14 +40,11 @@ def map_file(fd: int, size: int, path: str, write: bool = False) -> Any:
     Raises:
         OSError: if the file can't be used. The message names the path.
     """
-    flags = mmap.MAP_SHARED if write else mmap.MAP_PRIVATE | _NORESERVE
-    address = libc().mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, fd, 0)
-    if address == _FAILED:
-        number = ctypes.get_errno() or errno.ENOMEM
+    found = map_whole(fd, size, write)
+    if isinstance(found, int):
+        number = found or errno.ENOMEM
         raise OSError(number, f"{os.strerror(number)} while mapping {size} bytes", path)
-    buffer = buffer_at(address, size)
-    weakref.finalize(buffer, libc().munmap, address, size).atexit = False  # tensors may outlive the interpreter's end
-    return buffer
+    return found
 
 
 def mapped(fd: int, size: int, path: str, places: Sequence[Extent], write: bool = False) -> list[Tensor]:

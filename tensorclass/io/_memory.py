@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
-import os
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,12 +11,6 @@ from torch import Tensor
 
 from ._dtypes import CARRIED
 
-try:
-    import fcntl
-except ImportError:  # no such module on Windows
-    fcntl = None  # type: ignore[assignment]
-
-LINUX = sys.platform == "linux"
 _BYTE = ctypes.c_ubyte
 _ODD = frozenset(CARRIED.values())
 """dtypes for which torch can't make a tensor over a buffer directly."""
@@ -33,33 +24,6 @@ def buffer_of(tensor: Tensor) -> Any:
 def buffer_at(address: int, size: int) -> Any:
     """Bytes at an address; the caller keeps them alive."""
     return (_BYTE * size).from_address(address)
-
-
-@functools.cache
-def libc() -> Any:
-    """The C library, whose `mmap` keeps no descriptor open, unlike that of Python."""
-    found = ctypes.CDLL(None, use_errno=True)
-    address, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
-    found.mmap.restype = address
-    found.mmap.argtypes = [address, size, number, number, number, ctypes.c_longlong]
-    found.munmap.argtypes = [address, size]
-    if LINUX:
-        found.madvise.argtypes = [address, size, number]
-        found.mincore.argtypes = [address, size, address]
-    return found
-
-
-def exchange(one: str, other: str) -> bool:
-    """Exchange the names of two files or folders in one step; False if the system can't."""
-    here = -100  # AT_FDCWD: paths are from the working directory
-    swap = getattr(libc(), "renameat2", None) if LINUX else None
-    return swap is not None and swap(here, os.fsencode(one), here, os.fsencode(other), 2) == 0  # RENAME_EXCHANGE
-
-
-def flock(fd: int, *how: str) -> None:
-    """Lock a file, or unlock it, with these constants of `fcntl`. A system without them has no such locks."""
-    if fcntl is not None:
-        fcntl.flock(fd, sum([getattr(fcntl, name) for name in how]))
 
 
 def over_address(address: int, size: int) -> Tensor:

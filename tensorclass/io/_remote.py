@@ -29,8 +29,8 @@ from .._budget import LEAST
 from .._places import is_url, local_path
 from ..core import release_in_forks
 from ..errors import ArgumentError, HeldError, MemoryBudgetError, TensorClassError, UnsupportedOperationError
-from ._memory import flock
 from ._optional import optional
+from ._system import SAFE, flock, read_part, write_part
 
 T = TypeVar("T")
 BLOCK = 1 << 16
@@ -296,9 +296,9 @@ class Remote:
 
     def _is_cached(self, block: int) -> bool:
         """Whether a block is in the cache and its checksum is right."""
-        known = int.from_bytes(os.pread(self._table, 8, 8 * block), "little")
+        known = int.from_bytes(read_part(self._table, 8, 8 * block), "little")
         if known >> 32 == 1:
-            data = os.pread(self.fd, BLOCK, block * BLOCK)
+            data = read_part(self.fd, BLOCK, block * BLOCK)
             self._here[block] = crc32(data) == known & 0xFFFFFFFF
         return bool(self._here[block])
 
@@ -306,10 +306,10 @@ class Remote:
         """Write blocks to the cache."""
         for k, block in enumerate(run.tolist()):
             part = data[k * BLOCK : (k + 1) * BLOCK]
-            done = os.pwrite(self.fd, part, block * BLOCK)
+            done = write_part(self.fd, part, block * BLOCK)
             if done != len(part):
                 raise OSError(errno.ENOSPC, f"the cache took {done} of {len(part)} bytes", self.path)
-            os.pwrite(self._table, (1 << 32 | crc32(part)).to_bytes(8, "little"), 8 * block)
+            write_part(self._table, (1 << 32 | crc32(part)).to_bytes(8, "little"), 8 * block)
             self._here[block] = True
         Remote._written = (Remote._written or 0) + len(data)
 
@@ -395,9 +395,8 @@ def _keep_received(one: _Asked, data: Any) -> BaseException | None:
 
 def _open_cache_file(path: str) -> int:
     """Open or create a file of the cache, and lock it against removal."""
-    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
     while True:
-        fd = os.open(path, flags, 0o600)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | SAFE, 0o600)
         flock(fd, "LOCK_SH")
         if os.fstat(fd).st_nlink:
             return fd
@@ -416,7 +415,7 @@ def _evict(folder: str, limit: int) -> None:
     for name in os.listdir(folder):
         with suppress(FileNotFoundError):
             about = os.stat(os.path.join(folder, name))
-            found.append((about.st_mtime, about.st_blocks * 512, name))
+            found.append((about.st_mtime, getattr(about, "st_blocks", about.st_size // 512) * 512, name))
     total = sum([size for _, size, _ in found])
     for _, size, name in sorted(found):
         if total <= limit:

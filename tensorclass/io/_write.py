@@ -10,11 +10,12 @@ from torch import Tensor
 
 from ..errors import UnsupportedOperationError
 from . import _format
-from ._atomic import Target, replacing, reserve
+from ._atomic import Target, opened_file, replacing, reserve
 from ._header import alignment_class, encode
 from ._map import Extent, mapped
 from ._memory import buffer_at, buffer_of
 from ._pack import Item, Packed
+from ._system import by_descriptor
 
 _HELD = 1 << 20
 """The most bytes of copies (of strided tensors, or from another device) that are held before they are written."""
@@ -59,7 +60,11 @@ def write(
         found = mapped(target.fd, target.size, path, [places[item.name] for item in packed.items], through)
         if fill is not None:
             fill(found)
-        return found
+        if by_descriptor():
+            return found
+        del found  # Windows renames no mapped file
+    with opened_file(path, write=through) as (fd, size):
+        return mapped(fd, size, path, [places[item.name] for item in packed.items], through)
 
 
 def write_to(target: Target, packed: Packed, checksums: bool) -> list[Item]:

@@ -234,7 +234,7 @@ class ProcessEngine:
         how = f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"
         if worker.until == -inf:
             how = f"stopped after {self._limit:g} s, the limit of a task"
-        hint = "; out of memory?" if how == f"signal {signal.SIGKILL:d}" else ""
+        hint = "; out of memory?" if how == f"signal {getattr(signal, 'SIGKILL', 9):d}" else ""
         died = "a worker process died" if handle.tries == 1 else f"{handle.tries} worker processes died in turn"
         handle.result = Failed(WorkerError(f"{died} ({how}) {self._job.about(handle.task)}{hint}"))
 

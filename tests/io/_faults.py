@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from tensorclass.io import _atomic
+from tensorclass.io import _atomic, _system
 
 CALLS = (
     "open", "close", "fstat", "stat", "listdir", "unlink", "writev", "pwrite", "preadv", "fsync", "replace", "mkdir",
@@ -67,7 +67,7 @@ class Faulty:
         raise self.fault
 
     def __enter__(self) -> Faulty:
-        _atomic.os = self  # type: ignore[assignment]  # stands for the module
+        _atomic.os = _system.os = self  # type: ignore[assignment]  # stands for the module
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -79,4 +79,4 @@ class Faulty:
             with suppress(OSError):
                 if os.path.samestat(os.fstat(fd), null):
                     os.close(fd)
-        _atomic.os = os  # type: ignore[attr-defined]  # as before
+        _atomic.os = _system.os = os  # type: ignore[attr-defined]  # as before
