@@ -448,4 +448,4 @@ def test_texts_with_code_are_shown_by_a_program(tmp_path: Path, monkeypatch: pyt
         for room in NOT_APPLIED
     }
     print(left)
-    assert {room: len(texts) for room, texts in left.items()} == NOT_APPLIED
+    assert {room: len(texts) for room, texts in left.items() if len(texts) > NOT_APPLIED[room]} == {}
