@@ -1,7 +1,7 @@
 """What differs between operating systems: folders by descriptor, places in files, locks, maps, processes.
 
-The tests run on Linux. What macOS and Windows lack is asked for by name, and each has another way, which the tests
-run on Linux with the names taken away.
+The tests run on Linux. macOS and Windows lack some of these functions. Each has another way, which the tests run on
+Linux with the functions taken away.
 """
 
 from __future__ import annotations
