@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
+from .._deferred import is_dtensor
 from .._schema._json import NUMPY
 from ..core import Classes, Entry, TensorCollection, TensorEntry, batch_shape, has_lengths, is_shared
 from ..errors import ArgumentError, StructureError, UnsupportedOperationError, did_you_mean
@@ -130,6 +131,8 @@ def to_numpy(key: str, tensor: Tensor) -> Any:
 
 
 def _way_out(tensor: Tensor) -> str:
+    if is_dtensor(tensor):
+        return "batch.whole()"
     if tensor.requires_grad:
         return "batch.detach()"
     return "batch.cpu()" if tensor.device.type != "cpu" else "batch.to_tensordict().float()"

@@ -13,9 +13,11 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
+from .._deferred import any_dtensor
 from .._flags import flags
 from ..core import BATCHED, Names, TensorCollection, batch_shape, over_events, unravel_key_to_tuple
 from ..errors import BatchIndexError, UnsupportedOperationError
+from ._distributed import index_dtensors, refuse_distributed
 from ._mapping import MappingOps
 from ._names import NameOps
 from ._reading import UNSET
@@ -242,6 +244,8 @@ def by_device(leaves: list[Tensor], parts: tuple[Any, ...]) -> list[Tensor]:
 
 def apply_index(leaves: list[Tensor], parts: tuple[Any, ...]) -> list[Tensor]:
     """Index each leaf with the same parts."""
+    if any_dtensor(leaves) and True in [isinstance(part, Tensor) for part in parts]:
+        return index_dtensors(leaves, parts)
     if len(parts) == 1 and isinstance(parts[0], Tensor) and parts[0].ndim:
         part = parts[0]
         mask = part.dtype is torch.bool and not torch.compiler.is_compiling() and is_plain(part)
@@ -302,7 +306,7 @@ class IndexOps(NameOps):
                 return None
             parts = index.nonzero(as_tuple=True)  # once for all leaves
             at, *others = parts
-            if others:
+            if others and not any_dtensor(self._leaves()):
                 return self._each(getitem, torch.Size((len(at), *size[len(parts) :])), None, BATCHED, parts)
         try:
             return self._each(methodcaller("index_select", 0, at), torch.Size((at.numel(), *size[1:])), self._names)
@@ -383,6 +387,7 @@ class IndexOps(NameOps):
             )
         leaves: list[Tensor] = []
         new, twin = [], self._solid()._open(leaves)
+        refuse_distributed("gather", self, leaves)
         indices = {
             leaf.device: index_on_device_of(index, leaf) for leaf in {leaf.device: leaf for leaf in leaves}.values()
         }

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from .._deferred import is_dtensor
 from .._flags import flag, flags
 from ..core import (
     VALUES,
@@ -40,6 +41,7 @@ from ..errors import (
     did_you_mean,
 )
 from ._compare import same_object
+from ._distributed import refuse_mixtures, refuse_split_index, replicated_beside, whole_tensor
 from ._index import Index, IndexOps, indexed_size, normalise
 from ._lengths import Ragged, gather_rows, has_lengths, take_back
 from ._levels import by_level
@@ -190,7 +192,8 @@ class InplaceOps(IndexOps):
         back = gather_rows(entry._open(targets, VALUES), targets, "fill_")
         for leaf in targets:
             require_writable(leaf, path)
-        plan = [(leaf, scalar_like(value, leaf, path).expand(leaf.shape), path) for leaf in targets]
+        filled = [replicated_beside(leaf, scalar_like(value, leaf, path).expand(leaf.shape)) for leaf in targets]
+        plan = [(leaf, number, path) for leaf, number in zip(targets, filled, strict=True)]
         return [*copy_steps(plan), *take_back(back)]
 
     def zero_(self) -> Self:
@@ -346,7 +349,9 @@ class InplaceOps(IndexOps):
             self._run_on_stack("_set_at", index, value, wanted, non_blocking)
             return
         parts = normalise(index, self._batch_size)
-        first = next((leaf for leaf in self._leaves() if isinstance(leaf, Tensor)), None)
+        leaves = self._leaves()
+        refuse_split_index(self, leaves, parts)
+        first = next((leaf for leaf in leaves if isinstance(leaf, Tensor)), None)
         size = indexed_size(parts, self._batch_size, first, None if first is None else first[parts])
         self._refuse_frozen("write by index", "")
         plan = self._plan(value, (), parts, size, wanted)
@@ -416,8 +421,10 @@ class InplaceOps(IndexOps):
         if isinstance(entry, Tensor) and rows is None:
             event = entry.shape[len(self._batch_size) :]
             source = as_source(value, entry, path)
+            refuse_mixtures("in-place write", [path], [entry], [source])
             require_writable(entry, path)
-            return [(entry, spread(source, size, event, source_dims, path), path)]
+            source = spread(source, size, event, source_dims, path)
+            return [(entry, replicated_beside(entry, source), path)]
         return self._plan_object(entry if rows is None else rows, value, path, parts, size)
 
     def _plan_object(
@@ -443,9 +450,10 @@ class InplaceOps(IndexOps):
         """Choose by a condition between two entries that are neither tensors nor containers."""
         rows, others = Ragged.over(mine), Ragged.over(theirs)
         if rows is not None:
+            condition = whole_tensor(condition)
             self._put(key, Ragged.held(rows._choose(theirs if others is None else others, condition, key)))
         elif isinstance(mine, Entry):
-            self._put(key, mine._choose(theirs, condition, key))
+            self._put(key, mine._choose(theirs, whole_tensor(condition), key))
         elif not isinstance(mine, Tensor) and not same_object(mine, theirs):
             raise StructureError(
                 f"where: field `{key}` is one value shared by the batch, and the two sides differ: {mine!r:.60} and "
@@ -472,7 +480,9 @@ class InplaceOps(IndexOps):
         leaves: list[Tensor] = []
         twin = self._open(leaves, VALUES)
         back = gather_rows(twin, leaves, "masked_fill_")
-        rows = zip(leaves, twin._broadcast(as_mask(mask, self._batch_size)), strict=True)
+        wides = twin._broadcast(as_mask(mask, self._batch_size))
+        refuse_mixtures("masked_fill_", twin, leaves, wides)
+        rows = zip(leaves, wides, strict=True)
         masked = [(leaf, wide) for leaf, wide in rows if wide is not None]
         for leaf, _ in masked:
             scalar_like(value, leaf)
@@ -493,10 +503,15 @@ class InplaceOps(IndexOps):
         """
         leaves: list[Tensor] = []
         twin = self._open(leaves, VALUES)
-        kinds = {(leaf.dtype, leaf.device): leaf for leaf in leaves}
-        fills = {kind: scalar_like(value, leaf) for kind, leaf in kinds.items()}
-        rows = zip(leaves, twin._broadcast(as_mask(mask, self._batch_size)), strict=True)
-        new = [leaf if wide is None else leaf.masked_fill(wide, fills[leaf.dtype, leaf.device]) for leaf, wide in rows]
+        kinds = {(leaf.dtype, leaf.device, is_dtensor(leaf)): leaf for leaf in leaves}
+        fills = {kind: replicated_beside(leaf, scalar_like(value, leaf)) for kind, leaf in kinds.items()}
+        wides = twin._broadcast(as_mask(mask, self._batch_size))
+        refuse_mixtures("masked_fill", twin, leaves, wides)
+        rows = zip(leaves, wides, strict=True)
+        new = [
+            leaf if wide is None else leaf.masked_fill(wide, fills[leaf.dtype, leaf.device, is_dtensor(leaf)])
+            for leaf, wide in rows
+        ]
         return twin._refill(new, self._batch_size, self._names, VALUES)
 
     def _broadcast(self, value: Tensor) -> list[Tensor | None]:
@@ -509,14 +524,14 @@ class InplaceOps(IndexOps):
         for entry in self._entries().values():
             if isinstance(entry, (Tensor, InplaceOps)):
                 if (rows := Ragged.over(entry)) is not None:
-                    found.append(rows._over_values(value, size))
+                    found.append(rows._over_values(whole_tensor(value), size))
                     continue
                 ndim = entry.ndim
                 if ndim not in by_rank:
                     by_rank[ndim] = with_dims(value, ndim - dims)  # promotes as with dims
                 found += [by_rank[ndim]] if isinstance(entry, Tensor) else entry._broadcast(by_rank[ndim])
             elif has_lengths(entry):
-                found.append(entry._over_values(value, size))
+                found.append(entry._over_values(whole_tensor(value), size))
             elif isinstance(entry, TensorEntry):
                 found += [None] * len(entry._leaves(VALUES))
         return found

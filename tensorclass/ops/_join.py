@@ -34,6 +34,7 @@ from ..core import (
 )
 from ..errors import ArgumentError, BatchDimError, BatchSizeError, KeySetError, StructureError, defined_again
 from ._compare import same_atom, same_object
+from ._distributed import refuse_distributed
 from ._inplace import InplaceOps
 from ._lengths import Ragged, has_lengths
 from ._mapping import MappingOps
@@ -297,7 +298,11 @@ class JoinOps(ShapeOps):
         at, sizes = store._dim(dim, "unbind"), [*store._batch_size]
         names = store._names and (*store._names[:at], *store._names[at + 1 :])
         count = sizes.pop(at)
-        return self._as_pieces(store, torch.unbind, [torch.Size(sizes)] * count, names, at)
+        try:
+            return self._as_pieces(store, torch.unbind, [torch.Size(sizes)] * count, names, at)
+        except RuntimeError:  # DTensor has no unbind of a split dim
+            refuse_distributed("unbind", self, self._leaves(), at)
+            raise
 
 
 class Join:

@@ -14,11 +14,13 @@ import torch
 from torch import Tensor
 from torch.compiler import is_compiling
 
+from .._deferred import any_dtensor
 from .._operations import BITWISE, COMPARISONS, ROWS, UNSUPPORTED, Numbers, Row
-from ..core import VALUES, Step, TensorCollection, broadcasts_to, publish
+from ..core import VALUES, Step, TensorCollection, publish
 from ..errors import ArgumentError, StructureError, UnsupportedOperationError
 from ._alike import in_one_form
 from ._at_once import FEW, FEW_PAIRS, at_once, interpreters, over_lists
+from ._distributed import reason_of_mixture, reason_of_placement
 from ._lengths import gather_rows, take_back
 from ._lerp import lerp
 from ._objects import EXCLUSIVE, answer, meet_objects
@@ -36,8 +38,8 @@ from ._operands import (
     partial,
     show,
 )
-from ._steps import without_overlap
-from ._writable import rank, takes_gradients, tracks_integers, unwritable
+from ._steps import foreach_is_safe, without_overlap
+from ._writable import misshapen, rank, takes_gradients, tracks_integers, unwritable
 
 Function: TypeAlias = Callable[..., Any]
 C = TypeVar("C", bound="Pointwise")
@@ -379,7 +381,7 @@ def _listable(kernel: Kernel, leaves: list[Tensor], rights: tuple[Right, ...], o
             last = kernel.numbers == "last" and i == len(rights) - 1
             if isinstance(right, Tensor) or options or not (kernel.foreach_numbers or last):
                 return False
-    return interpreters() is None
+    return foreach_is_safe(leaves)
 
 
 def _columns(kernel: Kernel, leaves: list[Tensor], rights: tuple[Right, ...]) -> list[list[Any]]:
@@ -408,7 +410,7 @@ def _scalar(leaf: Tensor, number: Any) -> Tensor:
 
 def _surely_writable(leaves: list[Tensor], rights: tuple[Right, ...]) -> bool:
     """Whether the common case holds: plain float tensors of one dtype, none tracked by autograd."""
-    if not leaves or is_compiling():
+    if not leaves or is_compiling() or any_dtensor(leaves):
         return False
     dtype, device, views = leaves[0].dtype, leaves[0].device, torch.is_grad_enabled()
     for leaf in leaves:
@@ -441,7 +443,8 @@ def _require_writable(
     tracked = torch.is_grad_enabled()
     probed: list[Any] = []
     for i, row in enumerate(zip(leaves, *columns, strict=True)):
-        problem = unwritable(row[0], tracked) or _misshapen(row)
+        problem = unwritable(row[0], tracked) or reason_of_mixture(row[0], row[1:]) or misshapen(row)
+        problem = problem or reason_of_placement(row[0], row[1:], partial_of(kernel.function, *row, **options))
         if not problem and not _plain((*row, *options.values())):
             kind = [(x.dtype, x.device, x.ndim > 0) if isinstance(x, Tensor) else x for x in row]
             if kind not in probed:
@@ -451,15 +454,6 @@ def _require_writable(
             where = show((paths or self._layout())[i])
             kind_of = UnsupportedOperationError if "shape" not in problem else StructureError
             raise kind_of(f"{kernel.name}_: `{where}` {problem}; nothing was written")
-
-
-def _misshapen(row: Sequence[Any]) -> str:
-    """The reason why the result would not have the leaf's shape; empty if it has."""
-    shape = row[0].shape
-    for other in row[1:]:
-        if isinstance(other, Tensor) and other.shape != shape and not broadcasts_to(other.shape, shape):
-            return f"has shape {list(shape)}, which an operand of shape {list(other.shape)} does not broadcast to"
-    return ""
 
 
 def _plain(row: Sequence[Any]) -> bool:
@@ -512,7 +506,8 @@ def _explain(
             except RuntimeError:
                 text = f"{kernel.name}: the shapes at `{show(path)}` do not broadcast: {given}"
                 raise StructureError(text) from error
-            raise UnsupportedOperationError(f"{kernel.name}: `{show(path)}` (operands {given}): {cause}") from error
+            reason = reason_of_mixture(row[0], row[1:]) or f"(operands {given}): {cause}"
+            raise UnsupportedOperationError(f"{kernel.name}: `{show(path)}` {reason}") from error
 
 
 # ---- torch functions -------------------------------------------------------------------------------------------------

@@ -142,6 +142,8 @@ def copied_alike(
         rows: how many elements the index takes, see `KnownWrite`.
         holder: the store that remembers this kind of write.
     """
+    if any_dtensor(leaves) or any_dtensor(sources):
+        return False
     traced = is_dynamo_compiling()  # dynamo can't call the check, nor ask whether inference mode made a tensor
     known: Any = None if traced else getattr(holder, "_known_write", None)
     fits = known is not None and known.rows == rows and known.declared is declared and known.leaves == len(leaves)

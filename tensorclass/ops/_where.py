@@ -11,6 +11,7 @@ from torch import Tensor
 from ..core import Path, TensorCollection, broadcasts_to, join_path, over_events, store_of, without_stack
 from ..errors import ArgumentError, BatchSizeError, StructureError
 from ._compare import is_object
+from ._distributed import refuse_mixtures
 from ._lengths import holders
 
 _ABSENT: Final = object()
@@ -51,7 +52,10 @@ def choose_leaves(
     For two containers, entries with their own rules about the batch are chosen later, as a whole.
     """
     new = []
-    for leaf, a, b, over, holder in zip(whole, left, right, frame._broadcast(wide), holders(frame), strict=True):
+    conditions = frame._broadcast(wide)
+    for others in (conditions, left, right):
+        refuse_mixtures("where", frame, whole, others)
+    for leaf, a, b, over, holder in zip(whole, left, right, conditions, holders(frame), strict=True):
         later = holder is not None and container and a is leaf and isinstance(b, Tensor) and b.ndim == leaf.ndim
         try:
             new.append(leaf if over is None or later else torch.where(over, a, b))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import torch
@@ -41,6 +42,15 @@ def reason_of_expansion(leaf: Tensor) -> str:
     """The reason why a write to one element would change others; empty if it would not."""
     if not leaf.is_contiguous() and any(s == 0 and n > 1 for s, n in zip(leaf.stride(), leaf.shape, strict=True)):
         return "is expanded, so several elements share memory: write into a `clone()`"
+    return ""
+
+
+def misshapen(row: Sequence[Any]) -> str:
+    """The reason why the result would not have the leaf's shape; empty if it has."""
+    shape = row[0].shape
+    for other in row[1:]:
+        if isinstance(other, Tensor) and other.shape != shape and not broadcasts_to(other.shape, shape):
+            return f"has shape {list(shape)}, which an operand of shape {list(other.shape)} does not broadcast to"
     return ""
 
 

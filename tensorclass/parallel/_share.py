@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._deferred import is_dtensor
 from ..core import STORAGE
 from ..errors import UnsupportedOperationError
 from ..io._memmap import is_memmap
@@ -18,6 +19,8 @@ def share(batch: Any) -> Any:
         raise UnsupportedOperationError("share_memory_: a mapped container is shared already, through its file")
     leaves = batch._leaves(STORAGE)
     for leaf in leaves:
+        if is_dtensor(leaf):
+            raise UnsupportedOperationError("share_memory_: the batch is distributed; share the piece, `batch.local()`")
         if leaf.layout is not torch.strided:
             raise UnsupportedOperationError(f"share_memory_ takes dense tensors, got one of layout {leaf.layout}")
     for leaf in leaves:

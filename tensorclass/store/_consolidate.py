@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from .._deferred import any_dtensor
 from .._flags import flags
 from ..core import (
     STORAGE,
@@ -277,7 +278,7 @@ def has_own_storage(entries: dict[str, Any]) -> bool:
 def block_of(leaves: Sequence[Tensor]) -> Tensor | None:
     """The block, if the leaves are its consecutive views; else None."""
     ends = [*leaves[:1], *leaves[-1:]]  # which say it of most, so that each level of a nested container takes one look
-    if not ends or any([leaf.is_nested or leaf.layout is not torch.strided for leaf in ends]):
+    if not ends or any_dtensor(leaves) or any([leaf.is_nested or leaf.layout is not torch.strided for leaf in ends]):
         return None
     storage = leaves[0].untyped_storage()
     if leaves[-1].untyped_storage().data_ptr() != storage.data_ptr():

@@ -44,6 +44,7 @@ from ..errors import ArgumentError, BatchSizeError, StructureError, too_deep
 from ..ops import UNSET, Index, Join, get_defaults_to_none, list_to_stack
 from ..ops._apply import ApplyOps
 from ..ops._compare import same_atom
+from ..ops._distributed import whole_tensor
 from ..ops._index import lost_dims
 from ..ops._inplace import Copy
 from ..ops._join import joined_size
@@ -523,7 +524,7 @@ class TensorDict(DictSteps, TensorDictBase):
         if isinstance(mine, (Tensor, TensorCollection, TensorEntry)):
             super()._choose_entry(key, mine, theirs, condition)
         elif not same_entry(mine, theirs):
-            self._put(key, NonTensorStack.of_one(mine, self._batch_size)._choose(theirs, condition, key))
+            self._put(key, NonTensorStack.of_one(mine, self._batch_size)._choose(theirs, whole_tensor(condition), key))
 
     def _plan_object(
         self, entry: Any, value: Any, path: Path, parts: tuple[Any, ...] | None, size: torch.Size

@@ -16,6 +16,7 @@ from typing_extensions import Self
 
 from .._flags import flags
 from ..core import Device, Key
+from ..ops._distributed import refuse_distributed
 from ._bridges import BridgeOps, files, grow, implemented_in, maps
 
 StrPath: TypeAlias = "str | PathLike[str]"
@@ -376,6 +377,7 @@ class SavingOps(BridgeOps):
         >>> from_consolidated("block.bin")["b", "c"].shape
         torch.Size([3, 2])
         """
+        refuse_distributed("consolidate", self, self._leaves())
         if return_early and num_threads > 1:
             how: dict[str, Any] = {"device": device, "inplace": inplace, "share_memory": share_memory}
             how |= {"pin_memory": pin_memory, "use_buffer": use_buffer, "non_blocking": non_blocking}
