@@ -65,8 +65,8 @@ def refuse_split_index(holder: Any, leaves: Sequence[Any], parts: Sequence[Any])
     for number, leaf in enumerate(leaves):
         if is_dtensor(leaf) and (tensors or any(one.is_shard() and one.dim < used for one in leaf.placements)):
             raise UnsupportedOperationError(
-                f"write by index: `{_shown(holder._layout()[number])}` is a DTensor, {leaf.placements}; an index of "
-                f"a split dim gives a copy; choose elements by a distributed mask, `batch.where(mask, other)`; "
+                f"write by index: `{_shown(holder._layout()[number])}` is a DTensor, {leaf.placements}; an index "
+                f"of a split dim gives a copy; choose elements by a distributed mask, `batch.where(mask, other)`; "
                 f"nothing was written"
             )
 
