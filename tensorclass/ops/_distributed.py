@@ -105,7 +105,7 @@ def replicated_beside(leaf: Tensor, value: Any) -> Any:
 
 
 def index_dtensors(leaves: Sequence[Tensor], parts: tuple[Any, ...]) -> list[Tensor]:
-    """Index leaves some of which are DTensors; masks become numbers first, which DTensor can't do."""
+    """Index leaves that may be DTensors. Masks become numbers first, since DTensor can't find them."""
     whole: list[Any] = []
     for part in parts:
         found = whole_tensor(part)
