@@ -18,6 +18,7 @@ import torch
 from tensorclass import TensorClassDataset, TensorDict
 from tensorclass.errors import ArgumentError, WorkerError
 from tensorclass.parallel import DaskEngine, ProcessEngine, RayEngine
+from tensorclass.parallel._seeds import seeded_block
 from tensorclass.parallel._stream import ordered
 from tests.parallel import _functions as functions
 from tests.parallel._functions import Dies, Item, items
@@ -303,3 +304,14 @@ def test_clusters_have_the_same_policy(engine: str, data: Any, tmp_path: Path) -
     late = _Sometimes("hangs", {7})
     with pytest.raises(WorkerError, match="a task may take 2 s"):
         numbers().map(late, chunksize=20, num_workers=2, engine=engine, retries=0, timeout=2)
+
+
+def test_seeding_stores_nothing() -> None:
+    """Without an accelerator a seed is set at once: torch's `manual_seed` keeps the stack of each call for later."""
+    queued: list[Any] = getattr(torch.cuda, "_queued_calls", [])
+    before = len(queued)
+    for _ in range(3):
+        with seeded_block(5, True):
+            drawn = torch.rand(2)
+    assert torch.equal(drawn, torch.rand(2, generator=torch.Generator().manual_seed(5)))
+    assert torch.accelerator.is_available() or len(queued) == before
