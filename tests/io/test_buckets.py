@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -138,8 +139,9 @@ def test_writers_of_one_process_take_turns(bucket: str, monkeypatch: pytest.Monk
             for at in range(number * 20, number * 20 + 20, 2):
                 writer.append(rows(at, at + 2))
 
+    contexts = [copy_context() for _ in range(4)]  # a new thread knows no options of the store
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(write, range(4)))
+        list(pool.map(lambda number: contexts[number].run(write, number), range(4)))
     assert sorted(numbers(bucket)) == [*range(80)]
 
 
