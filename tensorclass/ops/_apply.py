@@ -197,28 +197,33 @@ class ApplyOps(KeyOps):
             same |= {"default": default, "filter_empty": filter_empty, "propagate_lock": propagate_lock}
             same |= {"call_on_nested": call_on_nested, "is_leaf": is_leaf}
             return ApplyOps.named_apply(self, fn, *others, **same, **constructor_kwargs)
-        own = self
-        unset = device is names is default is UNSET
-        keeping = filter_empty is None or filter_empty is False
-        if unset and batch_size is None and out is None and is_leaf is None and keeping:
-            plain = not (others or inplace or propagate_lock or constructor_kwargs)
-            if plain and not call_on_nested and (found := _apply_known(self, fn)) is not None:
+        unset = device is names is default is UNSET and batch_size is None and out is None and is_leaf is None
+        plain = unset and not (filter_empty or others or inplace or propagate_lock or constructor_kwargs)
+        if plain and (filter_empty is None or filter_empty is False):
+            if not call_on_nested and (found := _apply_known(self, fn)) is not None:
                 return found  # type: ignore[no-any-return]  # of the class of self
             leaves: list[Tensor] = []
-            twin = self._pair_leaves(self, leaves, []) if plain else None  # a copy: other threads may write to it
+            twin = self._pair_leaves(self, leaves, [])  # a copy: other threads may write to it
             if twin is not None and twin._plain:
                 found = twin._map_plain(leaves, fn)  # None if nothing is left
                 return self.empty() if found is None and filter_empty is False else found  # type: ignore[no-any-return]  # as above
-            if plain:
-                own = self._twin() if twin is None else twin
-            if twin is not None and not call_on_nested:
-                new = [fn(leaf) for leaf in leaves]
-                if _have_same_layout(leaves, new, True):
-                    return own._refill(new, self._batch_size, self._names, VALUES)
-                fn = partial(next, iter(new))  # replay the results in the same order
+            return self._map_levels(twin, leaves, fn, call_on_nested, filter_empty)  # type: ignore[no-any-return]  # None if nothing is left
         mapper = Mapper(fn, default, inplace, call_on_nested, is_leaf, False, False)
         options = (batch_size, device, names, filter_empty, propagate_lock, out, constructor_kwargs)
-        return own._run(mapper, others, *options)  # type: ignore[no-any-return]  # None if nothing is left
+        return self._run(mapper, others, *options)  # type: ignore[no-any-return]  # None if nothing is left
+
+    def _map_levels(
+        self, twin: Any, leaves: list[Tensor], fn: Callable[..., Any], call_on_nested: bool, filter_empty: bool | None
+    ) -> Any:
+        """`apply` without options for other containers than those of tensors; the twin is None with entry nodes."""
+        if twin is not None and not call_on_nested:
+            new = [fn(leaf) for leaf in leaves]
+            if _have_same_layout(leaves, new, True):
+                return twin._refill(new, self._batch_size, self._names, VALUES)
+            fn = partial(next, iter(new))  # replay the results in the same order
+        mapper = Mapper(fn, UNSET, False, call_on_nested, None, False, False)
+        own = self._twin() if twin is None else twin
+        return own._run(mapper, (), None, UNSET, UNSET, filter_empty, False, None, {})
 
     def named_apply(
         self,

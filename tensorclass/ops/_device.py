@@ -183,10 +183,7 @@ class DeviceOps(CastMethods, ApplyOps):
                 result = DeviceOps.pin_memory(result, num_threads)
             result = result._on(target, bool(non_blocking))
         if memory_format is not None:
-            leaves: list[Tensor] = []
-            result = result._open(leaves, VALUES)
-            leaves = [v.to(memory_format=memory_format) if v.ndim in (4, 5) else v for v in leaves]
-            result = result._refill(leaves, result._batch_size, result._names, VALUES)
+            result = result._in_memory_format(memory_format)
         if batch_size is not None:
             result = MappingOps.copy(result)
             result._resize(as_batch_size(batch_size), ())
@@ -194,6 +191,13 @@ class DeviceOps(CastMethods, ApplyOps):
             self._become(result)._set_device(result._device)
             return self
         return result if result is not self else self._twin()
+
+    def _in_memory_format(self, memory_format: torch.memory_format) -> Self:
+        """A twin whose leaves of 4 and 5 dims have a memory format."""
+        leaves: list[Tensor] = []
+        twin = self._open(leaves, VALUES)
+        new = [leaf.to(memory_format=memory_format) if leaf.ndim in (4, 5) else leaf for leaf in leaves]
+        return twin._refill(new, twin._batch_size, twin._names, VALUES)
 
     def cuda(self, device: int | str | torch.device | None = None, **kwargs: Any) -> Self:
         """Move to a CUDA device; by default the current one.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from torch import Tensor
@@ -13,8 +11,6 @@ from ..ops._at_once import at_once
 from ..ops._compare import same_atom
 
 _ABSENT: Final = object()
-DTYPE: Final = attrgetter("dtype")
-SHAPE: Final = attrgetter("shape")
 Levels: TypeAlias = "tuple[list[Tensor], list[Tensor], list[Any], list[Any]]"
 
 
@@ -93,20 +89,17 @@ def fill_levels(run: Handler, levels: Levels, checked: int) -> bool:
     new = run(mine, theirs) if theirs else run(mine)
     if unsure:
         new = [*new]
-        if True in [each.keeps < checked for each in unsure] and not _same(DTYPE, mine, new):
+        narrow = True in [facts.keeps < checked for facts in unsure]
+        if narrow and [leaf.dtype for leaf in new] != [leaf.dtype for leaf in mine]:
             return False
-        if theirs and False in [each.ranks for each in unsure] and not _same(SHAPE, mine, new):
+        broadcast = theirs and False in [facts.ranks for facts in unsure]
+        if broadcast and [leaf.shape for leaf in new] != [leaf.shape for leaf in mine]:
             return False
     new = iter(new)
     for row, keys in rows:  # nested containers come first, since their tensors do
         for key, leaf in zip(keys, new):  # noqa: B905  # takes as many as there are keys
             row[key] = leaf
     return True
-
-
-def _same(what: Callable[[Tensor], Any], old: list[Tensor], new: list[Tensor]) -> bool:
-    """Whether results have the dtypes or shapes of the tensors: then they fit."""
-    return [*map(what, new)] == [*map(what, old)]
 
 
 def _fit(mine: dict[str, Tensor], theirs: dict[str, Any], plain: bool) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import torch
@@ -259,17 +258,26 @@ def assert_close(
         a, b, here = _tensor_of(mine[key]), _tensor_of(theirs[key]), (*path, key)
         if isinstance(a, TensorCollection) and isinstance(b, TensorCollection):
             assert_close(a, b, rtol, atol, equal_nan, intersection, msg, here)
-            continue
-        head, tail = f"`{join_path(here)}` does not match: ", f"\n{msg}" if msg else ""
-        if is_object(a) and is_object(b):
-            if not bool(where_same(a, b, actual, expected).all()):
-                raise AssertionError(f"{head}{a!r:.60} and {b!r:.60}{tail}")
-            continue
-        if type(a) is not type(b) and not (isinstance(a, Tensor) and isinstance(b, Tensor)):
-            raise AssertionError(f"`{join_path(here)}` is a {type(a).__name__} and a {type(b).__name__}")
-        if not _close(a, b, partial(torch.testing.assert_close, **options, msg=_put_between(head, tail))):
-            raise AssertionError(f"{head}the lengths of the elements or the dtypes differ{tail}")
+        elif not (is_object(a) and is_object(b)):
+            _require_close(a, b, join_path(here), msg, options)
+        elif not bool(where_same(a, b, actual, expected).all()):
+            tail = f"\n{msg}" if msg else ""
+            raise AssertionError(f"`{join_path(here)}` does not match: {a!r:.60} and {b!r:.60}{tail}")
     return True
+
+
+def _require_close(a: Any, b: Any, path: str, msg: str, options: dict[str, Any]) -> None:
+    """Refuse two tensors or entry nodes that differ by more than the options of torch's `assert_close` say."""
+    if type(a) is not type(b) and not (isinstance(a, Tensor) and isinstance(b, Tensor)):
+        raise AssertionError(f"`{path}` is a {type(a).__name__} and a {type(b).__name__}")
+    head, tail = f"`{path}` does not match: ", f"\n{msg}" if msg else ""
+
+    def close(x: Tensor, y: Tensor) -> bool:
+        torch.testing.assert_close(x, y, **options, msg=lambda text: f"{head}{text}{tail}")
+        return True
+
+    if not (close(a, b) if isinstance(a, Tensor) else a._same_node(b, close)):
+        raise AssertionError(f"{head}the lengths of the elements or the dtypes differ{tail}")
 
 
 def is_uneven(collection: Any) -> bool:
@@ -296,20 +304,6 @@ def uneven_pairs(actual: Any, expected: Any) -> list[tuple[Any, Any]]:
     if len(sizes[0]) != len(sizes[1]) or sizes[0][at] != sizes[1][at]:
         raise AssertionError(f"the batch sizes {sizes[0]} and {sizes[1]} differ")
     return list(zip(JoinOps.unbind(actual, at), JoinOps.unbind(expected, at), strict=True))
-
-
-def _close(a: Any, b: Any, compare: Callable[[Tensor, Tensor], None]) -> bool:
-    """Let a comparison raise for different tensors, also in entry nodes; False for different lengths or dtypes."""
-
-    def close(x: Tensor, y: Tensor) -> bool:
-        compare(x, y)
-        return True
-
-    return close(a, b) if isinstance(a, Tensor) else a._same_node(b, close)
-
-
-def _put_between(head: str, tail: str) -> Callable[[str], str]:
-    return lambda text: f"{head}{text}{tail}"
 
 
 def _tensor_of(value: Any) -> Any:
