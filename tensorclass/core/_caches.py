@@ -118,7 +118,7 @@ KEPT = MappingProxyType({
     "io._memmap._EMPTY": "where mapped containers without tensors lie; weak values",
     "io._mapped_tensor._MAPS": "maps of files that handles share; weak values",
     "io._lock._HELD": "the files that this process has locked, until they are let go",
-    "io._memory.libc": "the C library",
+    "io._system.libc": "the C library",
     "io._remote._OPEN": "remote files; weak values",
     "io._remote._RECENT": "sixteen remote files",
     "io._remote._trace": "one check of the answers of http servers",
