@@ -119,6 +119,7 @@ KEPT = MappingProxyType({
     "io._mapped_tensor._MAPS": "maps of files that handles share; weak values",
     "io._lock._HELD": "the files that this process has locked, until they are let go",
     "io._system.libc": "the C library",
+    "parallel._seeds._torch_seeder": "how torch seeds its generators",
     "io._remote._OPEN": "remote files; weak values",
     "io._remote._RECENT": "sixteen remote files",
     "io._remote._trace": "one check of the answers of http servers",
