@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pack_sequence
 
 from tensorclass import Ragged, RaggedTensor, TensorClass
 from tensorclass.errors import BuildError
-from tensorclass.nn import PipelineWarning, TensorClassSequential
+from tensorclass.nn import PipelineWarning, TensorClassSequential, stage
 from tensorclass.nn.parts._slots import Slot
 from tensorclass.typing import Float32, Int64
 from tests.nn._pipelines import step
@@ -173,3 +173,22 @@ def test_names_and_shapes_of_ragged_fields():
     assert shown["states"][0] == "ragged float32"
     assert shown["states"][1][1] == 16
     assert "[5, 3, 8]" in str(built.explain(batch_size=[5], t=3))
+
+
+@pytest.mark.parametrize("width", [8, 9])
+def test_undeclared_results_of_ragged_stages_are_known(width: int):
+    """Later stages are probed with what a stage makes of ragged elements, since real runs agree on it."""
+    pooled = stage(lambda frames: frames.mean(), Speech.frames)
+    members = {"pooled": pooled, "head": stage(nn.Linear(width, 16), out=Code.code)}
+    if width == 8:
+        assert TensorClassSequential[Speech, Code](**members).diagnostics == ()
+        return
+    with pytest.raises(BuildError, match=r"E108.*`head`(?s:.*)given 8 \(made by module 0 `pooled`"):
+        TensorClassSequential[Speech, Code](**members)
+
+
+def test_undeclared_sizes_that_follow_lengths_are_not_known():
+    """The size of a padded result is that of the longest element, so a layer for 28 frames is no error."""
+    padded = stage(lambda frames: frames.pad()[..., 0], Speech.frames)
+    made = TensorClassSequential[Speech, Code](padded=padded, head=stage(nn.Linear(28, 16), out=Code.code))
+    assert {d.code for d in made.diagnostics} <= {"N302"}

@@ -477,3 +477,12 @@ def test_a_bare_module_decorator_needs_annotations():
     """Without fields, the annotations must name typed classes."""
     with pytest.raises(BuildError, match="not annotated with typed classes"):
         module(decide)
+
+
+@pytest.mark.parametrize("reads", [None, "field"])
+def test_no_field_finds_a_stage_by_its_name(reads: str | None):
+    """A stage with the name of a field does not fill it: the build asks for `out=`."""
+    h = stage(nn.Linear(64, 32), Digits.image)
+    logits = stage(nn.Linear(32, 10), Hidden.h if reads else h, out=Prediction.logits)
+    with pytest.raises(BuildError, match=r"E101.*reads `h`|E107.*(?s:.*)did you mean `out_fields=Hidden.h`"):
+        TensorClassSequential(h=h, logits=logits, input=Digits, output=Prediction if reads else Hidden)

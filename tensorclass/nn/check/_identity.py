@@ -52,7 +52,10 @@ class FieldValues:
         """
         slot = _original(slot)
         found = self._find(slot)
-        return slot if found is None else _slot_of_value(slot, found)
+        if found is not None:
+            return _slot_of_value(slot, found)
+        known = self._known.get(slot.ref._path[0], [])  # values of stages, which no field finds by name
+        return replace(slot, apart=_free(slot.home or slot.owner, known)) if known else slot
 
     def write(self, slot: Slot, update: bool) -> Slot:
         """The slot of the value that a field makes; with `update`, of the value that the field finds, if any.

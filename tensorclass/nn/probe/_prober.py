@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from copy import copy
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from ..._schema import Polynomial
-from ...core import Path, TensorCollection
-from ..check._declared import Probed, Report, SeenOutput, Use
+from ...core import Path
+from ..check._declared import Probed, Report
 from ..check._known import Place, overlap
-from ..check._unify import Clash, Rest, Term, plain_name
+from ..check._unify import Clash, Rest, Term
 from ..parts._diagnostics import Diagnostic
 from ..parts._slots import item_of
 from ..parts._stage import Stage
@@ -28,14 +26,15 @@ from ._copy import Isolator, Uncopyable
 from ._effects import OPT_OUT
 from ._examples import Unknown, is_structural
 from ._fake import Unavailable
+from ._findings import Findings
 from ._quiet import quiet
-from ._run import Outcome, RealTensors, Symptom, Tensors, as_real, batch_ndim
-from ._search import Again, Searcher, Sweep, parameter_count
+from ._run import Outcome, RealTensors, Tensors, as_real
+from ._search import Again, Event, Sweep, parameter_count
 from ._settings import restored
 from ._sizes import BATCHES, SweepSizes
-from ._values import RealRuns
+from ._values import RealRuns, is_cheap
 from ._watched import Stopped, Watched
-from ._words import expression_of, useful_line
+from ._words import useful_line
 
 _ATTEMPTS = 24
 _NOT_RUN = ("N302", "W206", "W209")
@@ -163,11 +162,9 @@ def _sort_findings(report: Report, probed: Probed) -> tuple[Diagnostic, ...]:
     return tuple(sorted(found, key=lambda d: len(report.reads) if d.module is None else d.module))
 
 
-class Prober(Searcher):
+class Prober(Findings):
     """Probes one pipeline."""
 
-    sizes_seen: dict[tuple[int, ...], str]
-    """The expressions of sizes by their numbers in the sweeps."""
     stopped = False
     """Whether a run on real values was stopped, so that fake tensors are needed."""
 
@@ -287,6 +284,7 @@ class Prober(Searcher):
                 raise
             except (Unknown, Uncopyable) as reason:
                 sweep.blind[index] = str(reason)
+                outcome = self._observed(sweep, index)
             except Exception as error:  # a failure of the probe itself must not stop a build
                 self.faults[index] = self.fault(index, error)
         sweep.outcomes[index] = outcome
@@ -295,13 +293,6 @@ class Prober(Searcher):
             if use is not None:
                 value = usable[position] if usable is not None else self._declared(sweep, use.place)
                 self._write(sweep, use.slot.path, value)
-
-    def fault(self, index: int, error: Exception) -> Diagnostic:
-        """W206."""
-        self.errors.append(error)
-        what = f"could not be copied for the check: {type(error).__name__}: {useful_line(error)}"
-        hint = "a fault of tensorclass, please report it; its outputs are compared on the first call"
-        return self.words.diagnostic(index, "W206", what, (), hint)
 
     def _outcome(self, sweep: Sweep, index: int) -> Outcome:
         values = sweep.given[index]
@@ -327,6 +318,51 @@ class Prober(Searcher):
         if outcome.error is None and sweep.number == 0:
             self._without(sweep, index)
         return outcome
+
+    def _observed(self, sweep: Sweep, index: int) -> Outcome:
+        """The values of a module that fake tensors can't run, if nothing declares them and real runs agree on them."""
+        writes = self.report.writes[index]
+        if index in self.once or index not in sweep.given or all(use is None or use.slot.known for use in writes):
+            return Outcome()
+        if index not in self.events:
+            try:
+                self.events[index] = self._events(sweep, index)
+            except Exception:  # the module may raise anything; what it returns is not known then
+                self.events[index] = ()
+        if not self.events[index]:
+            return Outcome()
+        values: list[Any] = []
+        for use, event in zip(writes, self.events[index], strict=True):
+            if use is None:
+                values.append(None)
+            elif event is None or use.slot.known:
+                values.append(self._declared(sweep, use.place))
+            else:
+                values.append(sweep.tensors.tensor((sweep.batch, *event[0]), event[1], self.device))
+        return Outcome(values=tuple(values))
+
+    def _events(self, sweep: Sweep, index: int) -> tuple[Event | None, ...]:
+        """What a module returns for other values and other sizes alike."""
+        given = sweep.given[index]
+        if not is_cheap(self.targets[index], given, 8):
+            return ()
+        tensors, others = RealTensors(self.device), RealTensors(self.device, 2)
+        odd = {name: size + 5 for name, size in sweep.sizes.known.items() if name in sweep.sizes.guessed}
+        first = self.run_one(index, sweep, [as_real(value, tensors) for value in given], tensors=tensors)
+        second = self.run_at(sweep, index, self.plan.with_(odd), others)[1]
+        found = [self._events_of(sweep, index, ran) for ran in (first, second)]
+        return tuple(one if one == other else None for one, other in zip(*found, strict=True)) if all(found) else ()
+
+    def _events_of(self, sweep: Sweep, index: int, ran: Outcome) -> list[Event | None]:
+        """The event shape and dtype of each tensor that a run returned; empty if it is wrong."""
+        if ran.values is None or ran.findings:
+            return []
+        return [
+            (self._event(use, value) or (), value.dtype)
+            if isinstance(value, Tensor) and value.shape[:1] == (sweep.batch,)
+            else None
+            for use, value in zip(self.report.writes[index], ran.values, strict=True)
+        ]
 
     def _once(self, sweep: Sweep, index: int) -> None:
         """Run a module with external effects, once: without retries and searches."""
@@ -412,181 +448,6 @@ class Prober(Searcher):
         for other in [p for p in sweep.values if p[: len(path)] == path or path[: len(p)] == p]:
             del sweep.values[other]
         sweep.values[path] = value
-
-    # ---- findings ------------------------------------------------------------------------------------------------
-
-    def _tell(self, index: int, sweeps: Sequence[Sweep]) -> None:
-        """Report the behaviour of one module in all sweeps as diagnostics."""
-        reason = next((sweep.blind[index] for sweep in sweeps if index in sweep.blind), None)
-        if index in self.faults:
-            self.found.append(self.faults[index])
-            return
-        if reason is not None:
-            told = [] if index in self.once else self._by_values(sweeps[1], index, True, sweeps[0])
-            self.found += told
-            if any(d.severity == "error" for d in told):
-                return
-            uneven = [place.name for place in self.read(index) if place.spec.kind.is_ragged]
-            written = [place for use in self.report.writes[index] if use for place in self.parts(use.place)]
-            if (uneven or any(place.spec.kind.is_ragged for place in written)) and index in self.ran:
-                return  # real values show what fake ones can't
-            if uneven and not self.reach[index].refused:
-                self.found.append(self.words.uneven(index, uneven, reason))
-                return
-            hint = "" if self.real else f'{_LATER}; `probe="run"` runs a copy now'
-            self.found.append(self.words.diagnostic(index, "N302", f"is not probed: {reason}", (), hint))
-            return
-        shown = sweeps[: 1 if index in self.once else 2]
-        for sweep in shown:
-            outcome = sweep.outcomes[index]
-            given = self._given(sweep, index)
-            if outcome.error is not None:
-                self.found.append(self.words.rejected(index, outcome.error, given, self.hints.get(index, "")))
-                return
-            if outcome.findings:
-                sometimes = any(not other.outcomes[index].findings for other in shown)
-                for finding in outcome.findings:
-                    if sometimes and finding.code in ("E113", "E114"):
-                        self.found.append(self.words.sometimes(index, finding, given))
-                        continue
-                    dim = finding.dim or 0
-                    text = self._expression(index, finding.position, dim, sweeps) if finding.code == "E114" else ""
-                    worded = self.words.finding(index, finding, given, sweep.batch, text)
-                    self.found.append(replace(worded, hint=self.hints.get(index) or worded.hint))
-                return
-        self._follows(index, sweeps)
-        self._note_promotions(index, sweeps[0])
-        before = len(self.found)
-        self._alone(index, sweeps)
-        if index not in self.once and before == len(self.found):
-            self.found += self._by_values(sweeps[1], index, False)
-
-    def _by_values(self, sweep: Sweep, index: int, blind: bool, other: Sweep | None = None) -> list[Diagnostic]:
-        if self.reach[index].refused or index in self.blocked:
-            return []
-        try:
-            runs = RealRuns(self, sweep, index, other)
-            told = list(runs.shown(blind))
-            self.ran |= {index} if runs.passed else set()
-            return told
-        except (Unknown, Uncopyable):
-            return []
-        except Exception as error:  # as for a sweep
-            return [self.fault(index, error)]
-
-    def _alone(self, index: int, sweeps: Sequence[Sweep]) -> None:
-        outcome, given = sweeps[2].outcomes[index], self._given(sweeps[2], index)
-        if outcome.error is not None:
-            message = f"rejects a batch of one: {useful_line(outcome.error)}"
-            self.found.append(self.words.diagnostic(index, "N304", message, (given,)))
-        for finding in outcome.findings[:1]:
-            if finding.code in ("E113", "E114") and self._also_for_two(sweeps[2], index, finding):
-                self.found.append(self.words.sometimes(index, finding, given))
-                continue
-            normal = self._shapes(index, finding.position, sweeps)
-            self.found.append(self.words.single(index, finding, normal, given))
-
-    def _also_for_two(self, sweep: Sweep, index: int, finding: Symptom) -> bool:
-        """Whether two equal elements show what one of them shows: then the batch of one is not the cause."""
-        two = copy(sweep)
-        two.batch = 2
-        values: list[Any] = []
-        for use, value in zip((u for u in self.report.reads[index] if u is not None), sweep.given[index], strict=True):
-            batched = use.batched and isinstance(value, (Tensor, TensorCollection))
-            twice: Any = [value, value]
-            values.append(torch.cat(twice) if batched else value)
-        codes = [found.code for found in self.run_one(index, two, values).findings]
-        return finding.code in codes
-
-    def _follows(self, index: int, sweeps: Sequence[Sweep]) -> None:
-        """Check that dims that only outputs have are constants, since nothing else determines them."""
-        first, second = sweeps[0].sizes, sweeps[1].sizes
-        for name, (stage, position, dim) in first.bound.items():
-            if stage == index and name in second.bound and first.known[name] != second.known[name]:
-                shapes = self._shapes(index, position, sweeps)
-                sizes = [shape[dim] if shape is not None and dim < len(shape) else None for shape in shapes]
-                batch = sizes == list(BATCHES)
-                text = self._expression(index, position, dim, sweeps)
-                self.found.append(self.words.follows(index, position, dim, shapes, text, batch))
-
-    def _note_promotions(self, index: int, sweep: Sweep) -> None:
-        given = [value.dtype for value in sweep.given.get(index, ()) if isinstance(value, Tensor)]
-        for use, value in zip(self.report.writes[index], sweep.outcomes[index].values or (), strict=False):
-            if use is None or not isinstance(value, Tensor) or torch.float64 in given or use.place.dtype is None:
-                continue
-            if value.dtype == torch.float64 and use.place.dtype.exact is None and use.slot.spec.kind.is_dense:
-                message = f"writes `{use.slot.name}` as float64, and reads nothing of that dtype"
-                hint = "a float64 tensor or a numpy value took part; convert it, or declare Float64"
-                self.found.append(self.words.diagnostic(index, "W202", message, (f"declared {use.slot}",), hint))
-
-    def _given(self, sweep: Sweep, index: int) -> str:
-        return self.words.given(self.report.reads[index], sweep.given[index]) if index in sweep.given else ""
-
-    def _shapes(self, index: int, position: int, sweeps: Sequence[Sweep]) -> list[tuple[int, ...] | None]:
-        """The actual event shape of one output in each sweep."""
-        found: list[tuple[int, ...] | None] = []
-        use = self.report.writes[index][position]
-        for sweep in sweeps:
-            values = sweep.outcomes[index].values
-            found.append(None if values is None else self._event(use, values[position]))
-        return found
-
-    def _event(self, use: Use | None, value: Any) -> tuple[int, ...] | None:
-        if not isinstance(value, Tensor):
-            return None
-        return tuple(value.shape[batch_ndim(use, value, self.plan.most_further) :])
-
-    def _expression(self, index: int, position: int, dim: int, sweeps: Sequence[Sweep]) -> str:
-        """An expression for a size in terms of the inputs. An additional run with odd sizes distinguishes roundings."""
-        rows = [
-            (shape, sweep.given[index])
-            for shape, sweep in zip(self._shapes(index, position, sweeps), sweeps, strict=True)
-            if index in sweep.given
-        ]
-        first = sweeps[0]
-        values, outcome = self._at_odd_sizes(first, index)
-        made = outcome.values
-        if made is not None and isinstance(made[position], Tensor):
-            rows.append((self._event(self.report.writes[index][position], made[position]), tuple(values)))
-        usable = [(shape[dim], given) for shape, given in rows if shape is not None and dim < len(shape)]
-        reads = self.report.reads[index]
-        seen = [[self._event(use, given[i]) for _, given in usable] for i, use in enumerate(reads)]
-        return self.words.expression(reads, seen, [size for size, _ in usable])
-
-    def _at_odd_sizes(self, sweep: Sweep, index: int) -> tuple[list[Any], Outcome]:
-        if index in self.once:
-            return [], Outcome()
-        odd = {name: size + 5 for name, size in sweep.sizes.known.items() if name in sweep.sizes.guessed}
-        return self.run_at(sweep, index, self.plan.with_(odd))
-
-    def _seen(self, sweeps: Sequence[Sweep], index: int) -> tuple[SeenOutput | None, ...]:
-        values = sweeps[0].outcomes[index].values or (None,) * len(self.report.writes[index])
-        found = []
-        for place, (use, value) in enumerate(zip(self.report.writes[index], values, strict=True)):
-            dims = None if use is None or use.slot.known else self._expressions(index, place, sweeps)
-            found.append(
-                SeenOutput(value.dtype, self._event(use, value) or (), dims) if isinstance(value, Tensor) else None
-            )
-        return tuple(found)
-
-    def _expressions(self, index: int, position: int, sweeps: Sequence[Sweep]) -> tuple[str, ...]:
-        """The event shape of a value without a declaration, over the open dims of the input."""
-        shapes = [shape for shape in self._shapes(index, position, sweeps) if shape is not None]
-        known = [sweep.sizes.known for sweep in sweeps[: len(shapes)]]
-        names = [name for name in sweeps[0].sizes.guessed if all(name in sizes for sizes in known)]
-        dims = {plain_name(name): tuple(sizes[name] for sizes in known) for name in names if "#" not in name}
-        if any(len(shape) != len(shapes[0]) for shape in shapes):
-            return ("?",)
-        return tuple(self._fit_size(dims, sizes) for sizes in zip(*shapes, strict=True))
-
-    def _fit_size(self, dims: Mapping[str, tuple[int, ...]], sizes: tuple[int, ...]) -> str:
-        """The expression of a size; sizes that were equal in every sweep have the same one."""
-        if sizes not in self.sizes_seen:
-            text = expression_of(dims, sizes) or "?"
-            # Only odd sizes distinguish roundings.
-            odd = all(any(size % 2 for size in rows) for rows in dims.values())
-            self.sizes_seen[sizes] = text if odd or "//" not in text else "?"
-        return self.sizes_seen[sizes]
 
 
 def _names(term: Term) -> tuple[str, ...]:

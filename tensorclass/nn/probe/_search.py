@@ -57,6 +57,9 @@ class Again(Exception):
     """Raised after something was learned about the inputs: sweep again."""
 
 
+Event = tuple[tuple[int, ...], torch.dtype]
+
+
 class Sweep:
     """One run of the whole pipeline: the values of its fields so far, and the outcome of every module."""
 
@@ -116,6 +119,8 @@ class Searcher:
         self.made_up: set[Path] = set()
         """Fields without a default, whose Python values are examples of their type."""
         self.data: dict[int, bool] = {}
+        self.events: dict[int, tuple[Event | None, ...]] = {}
+        """What modules that fake tensors can't run return, event shape and dtype, where real runs agree on it."""
         self.ran: set[int] = set()
         """Modules that passed real runs."""
         self.blocked = {d.module for d in report.diagnostics if d.code in BLOCKING}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import GenericAlias
-from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol, TypeVar
 
 from torch import Tensor, nn
 from torch.distributions import Distribution
@@ -13,6 +13,7 @@ from typing_extensions import Self
 
 from ...core import TensorCollection
 from ...errors import BuildError
+from ...store import RaggedTensor
 from ..check._identity import related
 from ..parts._arity import signature_of
 from ..parts._diagnostics import Diagnostic, Location, build_error, location_of_caller
@@ -30,7 +31,23 @@ In = TypeVar("In", contravariant=True)  # noqa: PLC0105  # as those of pipelines
 Out = TypeVar("Out", covariant=True)  # noqa: PLC0105
 
 
-Staged = Tensor | Callable[..., Any] | TensorCollection | Distribution | tuple[Any, ...] | list[Any] | Mapping[Any, Any]
+class Dataclass(Protocol):
+    """An instance of any dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+Staged = (
+    Tensor
+    | RaggedTensor
+    | Callable[..., Any]
+    | TensorCollection
+    | Distribution
+    | tuple[Any, ...]
+    | list[Any]
+    | Mapping[Any, Any]
+    | Dataclass
+)
 """What type checkers see of a member by keyword: a module, or what a stage returns."""
 
 

@@ -24,17 +24,16 @@ from ..parts._keyed_base import TensorDictModuleBase
 from ..parts._results import blame
 from ..parts._skipping import skip_existing, skip_mode
 from ..parts._slots import Slot, is_tensorclass_type
-from ..parts._stage import Batch, Stage, TensorClassModule, as_module, check_name, default_name, fields_text
+from ..parts._stage import Batch, Stage, TensorClassModule, as_module, check_name
 from ..probe._prober import influences, probe, relearn
 from ._calls import Probing, as_class, as_probing, fit_pipeline, frame_of, name_numbers, refusal
 from ._class_module import TensorClassModuleBase
 from ._densities import Densities
 from ._divisible import Divisible
-from ._drawing import Format, draw
-from ._explain import Explanation, explain
 from ._forward import Program, fillable, generate
 from ._pipeline_options import Ordered, Placing
 from ._resolving import Forward, OpenListing, Staged, WithEnds, opened
+from ._shown import Shown
 from ._subsequence import Ends, inline_stages, needs, passed_fields, skipping
 
 In = TypeVar("In", contravariant=True)  # noqa: PLC0105  # users read these names in types
@@ -48,7 +47,7 @@ PROBING: Setting[bool] = Setting("probing", True)
 
 
 @flags
-class TensorClassSequential(Divisible, Densities, Hooked, Generic[In, Out]):
+class TensorClassSequential(Divisible, Densities, Shown, Hooked, Generic[In, Out]):
     """A pipeline: typed modules in order, from a batch of one class to a batch of another.
 
     The declared fields are followed through the modules when the pipeline is built: missing inputs, wrong dtypes,
@@ -222,6 +221,10 @@ class TensorClassSequential(Divisible, Densities, Hooked, Generic[In, Out]):
         name: str | None = ...,
         **stages: Staged,
     ) -> None: ...
+    @overload
+    def __init__(self, *, input: type[In], output: type[Out], **stages: Staged) -> None: ...
+    @overload
+    def __init__(self, **stages: Staged) -> None: ...
     def __init__(  # type: ignore[misc]  # a keyword `first` is a stage of that name
         self,
         *modules: Any,
@@ -350,6 +353,10 @@ class TensorClassSequential(Divisible, Densities, Hooked, Generic[In, Out]):
 
         def __call__(self, batch: In) -> Out:
             """Run the pipeline on a batch."""
+            ...
+
+        def __getattr__(self, name: str) -> nn.Module:
+            """The wrapped module of a stage."""
             ...
 
     def forward(self, batch: Any) -> Any:
@@ -518,44 +525,6 @@ class TensorClassSequential(Divisible, Densities, Hooked, Generic[In, Out]):
             self.output_class = before
             raise
         return self
-
-    def graph(self, format: Format = "mermaid") -> str:
-        """Draw the pipeline: modules are nodes, fields are edges.
-
-        Args:
-            format: "mermaid" returns text that GitHub, MkDocs and most notebooks draw from a `mermaid` code block;
-                "svg" returns a picture, "html" a self-contained page with the picture and the table of `explain()`.
-        """
-        kinds = [default_name(target) for target in self._targets()]
-        sources = self._report.sources
-        return draw(self._stages, kinds, self.input_class, self.output_class, sources, self.explain(), format)
-
-    def _repr_html_(self) -> str:
-        return f"<div style='overflow:auto'>{self.graph('svg')}</div>"
-
-    def explain(self, batch_size: int | Sequence[int] = (), **sizes: int) -> Explanation:
-        """Explain the state of the pipeline after every module: fields, dtypes, shapes, memory.
-
-        Args:
-            batch_size: The batch dims; by default, sizes are those of one element.
-            sizes: Sizes of named dims, such as `h=48`.
-
-        Raises:
-            ModuleError: for the size of a dim that the pipeline doesn't have.
-        """
-        batch = (batch_size,) if isinstance(batch_size, int) else tuple(batch_size)
-        return explain(self._stages, self._targets(), self._report, self.input_class, self.output_class, batch, sizes)
-
-    def _title(self) -> str:
-        return f"{self.input_class.__name__} -> {self.output_class.__name__}"
-
-    def __repr__(self) -> str:
-        rows = [f"TensorClassSequential({self._title()}"]
-        for index, stage in enumerate(self._stages):
-            target = self.get_submodule(stage.name) if stage.function is None else stage.name
-            text = repr(target).replace("\n", "\n    ") if stage.function is None else "function"
-            rows.append(f"  ({index}) {stage.name}: {fields_text(stage.reads)} -> {fields_text(stage.writes)}  {text}")
-        return "\n".join([*rows, ")"])
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the generated code and the report of the check, which are recreated."""

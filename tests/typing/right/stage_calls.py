@@ -1,11 +1,13 @@
 # pyright: strict
 """Pipelines of stages that are written as calls: names by keyword, values without fields, open ends."""
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 from typing_extensions import assert_type
 
-from tensorclass import TensorClass
+from tensorclass import RaggedTensor, TensorClass
 from tensorclass.nn import TensorClassModule, TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 
@@ -22,6 +24,27 @@ class Prediction(TensorClass):
 
 class Drawn(TensorClass):
     image: Float32[Tensor, "8"]
+
+
+class Bag(TensorClass):
+    words: Float32[RaggedTensor, "n 8"]
+
+
+@dataclass
+class Scores:
+    scores: Tensor
+
+
+def doubled(words: RaggedTensor) -> RaggedTensor:
+    return words * 2
+
+
+def scored(words: RaggedTensor) -> Scores:
+    return Scores(words.mean())
+
+
+def best(given: Scores) -> Tensor:
+    return given.scores.argmax(-1)
 
 
 def largest(logits: Tensor) -> Tensor:
@@ -75,3 +98,14 @@ after = TensorClassSequential(
     output=Prediction,
 )
 assert_type(after(batch), Prediction)
+
+# ---- stages of a dict, a ragged value, an object; what a stage wraps is a module
+layers: dict[str, Tensor] = {f"layer{i}": stage(nn.Linear(8, 8), Digits.image) for i in range(2)}
+stacked = TensorClassSequential(input=Digits, output=Drawn, **layers)
+assert_type(stacked(batch), Drawn)
+named = TensorClassSequential[Digits, Drawn](**layers, last=stage(nn.Linear(8, 8), out=Drawn.image))
+assert_type(named.last, nn.Module)
+twice = stage(doubled, Bag.words)
+scores = stage(scored, twice)
+bags = TensorClassSequential[Bag, Prediction](twice=twice, scores=scores, digit=stage(best, out=Prediction.digit))
+assert_type(bags(Bag([torch.zeros(2, 8)])), Prediction)
