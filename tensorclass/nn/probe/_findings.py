@@ -25,7 +25,7 @@ from ._words import expression_of, useful_line
 _LATER = "its outputs are compared on the first call"
 
 
-class Findings(Searcher):
+class ModuleFindings(Searcher):
     """Tells what the sweeps show about each module."""
 
     sizes_seen: dict[tuple[int, ...], str]

@@ -26,7 +26,7 @@ from ._copy import Isolator, Uncopyable
 from ._effects import OPT_OUT
 from ._examples import Unknown, is_structural
 from ._fake import Unavailable
-from ._findings import Findings
+from ._findings import ModuleFindings
 from ._quiet import quiet
 from ._run import Outcome, RealTensors, Tensors, as_real
 from ._search import Again, Event, Sweep, parameter_count
@@ -162,7 +162,7 @@ def _sort_findings(report: Report, probed: Probed) -> tuple[Diagnostic, ...]:
     return tuple(sorted(found, key=lambda d: len(report.reads) if d.module is None else d.module))
 
 
-class Prober(Findings):
+class Prober(ModuleFindings):
     """Probes one pipeline."""
 
     stopped = False
