@@ -15,7 +15,7 @@ from tests._planted import PLANTED, Fault
 from tests._sources import ROOT
 from tests.typing._checkers import fresh, run_checker
 
-HEAD = "| fault | planted | constructor | build | first run | never | plugin | pyright alone |\n|---|" + "---:|" * 7
+HEAD = "| fault | planted | constructor | build | first run | never | plugin | plain pyright |\n|---|" + "---:|" * 7
 PLACES = ("constructor", "build", "first run", "never")
 CHECKERS = {"mypy+plugin": "plugin", "pyright": "pyright"}
 
