@@ -198,6 +198,19 @@ class TensorClassSequential(Divisible, Densities, Shown, Hooked, Generic[In, Out
     @overload
     def __init__(
         self,
+        function: Callable[[In], Out],
+        /,
+        *,
+        input: None = ...,
+        output: None = ...,
+        probe: Probing = ...,
+        partial: bool = ...,
+        skip_existing: bool = ...,
+        name: str | None = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
         *members: Any,
         input: None = ...,
         output: type[Out],

@@ -109,3 +109,11 @@ twice = stage(doubled, Bag.words)
 scores = stage(scored, twice)
 bags = TensorClassSequential[Bag, Prediction](twice=twice, scores=scores, digit=stage(best, out=Prediction.digit))
 assert_type(bags(Bag([torch.zeros(2, 8)])), Prediction)
+
+
+# ---- one typed function is a pipeline
+def decided(digits: Digits) -> Drawn:
+    return Drawn(image=digits.image)
+
+
+assert_type(TensorClassSequential(decided)(batch), Drawn)
