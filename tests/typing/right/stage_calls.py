@@ -26,6 +26,10 @@ class Drawn(TensorClass):
     image: Float32[Tensor, "8"]
 
 
+class Digit(TensorClass):
+    digit: Int64[Tensor, ""]
+
+
 class Bag(TensorClass):
     words: Float32[RaggedTensor, "n 8"]
 
@@ -100,15 +104,18 @@ after = TensorClassSequential(
 assert_type(after(batch), Prediction)
 
 # ---- stages of a dict, a ragged value, an object; what a stage wraps is a module
-layers: dict[str, Tensor] = {f"layer{i}": stage(nn.Linear(8, 8), Digits.image) for i in range(2)}
+layers: dict[str, Tensor] = {
+    "layer": stage(nn.Linear(8, 8), Digits.image),
+    "last": stage(nn.Linear(8, 8), out=Drawn.image),
+}
 stacked = TensorClassSequential(input=Digits, output=Drawn, **layers)
 assert_type(stacked(batch), Drawn)
-named = TensorClassSequential[Digits, Drawn](**layers, last=stage(nn.Linear(8, 8), out=Drawn.image))
+named = TensorClassSequential[Digits, Drawn](**layers)
 assert_type(named.last, nn.Module)
 twice = stage(doubled, Bag.words)
 scores = stage(scored, twice)
-bags = TensorClassSequential[Bag, Prediction](twice=twice, scores=scores, digit=stage(best, out=Prediction.digit))
-assert_type(bags(Bag([torch.zeros(2, 8)])), Prediction)
+bags = TensorClassSequential[Bag, Digit](twice=twice, scores=scores, digit=stage(best, out=Prediction.digit))
+assert_type(bags(Bag([torch.zeros(2, 8)])), Digit)
 
 
 # ---- one typed function is a pipeline
