@@ -549,7 +549,10 @@ def dtype_hint(spec: TensorSpec, dtype: torch.dtype) -> str:
 
 def _no_tensor_hint(spec: TensorSpec, value: object) -> str:
     if isinstance(value, Mapping):
-        return "for a mapping of all fields write `Cls.from_dict(value)`, for many `Cls.from_rows(rows)`; else pass a tensor"
+        return (
+            "for a mapping with all fields write `Cls.from_dict(value)`, for several `Cls.from_rows(rows)`; "
+            "else pass a tensor"
+        )
     if isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
         return "for rows, one mapping for each element, write `Cls.from_rows(rows)`; else pass a tensor"
     if isinstance(value, list | tuple):
