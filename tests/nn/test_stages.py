@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import warnings
+from typing import Any, TypeVar
 
 import pytest
 import torch
@@ -486,3 +487,23 @@ def test_no_field_finds_a_stage_by_its_name(reads: str | None):
     logits = stage(nn.Linear(32, 10), Hidden.h if reads else h, out=Prediction.logits)
     with pytest.raises(BuildError, match=r"E101.*reads `h`|E107.*(?s:.*)did you mean `out_fields=Hidden.h`"):
         TensorClassSequential(h=h, logits=logits, input=Digits, output=Prediction if reads else Hidden)
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [(digits(), Prediction), (Digits, 3), ("Digits", Prediction), (Digits,), (Digits, Prediction, Hidden)],
+    ids=["instance", "number", "text", "one", "three"],
+)
+def test_brackets_take_two_classes(ends: tuple[Any, ...]):
+    """What is no class, or a class too few or too many, is an error; `Any` and type variables stay open."""
+    decide = stage(nn.Linear(64, 10), Digits.image, out=Prediction.logits)
+    with pytest.raises(BuildError, match=r"takes a tensorclass, the class itself|takes two classes"):
+        TensorClassSequential[ends](decide=decide)
+
+
+def test_open_brackets():
+    """`Any` and type variables leave an end to the members."""
+    known, one, other = TypeVar("known"), TypeVar("one"), TypeVar("other")
+    for ends in ((Digits, Any), (Any, Hidden), (known, Hidden), (one, other)):
+        made = TensorClassSequential[ends](h=stage(nn.Linear(64, 32), Digits.image, out=Hidden.h))
+        assert (made.input_class, made.output_class) == (Digits, Hidden)

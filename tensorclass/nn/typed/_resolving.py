@@ -63,10 +63,17 @@ class WithEnds(GenericAlias):
     """`TensorClassSequential[In, Out]`: a type, and a constructor with both classes."""
 
     def __call__(self, *members: Any, **options: Any) -> Any:
-        """A pipeline between the two classes."""
-        ends = dict(zip(("input", "output"), self.__args__, strict=False))
-        known = {end: cls for end, cls in ends.items() if isinstance(cls, type)}
+        """A pipeline between the two classes; type variables and `Any` stay open.
+
+        Raises:
+            BuildError: for more or fewer than two, and for what is no class.
+        """
         origin: Any = self.__origin__
+        if len(self.__args__) != 2:
+            name = origin.__name__
+            raise BuildError(f"`{name}[...]` takes two classes, `{name}[Input, Output]`; got {len(self.__args__)}")
+        ends = dict(zip(("input", "output"), self.__args__, strict=True))
+        known = {end: cls for end, cls in ends.items() if cls is not Any and not isinstance(cls, TypeVar)}
         return origin(*members, **{**known, **options})
 
 
