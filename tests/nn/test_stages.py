@@ -507,3 +507,13 @@ def test_open_brackets():
     for ends in ((Digits, Any), (Any, Hidden), (known, Hidden), (one, other)):
         made = TensorClassSequential[ends](h=stage(nn.Linear(64, 32), Digits.image, out=Hidden.h))
         assert (made.input_class, made.output_class) == (Digits, Hidden)
+
+
+def test_hints_count_the_event_dims_of_values_without_a_field():
+    """The batch dim of a value that no field declares is no event dim, and no edit touches it."""
+    with pytest.raises(BuildError, match="accepts 40 for event dim 0 of `h`, it is given 32"):
+        TensorClassSequential[Digits, Prediction](
+            h=stage(nn.Linear(64, 32), Digits.image),
+            logits=stage(nn.Linear(40, 10), out=Prediction.logits),
+            digit=stage(decide, out=Prediction.digit),
+        )

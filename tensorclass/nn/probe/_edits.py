@@ -28,7 +28,7 @@ Change = tuple[str, Sequence[int], torch.dtype]
 
 def changed_inputs(use: Use, value: Tensor, sizes: Sequence[int]) -> Iterator[Change]:
     """Other tensors that the user may have meant: description, shape and dtype."""
-    name, shape, batch = f"`{use.slot.name}`", list(value.shape), int(use.slot.spec.kind.is_batched)
+    name, shape, batch = f"`{use.slot.name}`", list(value.shape), int(use.batched)
     count = value.ndim - batch
     if count == 3:
         text = f"{name} with its last dim first (the layout is channels first), `movedim(-1, -3)`,"
