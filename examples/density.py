@@ -16,12 +16,7 @@ from torch.distributions import Categorical, MixtureSameFamily, Normal
 from torch.utils.data import DataLoader
 
 from tensorclass import TensorClass
-from tensorclass.nn import (
-    ProbabilisticTensorClassModule,
-    ProbabilisticTensorClassSequential,
-    TensorClassModule,
-    set_interaction_type,
-)
+from tensorclass.nn import TensorClassSequential, sample, set_interaction_type, stage
 from tensorclass.typing import Float32
 
 COMPONENTS = 3
@@ -50,7 +45,7 @@ class Record(TensorClass):
     progression: Float32[Tensor, ""]
 
 
-Model = ProbabilisticTensorClassSequential[Patient, Outcome]
+Model = TensorClassSequential[Patient, Outcome]
 
 
 def load() -> tuple[Record, Record]:
@@ -87,16 +82,9 @@ def mixture(logits: Tensor, loc: Tensor, scale: Tensor) -> MixtureSameFamily:
 
 def build() -> Model:
     """Map measurements to parameters to a value; `log_prob` gives the log-probability of any value."""
-    return ProbabilisticTensorClassSequential(
-        TensorClassModule(Parameters(), Patient.measured, (Outcome.logits, Outcome.loc, Outcome.scale), name="network"),
-        ProbabilisticTensorClassModule(
-            (Outcome.logits, Outcome.loc, Outcome.scale),
-            Outcome.progression,
-            distribution_class=mixture,
-            name="outcome",
-        ),
-        input=Patient,
-        output=Outcome,
+    return Model(
+        network=stage(Parameters(), Patient.measured, out=(Outcome.logits, Outcome.loc, Outcome.scale)),
+        outcome=sample(mixture, out=Outcome.progression),
     )
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from tensorclass import TensorClass, TensorDict
 from tensorclass.errors import BuildError, MissingKeyError, SchemaError
-from tensorclass.nn import TensorClassModule, TensorClassSequential, TensorDictModule, TensorDictSequential
+from tensorclass.nn import TensorClassSequential, TensorDictModule, TensorDictSequential, stage
 from tensorclass.typing import Float32, Int64
 
 
@@ -78,12 +78,10 @@ def referenced(encoder: nn.Module, head: nn.Module) -> TensorDictSequential:
 
 def typed(encoder: nn.Module, head: nn.Module) -> TensorClassSequential[Wine, Guess]:
     """The same modules again; `TensorClassSequential` knows the type of every field."""
-    return TensorClassSequential(
-        TensorClassModule(encoder, in_fields=Wine.measured, out_fields=Guess.hidden, name="encoder"),
-        TensorClassModule(head, in_fields=Guess.hidden, out_fields=Guess.logits, name="head"),
-        TensorClassModule(most_likely, in_fields=Guess.logits, out_fields=Guess.grower, name="decide"),
-        input=Wine,
-        output=Guess,
+    return TensorClassSequential[Wine, Guess](
+        encoder=stage(encoder, Wine.measured, out=Guess.hidden),
+        head=stage(head, out=Guess.logits),
+        decide=stage(most_likely, out=Guess.grower),
     )
 
 

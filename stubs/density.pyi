@@ -19,12 +19,7 @@ from torch import Tensor, nn
 from torch.distributions import Categorical, MixtureSameFamily, Normal
 from torch.utils.data import DataLoader
 from tensorclass import TensorClass
-from tensorclass.nn import (
-    ProbabilisticTensorClassModule,
-    ProbabilisticTensorClassSequential,
-    TensorClassModule,
-    set_interaction_type,
-)
+from tensorclass.nn import TensorClassSequential, sample, set_interaction_type, stage
 from tensorclass.typing import Float32
 COMPONENTS = 3
 EPOCHS = 40
@@ -128,7 +123,7 @@ class Record(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-Model = ProbabilisticTensorClassSequential[Patient, Outcome]
+Model = TensorClassSequential[Patient, Outcome]
 def load() -> tuple[Record, Record]:
     """Load the patients in random order: 80 % for training, 20 % for testing."""
 

@@ -16,7 +16,7 @@ from sklearn.datasets import load_wine
 from torch import Tensor, nn
 from tensorclass import TensorClass, TensorDict
 from tensorclass.errors import BuildError, MissingKeyError, SchemaError
-from tensorclass.nn import TensorClassModule, TensorClassSequential, TensorDictModule, TensorDictSequential
+from tensorclass.nn import TensorClassSequential, TensorDictModule, TensorDictSequential, stage
 from tensorclass.typing import Float32, Int64
 def load() -> tuple[Tensor, Tensor]:
     """Return measurements `[178, 13]`, each scaled to unit variance, and the numbers of the growers `[178]`."""
