@@ -495,7 +495,7 @@ def test_no_field_finds_a_stage_by_its_name(reads: str | None):
     ids=["instance", "number", "text", "one", "three"],
 )
 def test_brackets_take_two_classes(ends: tuple[Any, ...]):
-    """What is no class, or a class too few or too many, is an error; `Any` and type variables stay open."""
+    """An argument that is not a class, or one too few or too many, is an error."""
     decide = stage(nn.Linear(64, 10), Digits.image, out=Prediction.logits)
     with pytest.raises(BuildError, match=r"takes a tensorclass, the class itself|takes two classes"):
         TensorClassSequential[ends](decide=decide)
