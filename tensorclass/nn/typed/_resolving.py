@@ -66,7 +66,7 @@ class WithEnds(GenericAlias):
         """A pipeline between the two classes; type variables and `Any` stay open.
 
         Raises:
-            BuildError: for more or fewer than two arguments, and for one that is not a typed class.
+            BuildError: for more or fewer than two arguments, or for an argument other than a typed class.
         """
         origin: Any = self.__origin__
         if len(self.__args__) != 2:
