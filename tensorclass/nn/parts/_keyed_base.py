@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
@@ -24,6 +23,17 @@ NO_OPTIONS: Mapping[str, Any] = {}
 
 DROPPED = "_"
 """The out key of an output that is not written."""
+
+
+class Following:
+    """An attribute that is another one of the same instance, until it is set."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """The other attribute."""
+        return self if instance is None else getattr(instance, self.name)
 
 
 class TensorDictModuleBase(Hooked):
@@ -58,7 +68,7 @@ class TensorDictModuleBase(Hooked):
         for role in ("in_keys", "out_keys"):
             if isinstance(cls.__dict__.get(role), str | list | tuple):
                 setattr(cls, role, as_keys(cls.__dict__[role], role))
-                setattr(cls, f"_{role}", property(attrgetter(role)))  # in place of what the property above reads
+                setattr(cls, f"_{role}", Following(role))  # in place of what the property above reads
 
     if TYPE_CHECKING:  # so that a subclass may set them as class attributes
         in_keys: Keys

@@ -309,7 +309,8 @@ class Searcher:
                 index, outcome.error
             )
         elif {found.code for found in outcome.findings} & {"E111", "E113", "E114"}:
-            self.hints[index] = self._ordered(sweep, index)
+            order = self._ordered(sweep, index)
+            self.hints.update({index: order} if order else {})  # a module with a hint is not searched in later sweeps
 
     def _search_dtypes(self, sweep: Sweep, index: int) -> bool:
         for place in self.read(index):
