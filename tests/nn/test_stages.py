@@ -517,3 +517,14 @@ def test_hints_count_the_event_dims_of_values_without_a_field():
             logits=stage(nn.Linear(40, 10), out=Prediction.logits),
             digit=stage(decide, out=Prediction.digit),
         )
+
+
+def test_tried_edits_draw_no_random_numbers():
+    """A build that fails, with a layer made for its hint, leaves the random state as it was."""
+    layers = nn.Sequential(nn.Linear(64, 48), nn.ReLU(), nn.Linear(32, 10))
+    before = torch.get_rng_state()
+    with pytest.raises(BuildError, match="has in_features=48 in place of 32"):
+        TensorClassSequential[Digits, Prediction](
+            logits=stage(layers, Digits.image, out=Prediction.logits), digit=stage(decide, out=Prediction.digit)
+        )
+    assert torch.equal(torch.get_rng_state(), before)

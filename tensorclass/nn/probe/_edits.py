@@ -114,5 +114,6 @@ def _remade(layer: nn.Module, name: str, size: int) -> nn.Module | None:
         options["bias"] = layer.bias is not None
     parameter = next(iter(layer.parameters()), None)
     dtype = None if parameter is None else parameter.dtype
-    made: nn.Module = type(layer)(**{name: size}, **options, dtype=dtype)
-    return made.train(layer.training)
+    # on "meta", since initial values would be drawn from the user's random numbers; only shapes are asked
+    made: nn.Module = type(layer)(**{name: size}, **options, dtype=dtype, device="meta")
+    return made.to_empty(device="cpu" if parameter is None else parameter.device).train(layer.training)
