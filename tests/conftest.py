@@ -32,7 +32,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """What the tests themselves consist of is no work for the collector, which many of them call."""
+    """The collector, which many tests call, need not look at the collected tests each time."""
     gc.collect()
     gc.freeze()
 

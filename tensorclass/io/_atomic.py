@@ -29,7 +29,7 @@ from ._system import (
     sync_path,
     write_buffers,
     write_part,
-)  # fmt: skip
+)
 
 _KINDS = {
     stat.S_IFLNK: "a symbolic link", stat.S_IFDIR: "a directory", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket",

@@ -58,7 +58,7 @@ class _Pools:
         return found
 
     def _rows_of(self, pool: int) -> IntArray:
-        """The rows of a pool: whole batches, and what is left, which are any rows, so that none is always left out."""
+        """The rows of a pool: whole batches, then a random remainder, so no row is left out in every epoch."""
         if self._last is not None and self._last[0] == pool:
             return self._last[1]
         begin = pool * POOL * self._size

@@ -86,7 +86,7 @@ class Listing:
         new = [entry for entry in listed if entry.file not in known]
         known |= {segment.entry.file: segment for segment in _read_segments(self._folder, new)}
         segments = [known[entry.file] for entry in listed]
-        shards = [*_joined(segments), *short.shards]
+        shards = [*_all_entries(segments), *short.shards]
         try:
             refuse_doubles(shards)
         except ArgumentError as error:
@@ -101,7 +101,7 @@ class Listing:
             BlockingIOError: if another writer has replaced a manifest in a store.
             OSError: if a file can't be used. The message names the path.
         """
-        before, kept, shards = self._segments, self._unchanged(manifest), manifest.shards
+        before, kept, shards = self._segments, self._unchanged_segments(manifest), manifest.shards
         tail = shards[sum([len(segment.shards) for segment in kept]) :]
         if len(tail) > TAIL:
             while kept and len(kept[-1].shards) <= len(tail):
@@ -117,7 +117,7 @@ class Listing:
             files = {entry.file for entry in entries}
             _remove(self._folder, [one.entry.file for one in before if one.entry.file not in files])
 
-    def _unchanged(self, manifest: Manifest) -> list[Segment]:
+    def _unchanged_segments(self, manifest: Manifest) -> list[Segment]:
         """The first segments whose shards are still the first ones."""
         kept: list[Segment] = []
         at = 0
@@ -152,7 +152,7 @@ def _remove(folder: str, files: Iterable[str]) -> None:
             os.unlink(os.path.join(folder, file))
 
 
-def _joined(segments: Sequence[Segment]) -> list[ShardEntry]:
+def _all_entries(segments: Sequence[Segment]) -> list[ShardEntry]:
     return [shard for segment in segments for shard in segment.shards]
 
 

@@ -49,7 +49,7 @@ def refuse_mixtures(op: str, holder: Any, leaves: Sequence[Tensor], others: Sequ
     paths = holder if isinstance(holder, list) else holder._layout()
     for path, leaf, other in zip(paths, leaves, others, strict=True):
         if problem := reason_of_mixture(leaf, [other]):
-            raise UnsupportedOperationError(f"{op}: `{_shown(path)}` {problem}; nothing was written")
+            raise UnsupportedOperationError(f"{op}: `{_shown_path(path)}` {problem}; nothing was written")
 
 
 def refuse_split_index(holder: Any, leaves: Sequence[Any], parts: Sequence[Any]) -> None:
@@ -65,7 +65,7 @@ def refuse_split_index(holder: Any, leaves: Sequence[Any], parts: Sequence[Any])
     for number, leaf in enumerate(leaves):
         if is_dtensor(leaf) and (tensors or any(one.is_shard() and one.dim < used for one in leaf.placements)):
             raise UnsupportedOperationError(
-                f"write by index: `{_shown(holder._layout()[number])}` is a DTensor, {leaf.placements}; an index "
+                f"write by index: `{_shown_path(holder._layout()[number])}` is a DTensor, {leaf.placements}; an index "
                 f"of a split dim gives a copy; choose elements by a distributed mask, `batch.where(mask, other)`; "
                 f"nothing was written"
             )
@@ -82,12 +82,12 @@ def refuse_distributed(op: str, holder: Any, leaves: Sequence[Any], dim: Any = N
     for number, leaf in enumerate(leaves):
         if is_dtensor(leaf) and (dim is None or any(one.is_shard() and one.dim == dim for one in leaf.placements)):
             raise UnsupportedOperationError(
-                f"{op}: `{_shown(holder._layout()[number])}` is a DTensor, {leaf.placements}; call it on the piece of "
-                f"this rank, `batch.local()`, or on `batch.whole()`"
+                f"{op}: `{_shown_path(holder._layout()[number])}` is a DTensor, {leaf.placements}; call it on the "
+                f"piece of this rank, `batch.local()`, or on `batch.whole()`"
             )
 
 
-def _shown(path: str | Path) -> str:
+def _shown_path(path: str | Path) -> str:
     return path if isinstance(path, str) else join_path(path)
 
 

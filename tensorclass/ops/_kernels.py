@@ -88,10 +88,11 @@ class Kernel:
 def _kernel(row: Row) -> Kernel:
     function = getattr(Tensor if row in COMPARISONS else torch, row.torch_name)  # whichever is faster
     foreach = getattr(torch, f"_foreach_{row.foreach}") if row.foreach else None
+    few = FEW_PAIRS if row.arity else FEW
     return Kernel(
         row.name,
         function,
-        over_lists(function, None if row.swap else foreach, FEW_PAIRS if row.arity else FEW),
+        over_lists(function, None if row.swap else foreach, few),
         foreach,
         getattr(Tensor, f"{row.torch_name}_", None) if row.in_place else None,
         getattr(torch, f"_foreach_{row.foreach}_") if row.in_place and row.foreach else None,

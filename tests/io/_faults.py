@@ -67,7 +67,7 @@ class Faulty:
         raise self.fault
 
     def __enter__(self) -> Faulty:
-        _atomic.os = _system.os = self  # type: ignore[assignment]  # stands for the module
+        _atomic.os = _system.os = self  # type: ignore[assignment]  # replaces the module
         return self
 
     def __exit__(self, *_: Any) -> None:

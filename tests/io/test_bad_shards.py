@@ -84,7 +84,7 @@ def test_changed_bytes_are_skipped(tmp_path: Path) -> None:
 
 
 def test_bad_shards_of_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So are missing and cut shards behind a URL; all are asked at once, and a server that fails is no bad shard."""
+    """Missing and cut shards behind a URL are skipped too, in concurrent requests; a failing server is an error."""
     monkeypatch.setenv("TENSORCLASS_CACHE", str(tmp_path / "cache"))
     files = written(tmp_path / "data")
     spoil(files[:5] + files[3:4])

@@ -54,7 +54,7 @@ class System(Faulty):
 
     def __enter__(self) -> System:
         super().__enter__()
-        _lock.os = _segments.os = _writer.os = self  # type: ignore[assignment]  # stands for the module
+        _lock.os = _segments.os = _writer.os = self  # type: ignore[assignment]  # replaces the module
         _writer.threading = types.SimpleNamespace(Thread=self.thread)  # type: ignore[assignment]  # as above
         return self
 

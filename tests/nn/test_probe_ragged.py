@@ -188,7 +188,7 @@ def test_undeclared_results_of_ragged_stages_are_known(width: int):
 
 
 def test_undeclared_sizes_that_follow_lengths_are_not_known():
-    """The size of a padded result is that of the longest element, so a layer for 28 frames is no error."""
+    """A padded result is as long as the longest element, so the build accepts a layer for 28 frames."""
     padded = stage(lambda frames: frames.pad()[..., 0], Speech.frames)
     made = TensorClassSequential[Speech, Code](padded=padded, head=stage(nn.Linear(28, 16), out=Code.code))
     assert {d.code for d in made.diagnostics} <= {"N302"}

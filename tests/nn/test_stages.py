@@ -510,7 +510,7 @@ def test_open_brackets():
 
 
 def test_hints_count_the_event_dims_of_values_without_a_field():
-    """The batch dim of a value that no field declares is no event dim, and no edit touches it."""
+    """In a value without a field the dims after the batch dim are counted, and edits leave the batch dim alone."""
     with pytest.raises(BuildError, match="accepts 40 for event dim 0 of `h`, it is given 32"):
         TensorClassSequential[Digits, Prediction](
             h=stage(nn.Linear(64, 32), Digits.image),

@@ -18,10 +18,12 @@ from ..parts._stage import module_of
 _COPIED: Final = 1 << 22
 """A module with more parameters is not copied for a change."""
 _WIDTHS: Final = {
-    "Linear": ("in_features", -1), "LayerNorm": ("normalized_shape", -1), "RMSNorm": ("normalized_shape", -1),
+    "Linear": ("in_features", -1),
+    "LayerNorm": ("normalized_shape", -1),
+    "RMSNorm": ("normalized_shape", -1),
     **{f"Conv{n}d": ("in_channels", -1 - n) for n in (1, 2, 3)},
     **{f"BatchNorm{n}d": ("num_features", 1) for n in (1, 2, 3)},
-}  # fmt: skip
+}
 """The argument that declares the width of a layer's input, and the dim that has it."""
 Change = tuple[str, Sequence[int], torch.dtype]
 
@@ -44,10 +46,10 @@ def changed_inputs(use: Use, value: Tensor, sizes: Sequence[int]) -> Iterator[Ch
     for dim in (batch, value.ndim):
         text = f"{name} with one more dim of 1 at event dim {dim - batch}, `unsqueeze({dim - value.ndim - 1})`,"
         yield text, [*shape[:dim], 1, *shape[dim:]], value.dtype
-    yield from _reshaped(name, shape, batch, value.dtype)
+    yield from _reshaped_inputs(name, shape, batch, value.dtype)
 
 
-def _reshaped(name: str, shape: list[int], batch: int, dtype: torch.dtype) -> Iterator[Change]:
+def _reshaped_inputs(name: str, shape: list[int], batch: int, dtype: torch.dtype) -> Iterator[Change]:
     """Event dims in any order, flattened, and without dims of 1."""
     count = len(shape) - batch
     for first in range(2, count + 1) if count < 5 else ():

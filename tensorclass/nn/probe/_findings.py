@@ -62,7 +62,7 @@ class ModuleFindings(Searcher):
         shown = sweeps[: 1 if index in self.once else 2]
         for sweep in shown:
             outcome = sweep.outcomes[index]
-            given = self._given(sweep, index)
+            given = self._inputs_text(sweep, index)
             if outcome.error is not None:
                 self.found.append(self.words.rejected(index, outcome.error, given, self.hints.get(index, "")))
                 return
@@ -98,7 +98,7 @@ class ModuleFindings(Searcher):
             return [self.fault(index, error)]
 
     def _alone(self, index: int, sweeps: Sequence[Sweep]) -> None:
-        outcome, given = sweeps[2].outcomes[index], self._given(sweeps[2], index)
+        outcome, given = sweeps[2].outcomes[index], self._inputs_text(sweeps[2], index)
         if outcome.error is not None:
             message = f"rejects a batch of one: {useful_line(outcome.error)}"
             self.found.append(self.words.diagnostic(index, "N304", message, (given,)))
@@ -142,7 +142,7 @@ class ModuleFindings(Searcher):
                 hint = "a float64 tensor or a numpy value took part; convert it, or declare Float64"
                 self.found.append(self.words.diagnostic(index, "W202", message, (f"declared {use.slot}",), hint))
 
-    def _given(self, sweep: Sweep, index: int) -> str:
+    def _inputs_text(self, sweep: Sweep, index: int) -> str:
         return self.words.given(self.report.reads[index], sweep.given[index]) if index in sweep.given else ""
 
     def _shapes(self, index: int, position: int, sweeps: Sequence[Sweep]) -> list[tuple[int, ...] | None]:

@@ -284,7 +284,7 @@ class Prober(ModuleFindings):
                 raise
             except (Unknown, Uncopyable) as reason:
                 sweep.blind[index] = str(reason)
-                outcome = self._observed(sweep, index)
+                outcome = self._observed_outcome(sweep, index)
             except Exception as error:  # a failure of the probe itself must not stop a build
                 self.faults[index] = self.fault(index, error)
         sweep.outcomes[index] = outcome
@@ -319,7 +319,7 @@ class Prober(ModuleFindings):
             self._without(sweep, index)
         return outcome
 
-    def _observed(self, sweep: Sweep, index: int) -> Outcome:
+    def _observed_outcome(self, sweep: Sweep, index: int) -> Outcome:
         """The values of a module that fake tensors can't run, if nothing declares them and real runs agree on them."""
         writes = self.report.writes[index]
         if index in self.once or index not in sweep.given or all(use is None or use.slot.known for use in writes):
@@ -351,7 +351,9 @@ class Prober(ModuleFindings):
         first = self.run_one(index, sweep, [as_real(value, tensors) for value in given], tensors=tensors)
         second = self.run_at(sweep, index, self.plan.with_(odd), others)[1]
         found = [self._events_of(sweep, index, ran) for ran in (first, second)]
-        return tuple(one if one == other else None for one, other in zip(*found, strict=True)) if all(found) else ()
+        if not all(found):
+            return ()
+        return tuple(one if one == other else None for one, other in zip(*found, strict=True))
 
     def _events_of(self, sweep: Sweep, index: int, ran: Outcome) -> list[Event | None]:
         """The event shape and dtype of each tensor that a run returned; empty if it is wrong."""

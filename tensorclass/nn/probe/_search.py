@@ -309,7 +309,7 @@ class Searcher:
                 index, outcome.error
             )
         elif {found.code for found in outcome.findings} & {"E111", "E113", "E114"}:
-            order = self._ordered(sweep, index)
+            order = self._fitting_order(sweep, index)
             self.hints.update({index: order} if order else {})  # a module with a hint is not searched in later sweeps
 
     def _search_dtypes(self, sweep: Sweep, index: int) -> bool:
@@ -514,7 +514,7 @@ class Searcher:
             return f"{who} accepts only a batch of one: it takes the batch into another dim; `flatten(1)` keeps it"
         return ""
 
-    def _ordered(self, sweep: Sweep, index: int) -> str:
+    def _fitting_order(self, sweep: Sweep, index: int) -> str:
         """Another order of the out fields in which all results fit."""
         writes = self.report.writes[index]
         for order in permutations(range(len(writes))) if 1 < len(writes) < 4 else ():

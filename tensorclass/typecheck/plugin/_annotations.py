@@ -15,7 +15,7 @@ from ..._dims import FAMILY_DTYPES
 from ..._kinds import PER_ELEMENT, RAGGED, SHARED, TENSOR
 from .._rules import ANNOTATED, ClassDeclaration, shape_of
 from ._codes import DECLARATION
-from ._contract_calls import marked
+from ._contract_calls import with_contract
 
 MARKS = {"Shared": SHARED, "PerElement": PER_ELEMENT, "Ragged": RAGGED}
 NO_FIELDS = ("ClassVar", "InitVar", "KW_ONLY")
@@ -133,7 +133,7 @@ def read_annotated(ctx: AnalyzeTypeContext, ragged: nodes.TypeInfo | None) -> Ty
     if name == "Ragged" and ragged is not None:
         return Instance(ragged, [])
     text = _literal(ctx.type.args[1]) if name == "Shaped" else None
-    return marked(api, found, text) if isinstance(text, str) else found
+    return with_contract(api, found, text) if isinstance(text, str) else found
 
 
 def read_brackets(ctx: ClassDefContext) -> None:

@@ -130,9 +130,12 @@ def _squeezed(dims: BatchDims, dim: int) -> BatchDims | None:
     return (*dims[:at], *dims[at + 1 :]) if dims[at] == 1 else dims
 
 
-def _reduced(dims: BatchDims, dim: int, keep: int) -> BatchDims | None:
+def _reduced_dims(dims: BatchDims, dim: int, keep: int) -> BatchDims | None:
     at = dim if dim >= 0 else dim + len(dims)
-    return (*dims[:at], *((1,) if keep else ()), *dims[at + 1 :]) if 0 <= at < len(dims) else None
+    if not 0 <= at < len(dims):
+        return None
+    kept = (1,) if keep else ()
+    return (*dims[:at], *kept, *dims[at + 1 :])
 
 
 def _swapped(dims: BatchDims, one: int, other: int) -> BatchDims | None:
@@ -156,7 +159,7 @@ PLACED: Final[dict[str, tuple[Callable[..., BatchDims | None], tuple[tuple[str, 
     "unsqueeze": (_unsqueezed, (("dim", None),)),
     "squeeze": (_squeezed, (("dim", None),)),
     "transpose": (_swapped, (("dim0", None), ("dim1", None))),
-    **dict.fromkeys(_REDUCTIONS, (_reduced, (("dim", None), ("keepdim", 0)))),
+    **dict.fromkeys(_REDUCTIONS, (_reduced_dims, (("dim", None), ("keepdim", 0)))),
 }
 """Methods that take single dims, with the names of these parameters and their defaults."""
 _ELEMENTWISE: Final = ("same", "magnitude", "clamped", "squared", "floating", "boolean", "arithmetic", "division")

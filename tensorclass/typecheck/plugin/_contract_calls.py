@@ -33,11 +33,11 @@ MARK: Final = "__tensorclass_batch_dims__"
 ReadDims = Callable[[nodes.Expression], BatchDims | None]
 
 
-def marked(api: Any, typ: Type, text: str) -> Type:
+def with_contract(api: Any, typ: Type, text: str) -> Type:
     """The class in `Shaped[Step, "t b"]` with its dims, which mypy keeps in its cache; of `Self` and `T`, the bound."""
     proper = get_proper_type(typ)
     if isinstance(proper, TypeVarType) and not proper.values:
-        return proper.copy_modified(upper_bound=marked(api, proper.upper_bound, text))
+        return proper.copy_modified(upper_bound=with_contract(api, proper.upper_bound, text))
     if not isinstance(proper, Instance) or proper.type.fullname == "torch._tensor.Tensor":
         return typ
     made = proper.copy_modified()

@@ -393,7 +393,7 @@ def assigned(ctx: AttributeContext) -> Type:
     return ctx.default_attr_type
 
 
-def augmented(api: Any, statement: nodes.OperatorAssignmentStmt) -> None:
+def check_augmented_write(api: Any, statement: nodes.OperatorAssignmentStmt) -> None:
     """`batch.count += value`, which torch computes in place: the field holds neither a wider kind nor another shape."""
     target = statement.lvalue
     owner = instance_of(api, target.expr) if isinstance(target, nodes.MemberExpr) else None

@@ -17,7 +17,7 @@ from mypy.types import CallableType, ProperType, Type, TypeType, TypeVarType, ge
 
 from ._contracts import check_contracts
 from ._facts import batch_instance, made_by
-from ._given import augmented, batch_of_instance, check_named_values
+from ._given import batch_of_instance, check_augmented_write, check_named_values
 from ._layers import check_layer_calls, check_layer_loops
 from ._source import anything, source_of
 from ._types import method_type, static_type
@@ -65,7 +65,7 @@ def check_rest(ctx: MethodContext, hook_of: Callable[[str], Hook | None]) -> Typ
         check_layer_calls(ctx.api, source_of(ctx.api).method_calls)
         check_layer_loops(ctx.api)
         for statement in source_of(ctx.api).augmented:
-            augmented(ctx.api, statement)
+            check_augmented_write(ctx.api, statement)
         for target, value in source_of(ctx.api).assigned.items():
             if isinstance(target, nodes.IndexExpr) and isinstance(target.index, nodes.StrExpr):
                 _check_item(ctx.api, target, target.index.value, value)
