@@ -24,6 +24,8 @@ class MeshPart(NamedTuple):
     Attributes:
         own: those over which the module moves values itself, as tensor parallel modules do.
         averaged: those over which `fully_shard` splits parameters and averages gradients.
+
+    Without dims it is a module that takes DTensors of the whole mesh, and may return local tensors.
     """
 
     own: tuple[int, ...]
@@ -54,19 +56,41 @@ def lines_of(part: Any, mesh: Any) -> list[tuple[int, ...]] | None:
 
 def averaged_by(module: nn.Module, mesh: Any) -> set[int]:
     """The dims of the mesh over which `fully_shard` splits the parameters of a module."""
-    groups = [group for _, state in _sharded_modules(module) for group in state._fsdp_param_groups]
-    return {dim for group in groups for line in lines_of(group.mesh_info.mesh, mesh) or () for dim in line}
+    return {dim for _, dims in _sharded_groups(module, mesh) for dim in dims}
+
+
+def _sharded_groups(module: nn.Module, mesh: Any) -> Iterator[tuple[Any, tuple[int, ...]]]:
+    """The groups of parameters that `fully_shard` has made, with the dims of the mesh over which each is split."""
+    for _, state in _sharded_modules(module):
+        for group in state._fsdp_param_groups:
+            yield group, tuple(dim for line in lines_of(group.mesh_info.mesh, mesh) or () for dim in line)
+
+
+def _gathered_parameters(module: nn.Module, mesh: Any) -> dict[int, tuple[int, ...]]:
+    """The dims over which parameters were split before `fully_shard` gathered them, by identity.
+
+    Between a forward and its backward pass they are plain tensors.
+    """
+    both = [(one, dims) for group, dims in _sharded_groups(module, mesh) for one in group.fsdp_params]
+    return {id(one._unsharded_param): dims for one, dims in both if hasattr(one, "_unsharded_param")}
 
 
 def parts_of(module: nn.Module, mesh: Any) -> dict[str, tuple[int, ...] | None]:
     """The dims of the mesh that each parameter uses: none for a plain tensor, None for one on another mesh."""
-    averaged = averaged_by(module, mesh)
+    averaged, gathered = averaged_by(module, mesh), _gathered_parameters(module, mesh)
     found: dict[str, tuple[int, ...] | None] = {}
     every: Any = module.named_parameters()
     for name, parameter in every:
         lines = lines_of(parameter.device_mesh, mesh) if is_dtensor(parameter) else []
         flat = any(len(line) > 1 and not averaged.issuperset(line) for line in lines or ())
-        found[name] = None if lines is None or flat else tuple(dim for line in lines for dim in line)
+        found[name] = (
+            None
+            if lines is None or flat
+            else (
+                *(dim for line in lines for dim in line),
+                *gathered.get(id(parameter), ()),
+            )
+        )
     return found
 
 
@@ -195,6 +219,8 @@ class Bridge:
 
     def inward(self, values: Sequence[Any]) -> list[Any]:
         """The arguments of the module: local tensors, or DTensors of its own mesh where this splits them."""
+        if not any(self.part):
+            return [*values]
         split = self.split(values)
         return [self._inward(value, split) if self._is_here(value) else value for value in values]
 

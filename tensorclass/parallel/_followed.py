@@ -25,7 +25,7 @@ from ..errors import UnsupportedOperationError
 from ..nn import Diagnostic
 from ..nn.parts._results import outputs
 from ._bridge import Bridge, MeshPart, part_of, parts_of, without_shards
-from ._followed_parts import bridge_of, judge_part
+from ._followed_parts import bridge_of, judge_part, refuse_whole
 from ._layout_rules import FieldPlace, Owner, Shards, chunk_span, placements_of, shards, specs_of, warn_unknown
 
 _LOCK = release_in_forks(RLock())
@@ -35,16 +35,24 @@ _FAKE_GROUP = "torch.testing._internal.distributed.fake_pg"
 
 
 def follow(
-    layout: Any, report: Any, stages: Sequence[Any], targets: Sequence[Callable[..., Any]], ends: Sequence[type]
+    layout: Any,
+    report: Any,
+    stages: Sequence[Any],
+    targets: Sequence[Callable[..., Any]],
+    ends: Sequence[type],
+    run: bool,
 ) -> Any:
-    """Add the placements of all values, and what is wrong with them, to the report of the other checks."""
+    """Add the placements of all values, and what is wrong with them, to the report of the other checks.
+
+    Without `run`, values are placed by the layout alone, and modules over a part of the mesh are found.
+    """
     between = [use.place.owner for uses in report.writes for use in uses if use is not None]
     warn_unknown(layout._rules, dict.fromkeys([*ends, *between]))
     if any(d.severity == "error" for d in report.diagnostics):
         return report
     with _LOCK, _mesh(layout) as mesh:
         followed = Followed(layout, mesh, report, stages, targets)
-        followed.run()
+        followed.follow_all(run)
     return replace(
         report, diagnostics=(*report.diagnostics, *followed.found), placed=followed.placed, bridges=followed.bridges
     )
@@ -133,12 +141,12 @@ class Followed:
         self.sized = {name for term in terms if isinstance(term, Polynomial) for name in term.names}
         self.mode = import_module("torch._subclasses").FakeTensorMode(allow_non_fake_inputs=True)
 
-    def run(self) -> None:
-        """Follow all values from the input to the output."""
+    def follow_all(self, run: bool) -> None:
+        """Follow all values from the input to the output; without `run`, by the layout alone."""
         for path, place in self.report.inputs.items():
             self._keep(path, place, self._laid_out(place))
         for index, uses in enumerate(self.report.reads):
-            self._step(index, uses)
+            self._step(index, uses, run)
         returned = {*self.report.sources.values()}
         for path, value in self.values.items():
             if path[0] in returned and is_dtensor(value) and any(one.is_partial() for one in value.placements):
@@ -203,14 +211,17 @@ class Followed:
 
     # ---- one module --------------------------------------------------------------------------------------------------
 
-    def _step(self, index: int, uses: Sequence[Any]) -> None:
+    def _step(self, index: int, uses: Sequence[Any], run: bool) -> None:
         stage = self.stages[index]
         given = [None if use is None else self.values.get(use.slot.path) for use in uses]
         made = cast("Sequence[Any]", (None,) * len(stage.writes))
         known = all(isinstance(value, Tensor) for value in given) and not any(
             u is not None and u.slot.items for u in uses
         )
-        if known and not self._on_another_mesh(index):
+        self._find_part(index, run)
+        if not known:
+            refuse_whole(self, index, given)
+        elif not self._on_another_mesh(index) and run:
             result, error, looked = self._call(index, given)
             if error is None and self._is_left(index, result):
                 result, error, looked = self._call(index, given)
@@ -263,16 +274,27 @@ class Followed:
         stage = self.stages[index]
         self.found.append(stage.finding(index, code, f"{stage.at(index)} {text}", notes, hint))
 
+    def _find_part(self, index: int, run: bool) -> None:
+        """Keep the dims of the mesh that a module uses, and what calls it if it is over a part of the mesh."""
+        module = self.module(index)
+        if module is None:
+            return
+        dims = self.dims[index] = parts_of(module, self.mesh)
+        part = part_of(module, self.mesh, dims)
+        if part is None and not run and self.mesh.ndim == 1 and dims and _has_hooks(module):
+            part = MeshPart((), ())  # it may give local tensors; with a run, `_is_left` sees it
+        if part is not None:
+            self.bridges[index] = bridge_of(self, index, part)
+
     def _on_another_mesh(self, index: int) -> bool:
         """Whether the parameters of a module are not on the mesh of the layout; reports it."""
         module = self.module(index)
         if module is None:
             return False
         parameters: list[tuple[str, Any]] = [*module.named_parameters()]
-        dims = self.dims[index] = parts_of(module, self.mesh)
-        part = part_of(module, self.mesh, dims)
+        dims = self.dims[index]
         for name, parameter in parameters:
-            if dims[name] is not None and part is not None:
+            if dims[name] is not None and index in self.bridges:
                 continue
             if not is_dtensor(parameter):
                 what = f"is not parallelised: its parameter `{name}` is a plain tensor, and its inputs are DTensors"
@@ -284,8 +306,6 @@ class Followed:
                 hint = 'parallelise it over the mesh of the layout, or a part of it such as `mesh["tp"]`'
                 self._say(index, "E119", what, (), hint)
                 return True
-        if part is not None:
-            self.bridges[index] = bridge_of(self, index, part)
         return False
 
     def _is_left(self, index: int, result: Any) -> bool:
@@ -295,7 +315,7 @@ class Followed:
             return False
         stage = self.stages[index]
         made = outputs(result, stage.writes, stage.at(index))
-        if all(is_dtensor(value) for value in made) or not any(one._forward_hooks for one in module.modules()):
+        if all(is_dtensor(value) for value in made) or not _has_hooks(module):
             return False
         self.bridges[index] = bridge_of(self, index, MeshPart((0,), ()))
         return True
@@ -392,6 +412,10 @@ def _is_at(use: Any, path: tuple[str, ...]) -> bool:
 def _module_of(target: Any) -> nn.Module | None:
     owner = target if isinstance(target, nn.Module) else getattr(target, "__self__", None)
     return owner if isinstance(owner, nn.Module) else None
+
+
+def _has_hooks(module: nn.Module) -> bool:
+    return any(one._forward_hooks for one in module.modules())
 
 
 def _owners(place: Any) -> tuple[Owner, ...]:

@@ -23,6 +23,21 @@ def bridge_of(followed: Any, index: int, part: MeshPart) -> Bridge:
     return Bridge(followed.mesh, part, claims, sources, lambda result: outputs(result, stage.writes, stage.at(index)))
 
 
+def refuse_whole(followed: Any, index: int, given: Sequence[Any]) -> None:
+    """Report an input that has all rows on every rank, beside those of which the module gets the rows of its rank."""
+    bridge = followed.bridges.get(index)
+    here = [value for value in given if is_dtensor(value)]
+    rows = {dim for value in here for dim, one in enumerate(value.placements) if one.is_shard() and one.dim == 0}
+    if bridge is None or not rows.difference(bridge.part.own):
+        return
+    for use, value in zip(followed.report.reads[index], given, strict=True):
+        if use is not None and value is None and not use.place.spec.kind.is_shared:
+            name = _names(followed, sorted(rows))
+            text = f"gets all rows of `{use.slot}`, beside the rows of each rank of `{name}`"
+            hint = "pad the field to a tensor, which the layout splits"
+            followed._say(index, "E119", text, ("ragged and per-element fields are whole on every rank",), hint)
+
+
 def _sources(followed: Any, index: int, place: Any) -> Iterator[tuple[int, tuple[int, int]]]:
     """For each dim of an output the input, and its dim, with the same size."""
     mine = _terms(followed, place)

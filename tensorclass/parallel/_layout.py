@@ -157,13 +157,17 @@ class Layout:
         """
         return table(self._rules, what, batch_size, sizes)
 
-    def follow(self, report: Any, stages: Sequence[Any], targets: Sequence[Any], ends: Sequence[type], /) -> Any:
+    def follow(
+        self, report: Any, stages: Sequence[Any], targets: Sequence[Any], ends: Sequence[type], /, *, run: bool = True
+    ) -> Any:
         """Add placements to the report of the build check of a pipeline; `TensorClassSequential(layout=...)` calls it.
+
+        With `run=False` no module runs: values are placed by the layout alone.
 
         >>> Layout({"dp": 2}).follow.__name__
         'follow'
         """
-        return follow(self, report, stages, targets, ends)
+        return follow(self, report, stages, targets, ends, run)
 
     def context_parallel(
         self, batch: Batch, dim: str | None = None, *, buffers: Sequence[tuple[Tensor, int]] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -14,8 +15,8 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Partial, Replicate, Shard, distribute_module
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
-from tensorclass import Shared, TensorClass
-from tensorclass.errors import BuildError, UnsupportedOperationError
+from tensorclass import Ragged, Shared, TensorClass
+from tensorclass.errors import ArgumentError, BuildError, UnsupportedOperationError
 from tensorclass.nn import PipelineWarning, TensorClassModule, TensorClassSequential
 from tensorclass.parallel import Layout
 from tensorclass.typing import Float32, Int64
@@ -27,6 +28,15 @@ class Words(TensorClass):
     x: Float32[Tensor, "t 8"]
     label: Int64[Tensor, "t"]
     bias: Shared[Float32[Tensor, "8"]]
+
+
+class More(Words):
+    extra: Int64[Tensor, "t"]
+
+
+class Spoken(TensorClass):
+    x: Float32[Tensor, "t 8"]
+    words: Ragged[Tensor, "n"]
 
 
 class Hidden(TensorClass):
@@ -80,10 +90,10 @@ def flat(mesh: Any) -> nn.Module:
     return module
 
 
-def pipeline(module: Any, layout: Layout, output: type = Hidden, *, reads: Any = (Words.x,)) -> Any:
+def pipeline(module: Any, layout: Layout, output: type = Hidden, *, reads: Any = (Words.x,), probe: bool = True) -> Any:
     """One module; warnings of W205 are not of this page."""
     stage = TensorClassModule(module, in_fields=[*reads], out_fields=[output.h])  # type: ignore[attr-defined]  # a class
-    return TensorClassSequential(stage, input=Words, output=output, layout=layout)
+    return TensorClassSequential(stage, input=Words, output=output, layout=layout, probe=probe)
 
 
 def codes(build: Callable[[], Any]) -> list[str]:
@@ -136,6 +146,65 @@ def test_parts_are_built(name: str) -> None:
         wanted = layout.explain(Hidden, batch_size=8, t=8).rows[0].shards
         text = ", ".join("Replicate" if dim is None else f"Shard({dim})" for dim in wanted or ())
         assert f"[8, t, 8] ({text})" in str(built.explain(batch_size=8))
+
+
+@pytest.mark.filterwarnings("ignore:.*W205")
+@pytest.mark.parametrize("name", RIGHT)
+def test_every_pipeline_calls_parts(name: str) -> None:
+    """Pipelines without a probe, parts, copies, other input classes, outer pipelines: all call modules over a part."""
+    dims, places, make = RIGHT[name]
+    with fake_mesh(**{dim: SIZES[dim] for dim in dims}) as mesh:
+        module, layout = make(mesh).requires_grad_(False), Layout(mesh, **places)
+        part = words(4).distribute(layout, source="everywhere")
+        more = More(x=part.x, label=part.label, bias=part.bias, extra=part.label)
+        built = pipeline(module, layout, probe=False)
+        outer = TensorClassSequential(built, input=Words, output=Hidden, probe=False)
+        found = [built(part), built[:](part), built.on(More)(more), outer(part)]
+        if "dp" not in name:  # torch does not copy modules of `fully_shard`
+            found.append(copy.deepcopy(built)(part))
+        wanted = [row.shards for row in layout.explain(Hidden, batch_size=4, t=4).rows]
+        shards = [tuple(one.dim if one.is_shard() else None for one in out.h.placements) for out in found]
+        assert [[one] for one in shards] == [wanted] * len(found)
+        assert [d for d in built.check().diagnostics if d.severity != "note"] == []
+
+
+def test_pipelines_of_two_layouts() -> None:
+    """A pipeline has the layout of those in it; where they differ, the error names both."""
+    with fake_mesh(dp=2, tp=2) as mesh:
+        first, second = (
+            pipeline(tensor_parallel(mesh).requires_grad_(False), Layout(mesh, batch=b)) for b in (None, "dp")
+        )
+        with pytest.raises(ArgumentError, match=r"layouts Layout\(dp=2, tp=2\) and .*batch=dp.*pass `layout=`"):
+            TensorClassSequential(first, second, input=Words, output=Hidden)
+
+
+class Both(nn.Module):
+    """Rows and ragged values."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Tensor, words: Tensor) -> Tensor:
+        found: Tensor = self.inner(x) + len(words)
+        return found
+
+
+@pytest.mark.parametrize("batch", [None, "dp"])
+def test_ragged_fields_beside_parts(batch: str | None) -> None:
+    """A module over a part of the mesh takes a ragged field where it gets all rows, and is refused beside some rows."""
+    with fake_mesh(dp=2, tp=2) as mesh:
+        module = sharded(mesh, "dp", module=Both(tensor_parallel(mesh)))
+        stage = TensorClassModule(module, in_fields=[Spoken.x, Spoken.words], out_fields=Hidden.h)
+        layout = Layout(mesh, batch=batch)
+
+        def build() -> Any:
+            return TensorClassSequential(stage, input=Spoken, output=Hidden, layout=layout, probe=False)
+
+        assert codes(build) == ([] if batch is None else ["E119"])
+        if batch is None:
+            spoken: Any = Spoken.from_dict({"x": torch.ones(2, 4, 8), "words": [torch.ones(3), torch.ones(1)]})
+            assert build()(spoken.distribute(layout, source="everywhere")).h.placements == (Replicate(), Replicate())
 
 
 def norm_between(mesh: Any) -> nn.Module:
@@ -309,6 +378,10 @@ def _trained(rank: int, world: int, sizes: dict[str, int], name: str) -> None:
         fully_shard(module, mesh=mesh[data])
     layout = Layout(mesh, **places)
     built = pipeline(module, layout, reads=(Words.x, Words.bias))
+    first = batches[0].distribute(layout, source="everywhere")
+    unprobed = pipeline(module, layout, reads=(Words.x, Words.bias), probe=False)
+    with torch.no_grad():
+        assert torch.equal(unprobed(first).whole().h, built(first).whole().h)
     found, made = _steps(built, module.parameters(), [b.distribute(layout, source="everywhere") for b in batches])
     assert torch.allclose(torch.tensor(found), torch.tensor(losses), atol=1e-5), (found, losses)
     for one, two in zip(made, gradients, strict=True):

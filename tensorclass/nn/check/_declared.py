@@ -82,8 +82,8 @@ class Report:
     """The results of running the modules on fake tensors; None with `probe=False`."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """For each output field, the name of its value."""
-    placed: Mapping[tuple[int, str], str] = field(default_factory=dict)
-    """With a layout, the placement of each value, by the module that wrote it and its name."""
+    placed: Mapping[tuple[int, str], str] | None = None
+    """With a layout, the placement of each value, by the module that wrote it and its name; None before it is known."""
     bridges: Mapping[int, Any] = field(default_factory=dict)
     """With a layout, what calls the modules over a part of the mesh."""
 

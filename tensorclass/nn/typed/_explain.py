@@ -99,7 +99,7 @@ def explain(
     seen, fixed = _probed_values(report)
     values = {id(p): _value(p, report.state.unifier, batch_size, sizes, fixed, seen.get(id(p))) for p in places}
     for p in places:
-        values[id(p)] = values[id(p)]._replace(placement=report.placed.get((p.writer, p.name), ""))
+        values[id(p)] = values[id(p)]._replace(placement=(report.placed or {}).get((p.writer, p.name), ""))
     titles = [f"input {input.__name__}", *(f"{i} {stage.name}" for i, stage in enumerate(stages))]
     last = _last_uses(stages, report)
     weights, counted = [0], set[int]()

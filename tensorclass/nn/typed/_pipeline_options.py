@@ -24,7 +24,14 @@ class Placing(Protocol):
     """A `tensorclass.parallel.Layout`."""
 
     def follow(
-        self, report: Report, stages: Sequence[Stage], targets: Sequence[Callable[..., Any]], ends: Sequence[type], /
+        self,
+        report: Report,
+        stages: Sequence[Stage],
+        targets: Sequence[Callable[..., Any]],
+        ends: Sequence[type],
+        /,
+        *,
+        run: bool = True,
     ) -> Report:
         """The report with the placements of all values."""
         ...

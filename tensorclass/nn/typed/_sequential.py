@@ -254,11 +254,11 @@ class TensorClassSequential(Divisible, Densities, Shown, Hooked, Generic[In, Out
         super().__init__()
         if layout is not None and not hasattr(layout, "follow"):
             raise ArgumentError(f"layout= takes a tensorclass.parallel.Layout, got a {type(layout).__name__}")
-        self._layout = layout
         self._name = check_name(name)
         self._probe = as_probing(probe)
         probing = self._probe is not False and PROBING.get()
         members, input, output = opened(modules, stages, input, output, probing)
+        self._layout = _layout_of(layout, members)
         self.input_class = as_class(input, "input")
         self.output_class = self._declared_output = as_class(output, "output")
         self._members: tuple[tuple[str, int, int], ...] = ()
@@ -312,9 +312,13 @@ class TensorClassSequential(Divisible, Densities, Shown, Hooked, Generic[In, Out
             return report
         targets = self._targets()
         report = probe(report, self._stages, targets, self.output_class, real=self._probe == "run")
-        if self._layout is None:
+        return self._placed(report, targets, run=True)
+
+    def _placed(self, report: Report, targets: Sequence[Callable[..., Any]], run: bool) -> Report:
+        """The report with placements, and with what calls modules over a part of the mesh."""
+        if self._layout is None or report.placed is not None:
             return report
-        return self._layout.follow(report, self._stages, targets, (self.input_class, self.output_class))
+        return self._layout.follow(report, self._stages, targets, (self.input_class, self.output_class), run=run)
 
     def check(self, *, values: bool = False) -> Report:
         """Check the pipeline again in its current state: submodules may have been replaced or trained.
@@ -334,6 +338,7 @@ class TensorClassSequential(Divisible, Densities, Shown, Hooked, Generic[In, Out
         return report
 
     def _build(self, report: Report, warn: bool) -> None:
+        report = self._placed(report, self._targets(), run=False)  # a part, a copy, or a pipeline that is not probed
         self.diagnostics = report.diagnostics
         if any(d.severity == "error" for d in report.diagnostics):
             raise build_error(f"the pipeline {self._title()} is wrong", report.diagnostics)
@@ -557,6 +562,15 @@ class TensorClassSequential(Divisible, Densities, Shown, Hooked, Generic[In, Out
 
 
 TensorClassSequential._plain = TensorClassSequential
+
+
+def _layout_of(own: Placing | None, members: Sequence[OpenListing]) -> Placing | None:
+    """The layout of a pipeline: its own, or that of the pipelines in it."""
+    pipelines = [member for _, member in members if isinstance(member, TensorClassSequential)]
+    found = [*dict.fromkeys(one._layout for one in pipelines if one._layout is not None)]
+    if own is None and len(found) > 1:
+        raise ArgumentError(f"the pipelines in it have the layouts {found[0]!r} and {found[1]!r}; pass `layout=`")
+    return own if own is not None or not found else found[0]
 
 
 def _stages_of(keyword: str | None, member: Any, index: int) -> tuple[str, list[Stage], nn.Module | None]:
