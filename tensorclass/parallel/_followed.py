@@ -44,7 +44,7 @@ def follow(
 ) -> Any:
     """Add the placements of all values, and what is wrong with them, to the report of the other checks.
 
-    Without `run`, values are placed by the layout alone, and modules over a part of the mesh are found.
+    Without `run`, values are placed only by the layout, and modules over a part of the mesh are found.
     """
     between = [use.place.owner for uses in report.writes for use in uses if use is not None]
     warn_unknown(layout._rules, dict.fromkeys([*ends, *between]))
@@ -142,7 +142,7 @@ class Followed:
         self.mode = import_module("torch._subclasses").FakeTensorMode(allow_non_fake_inputs=True)
 
     def follow_all(self, run: bool) -> None:
-        """Follow all values from the input to the output; without `run`, by the layout alone."""
+        """Follow all values from the input to the output; without `run`, only by the layout."""
         for path, place in self.report.inputs.items():
             self._keep(path, place, self._laid_out(place))
         for index, uses in enumerate(self.report.reads):

@@ -24,7 +24,7 @@ def bridge_of(followed: Any, index: int, part: MeshPart) -> Bridge:
 
 
 def refuse_whole(followed: Any, index: int, given: Sequence[Any]) -> None:
-    """Report an input that has all rows on every rank, beside those of which the module gets the rows of its rank."""
+    """Report an input with all rows beside one with the rows of this rank."""
     bridge = followed.bridges.get(index)
     here = [value for value in given if is_dtensor(value)]
     rows = {dim for value in here for dim, one in enumerate(value.placements) if one.is_shard() and one.dim == 0}

@@ -162,7 +162,7 @@ class Layout:
     ) -> Any:
         """Add placements to the report of the build check of a pipeline; `TensorClassSequential(layout=...)` calls it.
 
-        With `run=False` no module runs: values are placed by the layout alone.
+        With `run=False` no module runs: only the layout places values.
 
         >>> Layout({"dp": 2}).follow.__name__
         'follow'
