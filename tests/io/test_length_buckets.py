@@ -119,6 +119,25 @@ def test_buckets_of_fields(folder: Path, tmp_path: Path) -> None:
         assert lists(far.batches(16, True, buckets="tokens")) == wanted
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("shuffle", SHUFFLES)
+def test_buckets_with_workers(shuffle: Any, folder: Path) -> None:
+    """Worker processes read the batches of one process, also after a state in the middle of the second epoch."""
+    data = TensorClassDataset(folder / "data", Text)
+    options: dict[str, Any] = {"batch_size": 16, "shuffle": shuffle, "seed": 4, "buckets": Text.tokens}
+    alone, loader = data.loader(**options), data.loader(**options, num_workers=2)
+    wanted = [lists(alone) for _ in range(3)]
+    assert lists(loader) == wanted[0]
+    batches = iter(loader)
+    assert lists([next(batches) for _ in range(5)]) == wanted[1][:5]
+    state = loader.state_dict()
+    del batches
+    again = data.loader(**options, num_workers=1)
+    again.load_state_dict(state)
+    assert lists(again) == wanted[1][5:]
+    assert lists(again) == wanted[2]
+
+
 def test_wrong_buckets(folder: Path) -> None:
     """Fields without lengths, other numbers of rows, and states of other lengths are refused by name."""
     data = TensorClassDataset(folder / "data", Text)
