@@ -32,6 +32,7 @@ class Scaled:
         checksums: bool = False,
         retries: int | None = None,
         timeout: float | None = None,
+        layout: Any = None,
     ) -> Any:
         """Apply a function to each batch of rows, and write the results as another dataset.
 
@@ -57,6 +58,9 @@ class Scaled:
             checksums: write checksums, for `verify`.
             retries: how often a task runs again after its worker has died; by default 2.
             timeout: seconds that a task may take; its worker is then stopped, as if it had died. Not for threads.
+            layout: a `tensorclass.parallel.Layout`: all ranks of its mesh make this call, and share the work. Ranks
+                that differ only in mesh dims over which rows are not split call `fn` with the same rows. `out` is one
+                folder for all, and a call on another mesh may resume it.
 
         Raises:
             FileExistsError: if `out` holds a dataset and `resume` is False.
@@ -89,7 +93,7 @@ class Scaled:
             out: a folder without a dataset.
             errors: as for `map`: "skip" writes the rows for which the function raises to `out/failed`.
             options: `engine`, `num_workers`, `batch_size`, `rows_per_shard`, `resume`, `pbar`, `checksums`,
-                `retries`, `timeout` of `map`.
+                `retries`, `timeout`, `layout` of `map`.
         """
 
     @implemented_in(scaling, "shuffle_rows")

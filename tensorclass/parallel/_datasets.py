@@ -9,6 +9,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -20,11 +21,13 @@ from .._places import is_url, whole_path
 from ..errors import ArgumentError
 from ..io import TensorClassDataset
 from ..io._progress import progress
+from ..io._sampling import ranks_of
 from ..ops import cat
 from ..ops._by_row import places_in_order, ranks
 from ._choose import choose, runs_alone
 from ._commit import Commits, MapRequest
 from ._engines import at_least
+from ._mesh_maps import MeshCommits, MeshEngine
 from ._order import ListedRows, RowOrder, Shuffled
 from ._rows import Jobs, PartTask, RowJob, class_of_rows, identity, needed_class
 from ._stream import ordered
@@ -47,6 +50,7 @@ class WriteHow(NamedTuple):
     checksums: bool = False
     retries: int | None = None
     timeout: float | None = None
+    layout: Any = None
 
     def per(self, data: Data, rows: int) -> int:
         """Rows of a part, in whole batches: as many as a shard of the source, or fewer for a small dataset."""
@@ -88,13 +92,17 @@ def _run_all(
     for piece in pieces:
         piece.order.per = how.per(data, piece.order.count)
     engine, workers = choose(how.engine, how.num_workers, retries=how.retries, timeout=how.timeout)
+    begin: Any = Commits
+    if how.layout is not None:
+        ranks_of(how.layout, None, None)
+        engine, begin = MeshEngine(how.layout, engine), partial(MeshCommits, how.layout)
     alone, source = runs_alone(engine), identity(data, len(data.shards))
     outs = [_folder(data, piece.out) for piece in pieces]
     jobs = [
         RowJob(data, fn, verb, cls, out, piece.order, how.batch_size, skip, seed, alone, how.checksums)
         for out, piece in zip(outs, pieces, strict=True)
     ]
-    begun: dict[int, Commits] = {}
+    begun: dict[int, Any] = {}
     classes = dict.fromkeys(range(len(pieces)), cls)
 
     def finish(number: int) -> None:
@@ -120,7 +128,7 @@ def _run_all(
                 skip=skip,
                 detail=piece.detail,
             )
-            commits = begun[number] = Commits(out, asked, cls, how.resume)
+            commits = begun[number] = begin(out, asked, cls, how.resume)
             parts = range(0) if commits.done else range(commits.next, -(-count // per))
             step(min(count, commits.next * per))
             yield from [PartTask(number, part) for part in parts]

@@ -1,0 +1,157 @@
+"""Maps of datasets over the ranks of a mesh: the rows of one process, on any mesh, and one error on all ranks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from tensorclass import TensorClass, TensorClassDataset
+from tensorclass.errors import ArgumentError
+from tensorclass.parallel import Layout
+from tensorclass.typing import Float32, Int64
+from tests.parallel._functions import Item, items
+from tests.parallel._meshes import fake_mesh
+from tests.parallel._ranks import run
+
+TWO, FOUR, THREE = {"dp": 2}, {"dp": 2, "tp": 2}, {"tp": 1, "dp": 3}
+
+
+class Noisy(TensorClass):
+    label: Int64[Tensor, ""]
+    noise: Float32[Tensor, ""]
+
+
+def noisy(batch: Any) -> Noisy:
+    """Random numbers beside the labels."""
+    return Noisy(label=batch.label, noise=torch.rand(len(batch)))
+
+
+def fails_late(batch: Any) -> Noisy:
+    """Fails in the rows from 30."""
+    if (batch.label >= 30).any():
+        raise ValueError("late")
+    return noisy(batch)
+
+
+fails_late.__qualname__ = noisy.__qualname__  # a resuming call has a function of the same name
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> TensorClassDataset[Item]:
+    """Fifty-three rows."""
+    with TensorClassDataset.create(tmp_path / "source", Item) as writer:
+        writer.append(items(53))
+    return TensorClassDataset(tmp_path / "source", Item)
+
+
+def _problem(call: Any) -> str:
+    try:
+        call()
+    except Exception as error:  # its text is compared
+        return f"{type(error).__name__}: {error}"
+    return "nothing"
+
+
+def _mapped(data: Any, sizes: dict[str, int], folder: Path, workers: int, **how: Any) -> tuple[list[int], Any]:
+    seen: list[int] = []
+
+    def fn(batch: Any) -> Noisy:
+        seen.extend(batch.label.tolist())
+        return noisy(batch)
+
+    fn.__qualname__ = "noisy"
+    layout = Layout(sizes, batch="dp")
+    new = data.map(fn, out=folder, batch_size=4, rows_per_shard=8, num_workers=workers, layout=layout, **how)
+    return seen, (new[:].label.tolist(), new[:].noise.tolist())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", [TWO, FOUR])
+def test_rows_of_one_process(data: Any, tmp_path: Path, sizes: dict[str, int]) -> None:
+    """Ranks share the parts; those of one place run the same; values and random numbers are those of one process."""
+    alone = data.map(noisy, out=tmp_path / "alone", batch_size=4, rows_per_shard=8, num_workers=0)[:]
+    world = 2 if sizes is TWO else 4
+    found = run(lambda rank, _: _mapped(data, sizes, tmp_path / "out", 0), world, timeout=60)
+    for _, (label, noise) in found:
+        assert (label, noise) == (alone.label.tolist(), alone.noise.tolist())
+    seen = [rows for rows, _ in found]
+    assert seen[0] + seen[-1] != alone.label.tolist()
+    assert sorted(seen[0] + seen[-1]) == alone.label.tolist()
+    assert world == 2 or (seen[0], seen[2]) == (seen[1], seen[3])
+    assert len([*(tmp_path / "out").glob("*.tc*")]) == len([*(tmp_path / "alone").glob("*.tc*")])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize(("before", "after"), [(TWO, THREE), (FOUR, TWO), (THREE, None), (None, FOUR)])
+def test_another_mesh_resumes(data: Any, tmp_path: Path, before: Any, after: Any, workers: int) -> None:
+    """A map that failed on one mesh is resumed exactly on another one, or in one process."""
+    alone = data.map(noisy, out=tmp_path / "alone", batch_size=4, rows_per_shard=8, num_workers=0)[:]
+    how: dict[str, Any] = {"out": tmp_path / "out", "batch_size": 4, "rows_per_shard": 8, "num_workers": workers}
+
+    def body(sizes: Any, fn: Any, **more: Any) -> Any:
+        layout = None if sizes is None else Layout(sizes, batch="dp")
+        new = data.map(fn, **how, layout=layout, **more)[:]
+        return new.label.tolist(), new.noise.tolist()
+
+    failed = _on(before, lambda rank, _: _problem(lambda: body(before, fails_late)))
+    assert {*failed} == {failed[0]}
+    assert failed[0].startswith("ValueError: late")
+    assert 8 <= len(TensorClassDataset(tmp_path / "out")) < 53
+    for new in _on(after, lambda rank, _: body(after, noisy, resume=True)):
+        assert new == (alone.label.tolist(), alone.noise.tolist())
+
+
+def _on(sizes: Any, body: Any) -> list[Any]:
+    if sizes is None:
+        return [body(0, 1)]
+    return run(body, {2: 2, 4: 4, 3: 3}[torch.Size(sizes.values()).numel()], timeout=60)
+
+
+def _wrong(data: Any, folder: Path, rank: int) -> list[str]:
+    layout, late = Layout(TWO, batch="dp"), fails_late
+    skipped = data.map(late, out=folder / "skip", batch_size=1, errors="skip", num_workers=0, layout=layout)
+    assert skipped[:].label.tolist() == list(range(30))
+    assert len(TensorClassDataset(folder / "skip" / "failed")) == 23
+    assert len(data.filter(lambda batch: batch.label < 7, out=folder / "few", num_workers=0, layout=layout)) == 7
+    calls: list[Any] = [
+        lambda: data.map(noisy, out=folder / "skip", num_workers=0, layout=layout),
+        lambda: data.map(noisy, out=folder / "a", batch_size=4 + rank, num_workers=0, layout=layout),
+        lambda: data.map(noisy, out=folder / "b", num_workers=0, layout=Layout(TWO, batch="dp" if rank else None)),
+        lambda: data.map(
+            lambda b: 3 if rank else noisy(b), out=folder / "c", batch_size=9, num_workers=0, layout=layout
+        ),
+        lambda: data.map(noisy, out=folder / "d", num_workers=0, layout=Layout({"dp": 3}, batch="dp")),
+    ]
+    found = [_problem(call) for call in calls]
+    dist.barrier()
+    return found
+
+
+def test_wrong_maps_fail_on_all_ranks(data: Any, tmp_path: Path) -> None:
+    """Every rank raises the error of the first one that fails; skipped rows and filters are those of one process."""
+    one, two = run(lambda rank, _: _wrong(data, tmp_path, rank), timeout=60)
+    assert one == two
+    there, size, layout, result, ranks = one
+    assert there.startswith("FileExistsError")
+    assert "batch_size=4" in size
+    assert "all ranks of a mesh make the same call" in size
+    assert "batch=dp" in layout
+    assert result.startswith("ArgumentError")
+    assert "got a int" in result
+    assert "needs 3 ranks, and the process group has 2" in ranks
+
+
+def test_a_map_needs_ranks(data: Any, tmp_path: Path) -> None:
+    """Without a process group, with a fake one, and with another object the error says so."""
+    with pytest.raises(ArgumentError, match="there is no process group"):
+        data.map(noisy, out=tmp_path / "out", layout=Layout(TWO, batch="dp"))
+    with pytest.raises(ArgumentError, match=r"takes a tensorclass\.parallel\.Layout, got a dict"):
+        data.map(noisy, out=tmp_path / "out", layout={})
+    with fake_mesh(0, dp=2), pytest.raises(RuntimeError, match="start a real one"):
+        data.map(noisy, out=tmp_path / "out", layout=Layout(TWO, batch="dp"))
