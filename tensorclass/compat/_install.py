@@ -11,6 +11,7 @@ from ._errors import say_texts
 from ._finder import NAME, Finder
 from ._methods import add_methods
 from ._reads import wrap_reads
+from ._torch import take_containers
 
 _MAIN = "TENSORCLASS_COMPAT_MAIN"
 _FINDER = Finder()
@@ -49,6 +50,7 @@ def install() -> None:
     add_methods()
     wrap_reads()
     say_texts()
+    take_containers()
     _inherit()
 
 

@@ -58,7 +58,8 @@ def _is_container(value: Any) -> bool:
     return issubclass(value if isinstance(value, type) else type(value), _CONTAINERS)
 
 
-def _nested_tensors_as_lists(kind: type) -> bool:
+def nested_tensors_as_lists(kind: type) -> bool:
+    """What `items` and `values` take to give the entries of the members of lazy stacks, by their position."""
     return default_is_leaf(kind)
 
 
@@ -120,7 +121,7 @@ class _Server:
 
 OWN: dict[str, Any] = {
     "_ACCEPTED_CLASSES": (torch.Tensor, TensorCollection, UnbatchedTensor),
-    "_NESTED_TENSORS_AS_LISTS": _nested_tensors_as_lists,
+    "_NESTED_TENSORS_AS_LISTS": nested_tensors_as_lists,
     "_default_is_leaf": default_is_leaf,
     "_exclude_td_from_pytree": _exclude_td_from_pytree,
     "_getitem_batch_size": _getitem_batch_size,

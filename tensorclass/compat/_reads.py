@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from .. import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorCollection, TensorDict, UnbatchedTensor
+from ._names import nested_tensors_as_lists
 
 _PLAIN: Any = NonTensorStack.__iter__
 _ENTRIES = (Tensor, TensorCollection, UnbatchedTensor, NonTensorData, NonTensorStack)
@@ -26,11 +27,30 @@ def _wrap_value(data: Any, key: Any, value: Any) -> Any:
     return found if isinstance(found, _ENTRIES) else NonTensorData(value, batch_size=data.batch_size)
 
 
+def _iterate_members(data: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[Any, Any]]:
+    """The leaves below a container, those of a lazy stack by the position of their member."""
+    if isinstance(data, LazyStackedTensorDict):
+        for position, member in enumerate(data.tensordicts):
+            yield from _iterate_members(member, (*path, str(position)))
+        return
+    for key, value in data.items():
+        if isinstance(value, TensorCollection):
+            yield from _iterate_members(value, (*path, key))
+        else:
+            yield (*path, key) if path else key, value
+
+
+def _wants_members(args: tuple[Any, ...], options: dict[str, Any]) -> bool:
+    return (args[2] if len(args) > 2 else options.get("is_leaf")) is nested_tensors_as_lists
+
+
 def _items(kind: Any) -> Any:
     plain = kind.items
 
     @wraps(plain)
     def items(self: Any, *args: Any, **options: Any) -> Any:
+        if _wants_members(args, options):
+            return list(_iterate_members(self))
         if self._plain:  # only tensors
             return plain(self, *args, **options)
         return [(key, _wrap_value(self, key, value)) for key, value in plain(self, *args, **options)]
@@ -43,6 +63,8 @@ def _values(kind: Any) -> Any:
 
     @wraps(unwrapped)
     def values(self: Any, *args: Any, **options: Any) -> Any:
+        if _wants_members(args, options):
+            return [value for _, value in _iterate_members(self)]
         if self._plain:
             return unwrapped(self, *args, **options)
         return [_wrap_value(self, key, value) for key, value in plain(self, *args, **options)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from tensordict import LazyStackedTensorDict, NonTensorData, TensorClass, TensorDict, is_tensor_collection, tensorclass
-from tensordict.base import NO_DEFAULT, _default_is_leaf, _is_leaf_nontensor
+from tensordict.base import _NESTED_TENSORS_AS_LISTS, NO_DEFAULT, _default_is_leaf, _is_leaf_nontensor
 from tensordict.memmap import MemoryMappedTensor
 from tensordict.nn import ProbabilisticTensorDictModule, TensorDictModule, TensorDictSequential
 from tensordict.nn.probabilistic import _use_generator
@@ -53,6 +53,67 @@ def shown(value):
     return value.tolist() if hasattr(value, "tolist") else getattr(value, "data", value)
 
 
+def held(data):
+    """What a container holds, if it is one."""
+    if data is None:
+        return None
+    found = [(str(key), shown(value)) for key, value in data.items(True, True, is_leaf=_is_leaf_nontensor)]
+    return data.batch_size, sorted(found), sorted(map(str, data.keys(True))), data.is_locked
+
+
+def combine():
+    """Print what functions of two containers give, for keys that both, one or none have."""
+
+    def full(factor, **more):
+        return TensorDict(a=torch.full((2,), factor), n=TensorDict(b=torch.ones(2)), e=TensorDict(), s="x", **more)
+
+    def add(a, b):
+        return a if b is None else a + b
+
+    calls = (
+        lambda a, b: a._fast_apply(add, b),
+        lambda a, b: a._fast_apply(add, b, default=None),
+        lambda a, b: a._fast_apply(add, b, default=None, filter_empty=True),
+        lambda a, b: a._fast_apply(lambda *_: None, b, default=None, filter_empty=True),
+        lambda a, b: a._fast_apply(add, b, default=None, out=a),
+        lambda a, b: a._fast_apply(add, b, default=None, inplace=True),
+        lambda a, b: a.lock_()._fast_apply(add, b, default=None, propagate_lock=True),
+        lambda a, b: a._fast_apply(lambda a, _: a[None], b, default=None, batch_size=[1], device=None, names=None),
+        lambda a, b: a._fast_apply(
+            lambda _, a, b: add(a, b), b, named=True, nested_keys=True, default=None, is_leaf=_is_leaf_nontensor
+        ),
+    )
+    for call in calls:
+        for a, b in ((1.0, full(2.0)), (1.0, TensorDict(a=torch.ones(2))), (1.0, full(3.0, q=torch.ones(1)))):
+            for left, right in ((full(a), b.clone()), (b.clone(), full(a))):
+                try:
+                    print(held(call(left, right)), held(left))
+                except KeyError:
+                    print("KeyError")
+    stack = LazyStackedTensorDict(
+        TensorDict(a=torch.ones(2), b=torch.ones(1)), TensorDict(a=torch.zeros(3), b=torch.ones(1)), stack_dim=0
+    )
+    outer = TensorDict(l=stack, c=torch.ones(2), batch_size=[2])
+    print([shown(value) for value in stack._fast_apply(add, stack).get("a", as_list=True)])
+    print(shown(stack.select("b")._fast_apply(add, TensorDict(b=torch.ones(2, 1), batch_size=[2]))["b"]))
+    print([shown(part["a"]) for part in stack._fast_apply(add, stack.select("b"), default=None).unbind(0)])
+    for data in (stack, outer):
+        print([(key, shown(value)) for key, value in data.items(True, True, is_leaf=_NESTED_TENSORS_AS_LISTS)])
+        print([shown(value) for value in data.values(True, True, is_leaf=_NESTED_TENSORS_AS_LISTS)])
+        print([key for key in data.keys(True, True, is_leaf=_NESTED_TENSORS_AS_LISTS)])  # noqa: C416  # a view
+
+
+def use_torch():
+    """Print what functions of torch give for containers."""
+    data = TensorDict(a=torch.arange(3.0), batch_size=[3])
+    for function in (torch.vmap, torch.func.vmap):
+        print(held(function(lambda x: x + 1, (0,), (0,))(data)))
+        print(held(function(lambda x: (x,), (0,), (0,))(data)[0]), shown(function(torch.neg, (0,), (0,))(data["a"])))
+    net = nn.Sequential(nn.Linear(2, 1))
+    net.load_state_dict(TensorDict.from_module(net).data.apply(torch.ones_like).flatten_keys("."))
+    print(shown(net[0].weight))
+
+
 def main():
     """Print one line for each use."""
     data = TensorDict(a=torch.arange(2.0), n=TensorDict(b=torch.ones(2)), e=TensorDict(), s="x")
@@ -96,6 +157,8 @@ def main():
         except (RuntimeError, TypeError, KeyError) as error:
             print(text in str(error))
     print(stack[1]["a"].shape)
+    combine()
+    use_torch()
 
 
 if __name__ == "__main__":
