@@ -22,10 +22,7 @@ _OPAQUE: dict[type[nodes.Node], str] = {
     nodes.TryStmt: "vars", nodes.GeneratorExpr: "indices", AsPattern: "name", StarredPattern: "capture",
     MappingPattern: "rest",
 }  # fmt: skip
-_NOTED = {
-    nodes.AssignmentStmt, nodes.AssignmentExpr, nodes.Argument, nodes.FuncDef, nodes.LambdaExpr, nodes.Decorator,
-    nodes.CallExpr, *_OPAQUE,
-}  # fmt: skip
+_LEAVES = {nodes.IntExpr, nodes.StrExpr, nodes.FloatExpr}
 _CHANGING = {
     "resize_", "resize_as_", "unsqueeze_", "squeeze_", "transpose_", "t_", "swapaxes_", "swapdims_", "set_",
     "select_out_fields", "reset_out_fields", "auto_batch_size_",
@@ -85,58 +82,66 @@ class Source:
         self._places: Places | None = None
         self._module = tree.fullname
         self._names: dict[nodes.Context, str] | None = None
-        stack: list[tuple[nodes.Node, nodes.Node]] = [(tree, tree)]
-        while stack:
-            node, parent = stack.pop()
-            if isinstance(node, nodes.NameExpr):
-                if node.node is not None:
-                    self.uses.setdefault(node.node, []).append(parent)
-                continue
-            if type(node) in _NOTED:
-                self._note(node)
-            stack += [(part, node) for part in parts_of(node)]
+        self._read(tree)
 
-    def _note(self, node: nodes.Node) -> None:
-        if isinstance(node, nodes.AssignmentStmt):
-            if node.unanalyzed_type is not None and isinstance(node.lvalues[0], nodes.NameExpr):
-                self.annotations[node.lvalues[0].node or node] = node.unanalyzed_type
-            if not isinstance(node.rvalue, nodes.TempNode):
-                for target in node.lvalues:
-                    self._bind(target, node.rvalue)
-        elif isinstance(node, nodes.AssignmentExpr):
-            self._bind(node.target, node.value)
-        elif isinstance(node, nodes.Argument):
-            self.bindings.setdefault(node.variable, []).append(None)
-            self.parameters.add(node.variable)
-        elif isinstance(node, nodes.FuncDef | nodes.LambdaExpr):
-            self.functions.add(node)
-            if isinstance(node, nodes.FuncDef) and node.info and node.arguments and not node.is_static:
-                self.methods[node.arguments[0].variable] = node
-            written = node.unanalyzed_type if isinstance(node, nodes.FuncDef) else None
-            if isinstance(written, CallableType):
-                self.annotations |= zip((one.variable for one in node.arguments), written.arg_types, strict=False)
-        elif isinstance(node, nodes.Decorator):
-            self.decorated[node.var] = node
-            self.decorated_functions[node.func] = node
-        elif isinstance(node, nodes.CallExpr):
-            self.calls.append(node)
-            if isinstance(node.callee, nodes.MemberExpr):
-                self.method_calls.append(node)
-        elif type(node) in _OPAQUE:
-            if isinstance(node, nodes.DelStmt):
-                self.deleted.add(node.expr)
-            if isinstance(node, nodes.OperatorAssignmentStmt):
-                self.augmented.append(node)
-            bound = getattr(node, _OPAQUE[type(node)])
-            for opaque in bound if isinstance(bound, list) else [bound]:
-                if opaque is not None:
-                    self._bind(opaque, None)
-            if isinstance(node, nodes.ForStmt):
-                self.repeated.append(node)
-                self._unpack(node.index, node.expr)
-            elif isinstance(node, nodes.GeneratorExpr):
-                for index, expr in zip(node.indices, node.sequences, strict=True):
-                    self._unpack(index, expr)
+    def _read(self, tree: nodes.MypyFile) -> None:
+        uses = self.uses
+        stack: list[nodes.Node] = [tree]
+        while stack:
+            node = stack.pop()
+            note = _NOTES.get(type(node))
+            if note is not None:
+                note(self, node)
+            for part in parts_of(node):
+                if isinstance(part, nodes.NameExpr):
+                    if part.node is not None:
+                        uses.setdefault(part.node, []).append(node)
+                elif type(part) not in _LEAVES:
+                    stack.append(part)
+
+    def _note_assignment(self, node: nodes.AssignmentStmt) -> None:
+        if node.unanalyzed_type is not None and isinstance(node.lvalues[0], nodes.NameExpr):
+            self.annotations[node.lvalues[0].node or node] = node.unanalyzed_type
+        if not isinstance(node.rvalue, nodes.TempNode):
+            for target in node.lvalues:
+                self._bind(target, node.rvalue)
+
+    def _note_argument(self, node: nodes.Argument) -> None:
+        self.bindings.setdefault(node.variable, []).append(None)
+        self.parameters.add(node.variable)
+
+    def _note_function(self, node: nodes.FuncDef) -> None:
+        self.functions.add(node)
+        if node.info and node.arguments and not node.is_static:
+            self.methods[node.arguments[0].variable] = node
+        written = node.unanalyzed_type
+        if isinstance(written, CallableType):
+            self.annotations |= zip((one.variable for one in node.arguments), written.arg_types, strict=False)
+
+    def _note_decorator(self, node: nodes.Decorator) -> None:
+        self.decorated[node.var] = node
+        self.decorated_functions[node.func] = node
+
+    def _note_call(self, node: nodes.CallExpr) -> None:
+        self.calls.append(node)
+        if isinstance(node.callee, nodes.MemberExpr):
+            self.method_calls.append(node)
+
+    def _note_opaque(self, node: nodes.Node) -> None:
+        if isinstance(node, nodes.DelStmt):
+            self.deleted.add(node.expr)
+        if isinstance(node, nodes.OperatorAssignmentStmt):
+            self.augmented.append(node)
+        bound = getattr(node, _OPAQUE[type(node)])
+        for opaque in bound if isinstance(bound, list) else [bound]:
+            if opaque is not None:
+                self._bind(opaque, None)
+        if isinstance(node, nodes.ForStmt):
+            self.repeated.append(node)
+            self._unpack(node.index, node.expr)
+        elif isinstance(node, nodes.GeneratorExpr):
+            for index, expr in zip(node.indices, node.sequences, strict=True):
+                self._unpack(index, expr)
 
     def _unpack(self, index: nodes.Expression, expr: nodes.Expression) -> None:
         name, args = callee_name(expr), expr.args if isinstance(expr, nodes.CallExpr) else []
@@ -318,6 +323,19 @@ class Source:
         if isinstance(use, nodes.MemberExpr) and is_list and use.name in _READS:
             return True
         return _keeps(use, variable, is_list)
+
+
+_NOTES: dict[type[nodes.Node], Any] = {
+    nodes.AssignmentStmt: Source._note_assignment,
+    nodes.AssignmentExpr: lambda self, node: self._bind(node.target, node.value),
+    nodes.Argument: Source._note_argument,
+    nodes.FuncDef: Source._note_function,
+    nodes.LambdaExpr: lambda self, node: self.functions.add(node),
+    nodes.Decorator: Source._note_decorator,
+    nodes.CallExpr: Source._note_call,
+    **dict.fromkeys(_OPAQUE, Source._note_opaque),
+}
+"""What is noted of a node, by its class."""
 
 
 def own_statements(function: nodes.FuncDef) -> Iterator[nodes.Node]:
