@@ -7,10 +7,12 @@ A file imports `pydantic`, `pydantic_core` or `dtensor` from here, at its top, a
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
 
 DTENSOR = "torch.distributed.tensor"
 
@@ -41,11 +43,16 @@ def is_pydantic_field(value: object) -> bool:
 
 def is_dtensor(value: object) -> bool:
     """Whether a value is a DTensor; where torch's DTensor is not loaded, nothing is."""
+    if type(value) is Tensor:  # torch's `isinstance` takes ten times as long
+        return False
     module: Any = sys.modules.get(DTENSOR)
     return module is not None and isinstance(value, getattr(module, "DTensor", ()))
 
 
-def any_dtensor(values: Iterable[object]) -> bool:
+def any_dtensor(values: Sequence[object]) -> bool:
     """Whether one of several values is a DTensor."""
+    kinds = [*map(type, values)]
+    if kinds.count(Tensor) == len(kinds):  # the common case
+        return False
     kind = getattr(sys.modules.get(DTENSOR), "DTensor", None)
-    return kind is not None and True in [isinstance(value, kind) for value in values]  # a generator takes longer
+    return kind is not None and True in [issubclass(one, kind) for one in {*kinds}]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from .._deferred import is_dtensor
+from .._deferred import any_dtensor, is_dtensor
 from .._flags import flag, flags
 from ..core import (
     VALUES,
@@ -503,15 +503,15 @@ class InplaceOps(IndexOps):
         """
         leaves: list[Tensor] = []
         twin = self._open(leaves, VALUES)
-        kinds = {(leaf.dtype, leaf.device, is_dtensor(leaf)): leaf for leaf in leaves}
-        fills = {kind: replicated_beside(leaf, scalar_like(value, leaf)) for kind, leaf in kinds.items()}
+        placed = any_dtensor(leaves)
+        kinds = [(leaf.dtype, leaf.device, placed and is_dtensor(leaf)) for leaf in leaves]
+        one_of = dict(zip(kinds, leaves, strict=True))
+        fills = {kind: replicated_beside(leaf, scalar_like(value, leaf)) for kind, leaf in one_of.items()}
         wides = twin._broadcast(as_mask(mask, self._batch_size))
-        refuse_mixtures("masked_fill", twin, leaves, wides)
-        rows = zip(leaves, wides, strict=True)
-        new = [
-            leaf if wide is None else leaf.masked_fill(wide, fills[leaf.dtype, leaf.device, is_dtensor(leaf)])
-            for leaf, wide in rows
-        ]
+        if placed or is_dtensor(mask):
+            refuse_mixtures("masked_fill", twin, leaves, wides)
+        rows = zip(leaves, wides, kinds, strict=True)
+        new = [leaf if wide is None else leaf.masked_fill(wide, fills[kind]) for leaf, wide, kind in rows]
         return twin._refill(new, self._batch_size, self._names, VALUES)
 
     def _broadcast(self, value: Tensor) -> list[Tensor | None]:

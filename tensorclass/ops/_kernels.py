@@ -294,7 +294,7 @@ def write(self: C, kernel: Kernel, *operands: Any, default: Default = None, **gi
     rights = tuple(
         [without_overlap(leaves, right) if type(right) is list else _clear(leaves, right) for right in rights]
     )
-    listable = kernel.foreach_write is not None and _listable(kernel, leaves, rights, options)
+    listable = kernel.foreach_write is not None and _listable(kernel, leaves, rights, options, surely)
     if kernel.foreach_write is None or not listable or (not surely and tracks_integers(leaves)):
         publish([*_write_steps(kernel, leaves, _columns(kernel, leaves, rights), options), *take_back(apart_)])
     elif apart_:
@@ -363,18 +363,23 @@ SCALAR_FREE: Final = frozenset({"add", "sub", "mul", "div"})
 
 def _repeat_number(leaves: list[Tensor], number: float) -> Right:
     """A number as one 0-d tensor for each dtype, which makes foreach twice as fast; else the number itself."""
-    if not leaves or not leaves[0].is_cpu or 0 in [leaf.dim() for leaf in leaves] or interpreters() is not None:
+    if not leaves or not leaves[0].is_cpu or interpreters() is not None:
         return number
-    dtypes = [leaf.dtype for leaf in leaves]
-    kinds, whole = {*dtypes}, type(number) is int and abs(number) < 2**63
+    kinds: set[Any] = {leaf.dtype if leaf.dim() else None for leaf in leaves}
+    whole = type(number) is int and abs(number) < 2**63
     if not kinds <= (WITH_INT64 if whole else PLAIN_FLOATS):
         return number
     made = {dtype: torch.scalar_tensor(number, dtype=dtype) for dtype in kinds}
-    return [made[dtype] for dtype in dtypes]
+    return [*made.values()] * len(leaves) if len(made) == 1 else [made[leaf.dtype] for leaf in leaves]
 
 
-def _listable(kernel: Kernel, leaves: list[Tensor], rights: tuple[Right, ...], options: dict[str, Any]) -> bool:
-    """Whether foreach gives the same results as the loop: it has no batching rule, and accepts no empty list."""
+def _listable(
+    kernel: Kernel, leaves: list[Tensor], rights: tuple[Right, ...], options: dict[str, Any], plain: bool = False
+) -> bool:
+    """Whether foreach gives the same results as the loop: it has no batching rule, and accepts no empty list.
+
+    With `plain`, none of the leaves is a DTensor.
+    """
     if kernel.foreach is None or not leaves or (kernel.floats and not all(map(takes_gradients, leaves))):
         return False
     for i, right in enumerate(rights):
@@ -382,7 +387,7 @@ def _listable(kernel: Kernel, leaves: list[Tensor], rights: tuple[Right, ...], o
             last = kernel.numbers == "last" and i == len(rights) - 1
             if isinstance(right, Tensor) or options or not (kernel.foreach_numbers or last):
                 return False
-    return foreach_is_safe(leaves)
+    return foreach_is_safe(() if plain else leaves)
 
 
 def _columns(kernel: Kernel, leaves: list[Tensor], rights: tuple[Right, ...]) -> list[list[Any]]:

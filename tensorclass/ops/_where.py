@@ -8,6 +8,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from .._deferred import any_dtensor
 from ..core import Path, TensorCollection, broadcasts_to, join_path, over_events, store_of, without_stack
 from ..errors import ArgumentError, BatchSizeError, StructureError
 from ._compare import is_object
@@ -53,7 +54,8 @@ def choose_leaves(
     """
     new = []
     conditions = frame._broadcast(wide)
-    for others in (conditions, left, right):
+    sides = (conditions, left, right)
+    for others in sides if any_dtensor([*whole, *left, *right, wide]) else ():
         refuse_mixtures("where", frame, whole, others)
     for leaf, a, b, over, holder in zip(whole, left, right, conditions, holders(frame), strict=True):
         later = holder is not None and container and a is leaf and isinstance(b, Tensor) and b.ndim == leaf.ndim

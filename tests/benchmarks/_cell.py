@@ -21,7 +21,9 @@ def _arguments(sample: Sample, depth: int) -> str:
     """`f0=t0, f1=t1, d=Inner(...)`: the keyword arguments of a typed class."""
     fields = [f"f{i}=t{i}" for i in range(sample.fields)]
     fields += ["source='scan'"] if sample.text else []
-    fields += [f"{NESTED}=Inner({_arguments(sample, depth - 1)}, batch_size=batch)"] if depth else []
+    fields += (
+        [f"{NESTED}=Inner{sample.depth - depth}({_arguments(sample, depth - 1)}, batch_size=batch)"] if depth else []
+    )
     return ", ".join(fields)
 
 

@@ -152,7 +152,7 @@ def names(candidate: Candidate, sample: Sample) -> dict[str, Any]:
     if candidate == "raw" and sample.depth == 1:
         levels = {f"{k}_outer": _trees.outer(v) for k, v in made.items()}
         made |= levels | {f"{k}_inner": v[NESTED] for k, v in made.items()}
-    if sample.depth > 1:
+    if sample.depth > 1 and not candidate.endswith("class"):
         made["flat"] = container(candidate, sample, _trees.flatten(x))
     if candidate in ("raw", "our_class"):
         made["json"] = Json(made["x"], len(sample.batch) + 1)
@@ -196,7 +196,7 @@ def _api(candidate: Candidate, sample: Sample) -> dict[str, Any]:
     api: dict[str, Any] = {"torch": torch, "trees": _trees, "pickle": pickle}
     if candidate in ("anchor_class", "our_class"):
         classes = anchor_classes(sample) if candidate == "anchor_class" else our_classes(sample)
-        api |= zip(("Batch", "Inner"), classes, strict=False)
+        api |= {"Batch": classes[0], **{f"Inner{i}": inner for i, inner in enumerate(classes[1:])}}
     if candidate in ("anchor_dict", "our_dict"):
         library = tensordict if candidate == "anchor_dict" else tensorclass
         api |= {"TensorDict": library.TensorDict, "kind": library.nn.set_interaction_type}

@@ -17,9 +17,14 @@ SIZES_OF: dict[str, tuple[Sample, Sample]] = {
     "fields": (Sample(120), Sample(240)),
     "levels": (Sample(2, depth=6), Sample(2, depth=12)),
 }
-OURS: dict[str, tuple[Candidate, ...]] = {"fields": ("our_class", "our_dict"), "levels": ("our_dict",)}
+OURS: dict[str, tuple[Candidate, ...]] = {"fields": ("our_class", "our_dict"), "levels": ("our_class", "our_dict")}
+QUICK = ("construct", "x[0]", "x + y", "stack of 3")  # in levels; the other cases are slow
 GROWING = [
-    (row, growth)
+    pytest.param(
+        *(row, growth),
+        id=f"{row.name}-{growth}",
+        marks=() if growth == "levels" and row.name in QUICK else pytest.mark.slow,
+    )
     for row in rows()
     for growth in OURS
     if not row.compiled and {"2", "8"} & {*row.samples} and (growth, row.name) != ("levels", "update of 3 keys")
@@ -42,8 +47,7 @@ def calls_of(run: Callable[[], object]) -> int:
     return found
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("row", "growth"), GROWING, ids=lambda value: getattr(value, "name", value))
+@pytest.mark.parametrize(("row", "growth"), GROWING)
 def test_calls_grow_with_the_batch(row: Row, growth: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Typed and untyped: a constant part makes it less."""
     for candidate in [candidate for candidate in OURS[growth] if candidate in row.statements]:
