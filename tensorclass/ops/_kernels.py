@@ -11,7 +11,7 @@ from types import FunctionType
 from typing import Any, Final, TypeAlias, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.compiler import is_compiling
 
 from .._deferred import any_dtensor
@@ -346,9 +346,11 @@ def write_dunder(self: C, other: object, kernel: Kernel) -> C:
 
 def _run(kernel: Kernel, options: dict[str, Any], rights: tuple[Right, ...], leaves: list[Tensor]) -> Sequence[Tensor]:
     single = len(rights) == 1 and not (options or is_compiling()) and kernel.name in SCALAR_FREE
+    repeated = False
     if single and isinstance(rights[0], (int, float)):
-        rights = (_repeat_number(leaves, rights[0]),)
-    if len(leaves) > FEW and _listable(kernel, leaves, rights, options):
+        numbers, plain = _repeat_number(leaves, rights[0])
+        rights, repeated = (numbers,), plain
+    if len(leaves) > FEW and (repeated or _listable(kernel, leaves, rights, options)):
         try:
             return kernel.foreach(*((*rights, leaves) if kernel.swap else (leaves, *rights)), **options)  # type: ignore[misc,no-any-return]  # listable: not None
         except RuntimeError:  # its autograd refuses integers mixed with tracked leaves; the loop finds other errors
@@ -359,18 +361,26 @@ def _run(kernel: Kernel, options: dict[str, Any], rights: tuple[Right, ...], lea
 
 SCALAR_FREE: Final = frozenset({"add", "sub", "mul", "div"})
 """Operations with identical results for a number and for a 0-d tensor of the leaf's dtype."""
+OWN_CLASSES: Final = frozenset({Tensor, nn.Parameter})
 
 
-def _repeat_number(leaves: list[Tensor], number: float) -> Right:
-    """A number as one 0-d tensor for each dtype, which makes foreach twice as fast; else the number itself."""
+def _repeat_number(leaves: list[Tensor], number: float) -> tuple[Right, bool]:
+    """A number as one 0-d tensor for each dtype, which makes foreach twice as fast; else the number itself.
+
+    Also whether all leaves are of torch's own classes, so that foreach takes this operand.
+    """
     if not leaves or not leaves[0].is_cpu or interpreters() is not None:
-        return number
-    kinds: set[Any] = {leaf.dtype if leaf.dim() else None for leaf in leaves}
+        return number, False
     whole = type(number) is int and abs(number) < 2**63
-    if not kinds <= (WITH_INT64 if whole else PLAIN_FLOATS):
-        return number
+    known = WITH_INT64 if whole else PLAIN_FLOATS
+    kinds: set[Any] = {leaf.dtype if type(leaf) in OWN_CLASSES and leaf.dim() else None for leaf in leaves}
+    plain = kinds <= known
+    if not plain:
+        kinds = {leaf.dtype if leaf.dim() else None for leaf in leaves}
+        if not kinds <= known:
+            return number, False
     made = {dtype: torch.scalar_tensor(number, dtype=dtype) for dtype in kinds}
-    return [*made.values()] * len(leaves) if len(made) == 1 else [made[leaf.dtype] for leaf in leaves]
+    return [*made.values()] * len(leaves) if len(made) == 1 else [made[leaf.dtype] for leaf in leaves], plain
 
 
 def _listable(
