@@ -131,6 +131,10 @@ class FieldOption:
         read: its value from the saved form.
         is_about_input: it says which values a field takes, not what it holds: equal fields may differ in it.
         in_dataclasses: `dataclasses.field` has it as well.
+        in_produced: `produced` takes it.
+        effect: what type checkers conclude where it is given. "default": the constructor may omit the field.
+            "converts": values of other dtypes may fit. "renames": the class reads names that are no fields.
+            "hides": the field may have the name of a method.
         note: its text for people, with its value in braces.
         changes: the effect of a change from one field to another, whose schemas follow; None without one.
     """
@@ -141,6 +145,8 @@ class FieldOption:
     read: Callable[[Any], Any] = lambda value: value
     is_about_input: bool = False
     in_dataclasses: bool = False
+    in_produced: bool = False
+    effect: Literal["", "default", "converts", "renames", "hides"] = ""
     note: str = ""
     changes: Callable[..., Effect | None] | None = None
 
@@ -154,19 +160,41 @@ class FieldOption:
 FIELD_OPTIONS: Final = {
     option.name: option
     for option in (
-        FieldOption("default"),
-        FieldOption("default_factory"),
+        FieldOption("default", effect="default"),
+        FieldOption("default_factory", effect="default"),
         FieldOption("join", JOINS, saved="always"),
-        FieldOption("init", saved="always", read=bool, in_dataclasses=True),
+        FieldOption("init", saved="always", read=bool, in_dataclasses=True, in_produced=True),
         FieldOption("kw_only", saved="always", read=bool, in_dataclasses=True),
         FieldOption("repr", in_dataclasses=True),
         FieldOption("compare", in_dataclasses=True),
         FieldOption("fill"),
-        FieldOption("coerce", COERCIONS, "given", is_about_input=True, note='coerce="{}"', changes=_coerce_changes),
-        FieldOption("renamed_from", (), "given", _as_names, True, note="formerly {}", changes=_renaming_changes),
+        FieldOption(
+            "coerce",
+            COERCIONS,
+            "given",
+            is_about_input=True,
+            effect="converts",
+            note='coerce="{}"',
+            changes=_coerce_changes,
+        ),
+        FieldOption(
+            "renamed_from",
+            (),
+            "given",
+            _as_names,
+            True,
+            effect="renames",
+            note="formerly {}",
+            changes=_renaming_changes,
+        ),
         FieldOption("since", saved="given", is_about_input=True, note="since {}", changes=_since_changes),
-        FieldOption("shadow", saved="given", read=bool, is_about_input=True),
-        FieldOption("doc", is_about_input=True),
+        FieldOption("shadow", saved="given", read=bool, is_about_input=True, effect="hides"),
+        FieldOption("doc", is_about_input=True, in_produced=True),
     )
 }
 """The options of fields by name; `metadata` is for programs."""
+
+
+def options_with(effect: str) -> set[str]:
+    """The names of the field options from which type checkers conclude the same."""
+    return {name for name, option in FIELD_OPTIONS.items() if option.effect == effect}

@@ -12,7 +12,7 @@ from typing import Any
 
 from .._dims import FAMILY_DTYPES, DimMap, Dims, dims_within, parse_dims
 from .._kinds import KINDS, UNREAD, Kind
-from .._options import CLASS_OPTIONS
+from .._options import CLASS_OPTIONS, FIELD_OPTIONS
 from ..errors import DimSyntaxError, did_you_mean
 
 RESERVED = ("batch_size", "device", "names", "shape", "ndim", "is_locked")
@@ -183,6 +183,8 @@ def out_of_order(name: str, before: str) -> str:
 
 def produced_with(option: str) -> str:
     """The message for an argument that `produced()` doesn't accept."""
+    if option in FIELD_OPTIONS and FIELD_OPTIONS[option].in_produced:
+        return ""
     return (
         f'produced() has no "{option}": a module writes the field; an argument that may be omitted is '
         "`field(default=...)`"

@@ -47,6 +47,18 @@ def test_no_other_file_lists_options() -> None:
     assert found == []
 
 
+def test_checkers_ask_the_table() -> None:
+    """The plugin and the writer of stubs name no option of fields: they ask for those with an effect."""
+    found = [
+        f"{source.name}:{node.lineno}"
+        for source in handwritten()
+        if source.name.startswith("typecheck/")
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Constant) and node.value in FIELDS - {"join", "shadow"}
+    ]
+    assert found == []
+
+
 @pytest.mark.parametrize(
     "text", ['("frozen", "shadow")', '{"nocast": 1, "autocast": 2}', 'x in ["validate", "removed"]']
 )

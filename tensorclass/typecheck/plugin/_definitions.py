@@ -13,7 +13,7 @@ from mypy.types import FunctionLike, Instance, LiteralType, ProperType, Type, ge
 
 from ..._dims import DimMap
 from ..._kinds import TENSOR
-from ..._options import CLASS_OPTIONS
+from ..._options import CLASS_OPTIONS, options_with
 from .. import _rules as rules
 from ._annotations import AnnotationReader, read_brackets
 from ._codes import DECLARATION
@@ -110,10 +110,10 @@ def _fields(ctx: ClassDefContext) -> Iterator[tuple[str, ClassDeclaration]]:
         except rules.WrongAnnotation as wrong:
             _fail(ctx, str(wrong), statement)
             field = ClassDeclaration(TENSOR, open=True)
-        produced, policy = callee_name(statement.rvalue) == PRODUCED, _argument(statement.rvalue, "coerce")
+        produced, policy = callee_name(statement.rvalue) == PRODUCED, _option(statement.rvalue, "converts")
         unknown = name in converted or not isinstance(policy, nodes.StrExpr | None)
         coerce = "cast" if unknown else getattr(policy, "value", None)
-        if _argument(statement.rvalue, "renamed_from") is not None:
+        if _option(statement.rvalue, "renames") is not None:
             record(ctx.cls.info)["options"]["removed"] = True
         yield name, replace(field, produced=produced, coerce=coerce)
 
@@ -121,7 +121,7 @@ def _fields(ctx: ClassDefContext) -> Iterator[tuple[str, ClassDeclaration]]:
 def _check_field(ctx: ClassDefContext, name: str, field: ClassDeclaration, table: DimMap) -> None:
     cls, symbol, statement = ctx.cls, ctx.cls.info.names.get(name), _statement(ctx.cls, name)
     room = any(name in base.names for base in cls.info.mro if base.name in rules.CONVENIENCES)
-    said = _argument(statement.rvalue, "shadow")
+    said = _option(statement.rvalue, "hides")
     room = room or name in rules.YIELDING or (said is not None and ctx.api.parse_bool(said) is True)
     if (room or option(cls.info, "shadow")) and symbol is not None and isinstance(symbol.node, nodes.Var):
         symbol.node.allow_incompatible_override = True
@@ -138,11 +138,12 @@ def _check_field(ctx: ClassDefContext, name: str, field: ClassDeclaration, table
         _fail(ctx, rules.widens(name, parent.name, rules.widening(field, own_fields(parent)[name], table)), statement)
 
 
-def _argument(value: nodes.Expression, name: str) -> nodes.Expression | None:
-    """An argument of `field(...)`."""
+def _option(value: nodes.Expression, effect: str) -> nodes.Expression | None:
+    """The first argument of `field(...)` with this effect."""
     if not isinstance(value, nodes.CallExpr) or callee_name(value) != FIELD:
         return None
-    return dict(zip(value.arg_names, value.args, strict=True)).get(name)
+    given = zip(value.arg_names, value.args, strict=True)
+    return next((one for name, one in given if name in options_with(effect)), None)
 
 
 def _converted_fields(cls: nodes.ClassDef) -> Iterator[str]:
@@ -155,7 +156,9 @@ def _converted_fields(cls: nodes.ClassDef) -> Iterator[str]:
 
 def _default(value: nodes.Expression) -> nodes.Expression | None:
     if isinstance(value, nodes.CallExpr):
-        return _argument(value, "default")
+        return (
+            dict(zip(value.arg_names, value.args, strict=True)).get("default") if callee_name(value) == FIELD else None
+        )
     return None if isinstance(value, nodes.TempNode) else value
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ..._options import options_with
 from ._project import Project, SourceFile, items_of
 
 ROOTS = ("tensorclass.TensorClass", "tensorclass.FrozenTensorClass")
@@ -155,7 +156,7 @@ def _field(types: Types, line: ast.AnnAssign, name: str, kw_only: bool, stored: 
     default, produced = line.value is not None, False
     if isinstance(line.value, ast.Call) and types.file.full_name(line.value) in SPECIFIERS:
         options = {keyword.arg: keyword.value for keyword in line.value.keywords if keyword.arg}
-        default = bool({"default", "default_factory"} & options.keys())
+        default = bool(options_with("default") & options.keys())
         produced = types.file.full_name(line.value) == SPECIFIERS[1]
     said = {key: value.value for key, value in options.items() if isinstance(value, ast.Constant)}
     reads, takes = types.read(line.annotation), types.read(line.annotation, given=True)

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from ..._options import options_with
 from .. import _rules as rules
 from .._rules import ClassDeclaration, WrongAnnotation
 from ._fields import DECORATOR, ROOTS, SPECIFIERS, Declarations, FieldLine, Types, own_fields
@@ -227,7 +228,7 @@ class ClassCheck:
         value, name = row.field.line.value, self.reader.bound(cls[0]).name
         given = {k.arg: k.value for k in value.keywords} if isinstance(value, ast.Call) else {}
         if value is not None and name(value) == PRODUCED:
-            yield from (rules.produced_with(option) for option in given if option not in (None, "doc", "init"))
+            yield from filter(None, (rules.produced_with(option) for option in given if option))
         default = given.get("default") if value is not None and name(value) in SPECIFIERS else value
         if isinstance(default, DISPLAYS) or (isinstance(default, ast.Call) and name(default.func) in MUTABLE):
             yield rules.shared_default(row.field.name)
@@ -251,7 +252,7 @@ class ClassCheck:
 
 def _says_shadow(value: ast.expr | None) -> bool:
     """Whether a field may hide a member, or something is given for it that the source doesn't tell."""
-    given = [k.value for k in value.keywords if k.arg == "shadow"] if isinstance(value, ast.Call) else []
+    given = [k.value for k in value.keywords if k.arg in options_with("hides")] if isinstance(value, ast.Call) else []
     return any(not isinstance(one, ast.Constant) or bool(one.value) for one in given)
 
 
