@@ -365,11 +365,12 @@ class _Builder:
 
     def value(self, where: Path, key: Path, about: dict[str, Any]) -> Any:
         """A Python object: JSON in the description, or a pickle beside it."""
-        stack = about["_type"].endswith(".NonTensorStack'>")
-        if "data" in about and not (stack and isinstance(about["data"], str)):
-            if stack:
-                return self.objects(about["data"], key)
-            return self.json(about["data"], "meta" if about["_type"].endswith(".MetaData'>") else "data")
+        stack, is_meta = [about["_type"].endswith(f".{name}'>") for name in ("NonTensorStack", "MetaData")]
+        in_json = "data" in about and not (stack and isinstance(about["data"], str))
+        if in_json and not stack:
+            return self.json(about["data"], "meta" if is_meta else "data")
+        if in_json:
+            return self.objects(about["data"], key)
         if not self.allow_pickle:
             what = "it is pickled, and a pickle can run any code; pass allow_pickle=True for a file that you trust"
             raise self.wrong(where, what)

@@ -217,17 +217,17 @@ class MemoryMappedTensor(Tensor):
     @classmethod
     def empty(cls, *size: Any, **options: Any) -> MemoryMappedTensor:
         """A new tensor of zeros: `empty(2, 3)` or `empty((2, 3))`, and `dtype`, `device`, `filename`, `existsok`."""
-        return _new("empty", size, **options)
+        return _map_new_file("empty", size, **options)
 
     @classmethod
     def zeros(cls, *size: Any, **options: Any) -> MemoryMappedTensor:
         """A new tensor of zeros; see `empty`."""
-        return _new("zeros", size, **options)
+        return _map_new_file("zeros", size, **options)
 
     @classmethod
     def ones(cls, *size: Any, **options: Any) -> MemoryMappedTensor:
         """A new tensor of ones; see `empty`."""
-        return _fill_tensor(_new("ones", size, **options), 1)
+        return _fill_tensor(_map_new_file("ones", size, **options), 1)
 
     @classmethod
     def full(cls, *size: Any, fill_value: Any, **options: Any) -> MemoryMappedTensor:
@@ -237,27 +237,29 @@ class MemoryMappedTensor(Tensor):
         >>> MemoryMappedTensor.full(3, fill_value=2.0)
         MemoryMappedTensor([2., 2., 2.])
         """
-        return _fill_tensor(_new("full", size, **options), fill_value)
+        return _fill_tensor(_map_new_file("full", size, **options), fill_value)
 
     @classmethod
     def empty_like(cls, input: Tensor, *, filename: StrPath | None = None) -> MemoryMappedTensor:
         """A new tensor of zeros, with the shape and dtype of another."""
-        return _new("empty_like", (input.shape,), dtype=input.dtype, filename=filename)
+        return _map_new_file("empty_like", (input.shape,), dtype=input.dtype, filename=filename)
 
     @classmethod
     def zeros_like(cls, input: Tensor, *, filename: StrPath | None = None) -> MemoryMappedTensor:
         """A new tensor of zeros, with the shape and dtype of another."""
-        return _new("zeros_like", (input.shape,), dtype=input.dtype, filename=filename)
+        return _map_new_file("zeros_like", (input.shape,), dtype=input.dtype, filename=filename)
 
     @classmethod
     def ones_like(cls, input: Tensor, *, filename: StrPath | None = None) -> MemoryMappedTensor:
         """A new tensor of ones, with the shape and dtype of another."""
-        return _fill_tensor(_new("ones_like", (input.shape,), dtype=input.dtype, filename=filename), 1)
+        return _fill_tensor(_map_new_file("ones_like", (input.shape,), dtype=input.dtype, filename=filename), 1)
 
     @classmethod
     def full_like(cls, input: Tensor, fill_value: Any, *, filename: StrPath | None = None) -> MemoryMappedTensor:
         """A new tensor of one value, with the shape and dtype of another."""
-        return _fill_tensor(_new("full_like", (input.shape,), dtype=input.dtype, filename=filename), fill_value)
+        return _fill_tensor(
+            _map_new_file("full_like", (input.shape,), dtype=input.dtype, filename=filename), fill_value
+        )
 
     # ---- the tensor ----------------------------------------------------------------------------------------------
 
@@ -407,7 +409,7 @@ def _write_and_map(path: str, input: Tensor, existsok: bool, copy_data: bool) ->
     return wrap(made, FileMemory(path, "r+", made.data_ptr()))
 
 
-def _new(
+def _map_new_file(
     name: str,
     size: Sequence[Any],
     *,
@@ -420,13 +422,8 @@ def _new(
     if bool(size) == (shape is not None):
         raise ArgumentError(f"{name} takes a shape: `{name}(2, 3)`, `{name}((2, 3))` or `{name}(shape=(2, 3))`")
     _require_cpu(device)
-    if shape is not None:
-        given = shape
-    elif len(size) == 1:
-        given = size[0]
-    else:
-        given = size
-    like = torch.zeros((), dtype=dtype, device="cpu").expand(shape_from(given))
+    given = size if shape is None else (shape,)  # sizes, or one argument that holds them
+    like = torch.zeros((), dtype=dtype, device="cpu").expand(shape_from(given[0] if len(given) == 1 else given))
     return MemoryMappedTensor.from_tensor(like, filename=filename, existsok=existsok, copy_data=False)
 
 

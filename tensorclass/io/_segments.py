@@ -101,8 +101,8 @@ class Listing:
             BlockingIOError: if another writer has replaced a manifest in a store.
             OSError: if a file can't be used. The message names the path.
         """
-        before, kept, shards = self._segments, self._unchanged_segments(manifest), manifest.shards
-        tail = shards[sum([len(segment.shards) for segment in kept]) :]
+        before, kept = self._segments, self._unchanged_segments(manifest)
+        tail = manifest.shards[sum([len(segment.shards) for segment in kept]) :]
         if len(tail) > TAIL:
             while kept and len(kept[-1].shards) <= len(tail):
                 tail = [*kept.pop().shards, *tail]

@@ -56,10 +56,10 @@ def encode(value: Any) -> Any:
 
 
 def _encode(value: Any) -> Any:
+    """A value of JSON that `_decode` turns back into this one."""
     kind = type(value)
-    if kind in _PLAIN:
-        return value
-    if (kind is int and -_INT64 <= value < _INT64) or (kind is float and math.isfinite(value)):
+    is_exact_number = (kind is int and -_INT64 <= value < _INT64) or (kind is float and math.isfinite(value))
+    if kind in _PLAIN or is_exact_number:
         return value
     if kind is list:
         return [_encode(part) for part in value]

@@ -528,7 +528,7 @@ class InplaceOps(IndexOps):
                     continue
                 ndim = entry.ndim
                 if ndim not in by_rank:
-                    by_rank[ndim] = with_dims(value, ndim - dims)  # promotes as with dims
+                    by_rank[ndim] = with_dims(value, ndim - dims)  # without dims it would promote less
                 found += [by_rank[ndim]] if isinstance(entry, Tensor) else entry._broadcast(by_rank[ndim])
             elif has_lengths(entry):
                 found.append(entry._over_values(whole_tensor(value), size))

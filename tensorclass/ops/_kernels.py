@@ -284,7 +284,7 @@ def write(self: C, kernel: Kernel, *operands: Any, default: Default = None, **gi
         apart_ = gather_rows(own, leaves, f"{kernel.name}_")
         paths, leaves, rights = partial(own, leaves, operands[0], kernel.name, default)
     else:
-        own, paths = _targets(self, operands, leaves := [])
+        own, paths = _container_to_write(self, operands, leaves := [])
         apart_ = gather_rows(own, leaves, f"{kernel.name}_")
         rights = tuple([operand(own, leaves, other, kernel.name, paths) for other in operands])
     options = {key: value for key, value in given.items() if value is not None}
@@ -325,7 +325,7 @@ def _clear(leaves: list[Tensor], right: Right) -> Right:
     return without_overlap(leaves, [right], own=False)[0] if isinstance(right, Tensor) else right
 
 
-def _targets(self: C, operands: tuple[Any, ...], leaves: list[Tensor]) -> tuple[C, Layout | None]:
+def _container_to_write(self: C, operands: tuple[Any, ...], leaves: list[Tensor]) -> tuple[C, Layout | None]:
     """The container whose keys an in-place operation reads, its leaves, and their layout if known."""
     if not any([isinstance(other, (Tensor, TensorCollection)) for other in operands]):
         leaves += self._leaves(VALUES)

@@ -37,20 +37,20 @@ def lines_of(part: Any, mesh: Any) -> list[tuple[int, ...]] | None:
 
     These are several dims for one that torch has made by `_flatten`.
     """
-    names, where = list(mesh.mesh_dim_names), part.get_coordinate()
-    if where is None:
+    names, here = list(mesh.mesh_dim_names), part.get_coordinate()
+    if here is None:
         return None
-    places = {rank: (mesh.mesh == rank).nonzero()[0].tolist() for rank in mesh.mesh.flatten().tolist()}
+    coordinates = {rank: (mesh.mesh == rank).nonzero()[0].tolist() for rank in mesh.mesh.flatten().tolist()}
     found: list[tuple[int, ...]] = []
     for number, name in enumerate(part.mesh_dim_names or ()):
-        line = part.mesh[tuple(slice(None) if n == number else at for n, at in enumerate(where))].tolist()
-        if any(rank not in places for rank in line):
+        ranks = part.mesh[(*here[:number], slice(None), *here[number + 1 :])].tolist()
+        if not coordinates.keys() >= {*ranks}:
             return None
-        varied = [dim for dim in range(mesh.ndim) if len({places[rank][dim] for rank in line}) > 1]
-        one = [names.index(name)] if name in names else varied
-        if not {*varied} <= {*one} or prod(mesh.shape[dim] for dim in one) != len(line):
+        varied = [dim for dim in range(mesh.ndim) if len({coordinates[rank][dim] for rank in ranks}) > 1]
+        dims = [names.index(name)] if name in names else varied
+        if not {*varied} <= {*dims} or prod(mesh.shape[dim] for dim in dims) != len(ranks):
             return None
-        found.append(tuple(one))
+        found.append(tuple(dims))
     return found or None
 
 

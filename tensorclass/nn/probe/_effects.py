@@ -129,11 +129,12 @@ class Reach:
             if isinstance(value, kind):
                 rule(self, value)
                 return
-        self._object(value)
+        self._search_object(value)
 
-    def _object(self, value: Any) -> None:
-        cls = type(value)
-        if _root(cls) in ("numpy", "re", "builtins") or (_root(cls) == "torch" and not isinstance(value, nn.Module)):
+    def _search_object(self, value: Any) -> None:
+        """Search an object of a class of the program; objects of torch, numpy and builtins have no effects."""
+        cls, root = type(value), _root(type(value))
+        if root in ("numpy", "re", "builtins") or (root == "torch" and not isinstance(value, nn.Module)):
             return
         held = getattr(value, "__dict__", None)
         if held is None or not cls.__flags__ & HEAP or _is_library(cls):  # defined in C, or with slots

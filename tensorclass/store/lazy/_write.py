@@ -337,26 +337,25 @@ class LazyWrites(LazyBase):
             if not member._copied_alike(value, True, False):
                 InplaceOps._set_index(member, slice(None) if member._batch_size else ..., value)
             return
-        some = self._some(index)
-        if some is not None:  # members that are not written need no check
-            LazyWrites._set_index(some, slice(None), value)
+        written = self._selected_members(index)
+        if written is not None:  # other members need no check
+            LazyWrites._set_index(written, slice(None), value)
             return
         if isinstance(value, (TensorCollection, Mapping)):
             require_same_keys(self, value, "index assignment")
         self._set_at(index, value, None, False)
 
-    def _some(self, index: Any) -> Self | None:
+    def _selected_members(self, index: Any) -> Self | None:
         """A stack of the members that an index of the first dim selects; None for all members and for other indices."""
-        members = self._members
-        if self.stack_dim or not members:
+        if self.stack_dim:
             return None
+        members, picked = self._members, list[Any]()
         if type(index) is slice and index != slice(None) and (index.step is None or index.step > 0):
             picked = members[index]
         elif type(index) is Tensor and index.ndim == 1 and index.dtype is torch.int64 and index.is_cpu:
             count, rows = len(members), index.tolist()
-            picked = [members[row] for row in rows] if all([-count <= row < count for row in rows]) else []
-        else:
-            return None
+            if all([-count <= row < count for row in rows]):
+                picked = [members[row] for row in rows]
         return self._with_members(picked) if picked else None
 
     def _spread_source(self, source: Any, size: torch.Size, axis: int, path: Path) -> list[Any]:

@@ -5,7 +5,7 @@ Literal arguments fix both: `nn.Linear(64, 10)` takes a last dim of 64 and gives
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -44,7 +44,7 @@ def follow_layers(api: Any, stages: list[KnownStage | None]) -> None:
     for stage in stages:
         call = None if stage is None else stage.call
         if stage is None or call is None:
-            before = [] if stage is None else [_of_field(ref) for ref in stage.writes or () if ref is not None]
+            before = [] if stage is None else _facts_of_fields(stage.writes)
             continue
         given = before if stage.follows else [_facts_of_input(api, value, known) for value in inputs_of(call) or ()]
         is_layer = callee_name(call) == STAGE
@@ -52,8 +52,7 @@ def follow_layers(api: Any, stages: list[KnownStage | None]) -> None:
         outs = _outs(api, call)
         if len(outs) == 1 and outs[0] is not None and is_layer:
             _compare(api, made, outs[0], call)
-        declared = [_of_field(ref) for ref in outs if ref is not None]
-        before = declared or [made if "returns" not in options_of(call) else UNKNOWN]
+        before = _facts_of_fields(outs) or [UNKNOWN if "returns" in options_of(call) else made]
         known[call] = before[0] if len(before) == 1 else UNKNOWN
 
 
@@ -62,11 +61,15 @@ def _facts_of_input(api: Any, expr: nodes.Expression, known: dict[nodes.CallExpr
     if call is not None:
         whole = not isinstance(source_of(api).follow(expr), nodes.IndexExpr)
         return known.get(call, UNKNOWN) if whole else UNKNOWN
-    ref = reference(api, expr)
-    return UNKNOWN if ref is None else _of_field(ref)
+    return next(iter(_facts_of_fields([reference(api, expr)])), UNKNOWN)
 
 
-def _of_field(ref: FieldReference) -> ValueFacts:
+def _facts_of_fields(refs: Iterable[FieldReference | None] | None) -> list[ValueFacts]:
+    """What is declared of the fields that are known."""
+    return [_facts_of_field(ref) for ref in refs or () if ref is not None]
+
+
+def _facts_of_field(ref: FieldReference) -> ValueFacts:
     declared = ref.found.declared
     if not declared.kind.is_batched:
         return UNKNOWN

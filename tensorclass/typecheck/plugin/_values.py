@@ -120,10 +120,10 @@ class Values:
     def kind_of_items(self, expr: nodes.Expression) -> str:
         """The kind of the numbers in a list or a tuple of any length."""
         found = get_proper_type(static_type(self.api, expr))
-        name = found.type.fullname if isinstance(found, Instance) else ""
-        item = get_proper_type(found.args[0]) if isinstance(found, Instance) and len(found.args) == 1 else None
-        known = name in ("builtins.list", "builtins.tuple") and isinstance(item, Instance)
-        return _NUMBERS.get(item.type.fullname, "") if known and isinstance(item, Instance) else ""
+        if not isinstance(found, Instance) or found.type.fullname not in ("builtins.list", "builtins.tuple"):
+            return ""
+        item = get_proper_type(found.args[0]) if len(found.args) == 1 else None
+        return _NUMBERS.get(item.type.fullname, "") if isinstance(item, Instance) else ""
 
     # ---- declarations ------------------------------------------------------------------------------------------------
 
@@ -311,7 +311,8 @@ class Values:
         size = shape.dims[at] if at is not None and at >= 0 else None
         given = (item.begin_index, item.end_index, item.stride)
         numbers = [self.number(part) for part in given]
-        if size is None or any(p is not None and n is None for p, n in zip(given, numbers, strict=True)):
+        unknown = [part for part, number in zip(given, numbers, strict=True) if part is not None and number is None]
+        if size is None or unknown:
             return None
         return len(range(*slice(*numbers).indices(size)))
 
