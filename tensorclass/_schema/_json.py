@@ -294,18 +294,18 @@ def _array(value: Any) -> np.ndarray[Any, Any]:
     try:
         texts = holds_text(value)
         if texts and not _spelt(value):  # numpy would make all elements as wide as the longest text
-            raise Inexact(_odd(value))
+            raise Inexact(_why_not_rectangular(value))
         array = np.asarray(value, dtype=np.float64 if texts else None)
         if array.dtype.kind == "u":
             array = array.view(np.uint64)  # torch supports only this one of two equal dtypes
     except (ValueError, TypeError, OverflowError, RecursionError):
-        raise Inexact(_odd(value)) from None
+        raise Inexact(_why_not_rectangular(value)) from None
     if array.dtype.kind not in SAMPLES:
-        raise Inexact(_odd(value))
+        raise Inexact(_why_not_rectangular(value))
     return array
 
 
-def _odd(value: Any) -> str:
+def _why_not_rectangular(value: Any) -> str:
     """Why nested lists are not numbers in a rectangular shape: the first such entry, with its position."""
     shape: list[int] = []
     first = value

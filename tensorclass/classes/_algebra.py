@@ -229,7 +229,7 @@ def _make(kind: str, sources: tuple[Any, ...], tree: Tree, name: str | None) -> 
         "__doc__": f"{doc} of {', '.join(names)}.",
         "__tensorclass_root__": True,
         "__annotations__": {spec.name: spec.declared for spec in specs},
-        **_marks(kind, sources, specs),
+        **_class_validators(kind, sources, specs),
     }
     new: Any = type(root)(title, (root,), body)
     del new.__tensorclass_root__
@@ -310,7 +310,7 @@ def _merged_options(given: list[Options]) -> Options:
     return Options(**{name: reduce(CLASS_OPTIONS[name].merged, found) for name, found in values.items()})
 
 
-def _marks(kind: str, sources: tuple[Any, ...], specs: Iterable[FieldSpec]) -> dict[str, Any]:
+def _class_validators(kind: str, sources: tuple[Any, ...], specs: Iterable[FieldSpec]) -> dict[str, Any]:
     """The validators, which still run with the class that declares them."""
     body: dict[str, Any] = {}
     names = {spec.name for spec in specs if kind != "pick" or spec.nested is _fields(sources[0])[spec.name].nested}

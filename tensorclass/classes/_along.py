@@ -119,7 +119,7 @@ def along(batch: Any, dim: Any) -> Along[Any]:
             nested = [spec.name for spec in cls.__tensorclass_schema__ if spec.nested is not None]
             raise ArgumentError(f"along: `{part:.100}` is not a nested class{did_you_mean(part, nested)}")
         cls = spec.nested
-    fields = {spec.name: _places(spec, name) for spec in cls.__tensorclass_schema__}
+    fields = {spec.name: _dim_positions(spec, name) for spec in cls.__tensorclass_schema__}
     found = {field: places for field, places in fields.items() if places}
     if not found:
         known = list(_dim_names(cls, ".".join(path) + "." if path else "", ()))
@@ -138,7 +138,7 @@ def _dim_names(cls: Any, start: str, above: tuple[Any, ...]) -> Iterator[str]:
             yield from _dim_names(spec.nested, f"{start}{spec.name}.", (*above, cls))
 
 
-def _places(spec: FieldSpec, name: str) -> list[int]:
+def _dim_positions(spec: FieldSpec, name: str) -> list[int]:
     """The positions of a dim in a field, from the end of the shape; after `...` no others are counted.
 
     Raises:
@@ -192,7 +192,7 @@ def _index_field(value: Any, places: Sequence[int], index: Any) -> Any:
         elif len(value.event_shape) + at >= 0:
             value = value.apply(partial(_index_axis, axis=len(value.event_shape) + at + 1, index=index))
         else:
-            value = _cut(value, index)
+            value = _slice_of_rows(value, index)
     return value
 
 
@@ -205,7 +205,7 @@ def _index_axis(tensor: Tensor, axis: int, index: Any) -> Tensor:
     return tensor[(slice(None),) * axis + (index,)]
 
 
-def _cut(rows: RaggedTensor, index: Any) -> RaggedTensor:
+def _slice_of_rows(rows: RaggedTensor, index: Any) -> RaggedTensor:
     """A slice of the rows of each element."""
     if not isinstance(index, slice):
         raise ArgumentError("along: elements of different length take a slice; for a mask of the rows use `filter`")

@@ -90,7 +90,7 @@ def finish_class(cls: Any, schema: Schema) -> None:
     if wrong:
         raise SchemaError.of(cls.__name__, wrong)
     schema, checks = attach(cls, schema)
-    policy = _policy(options, checks)
+    policy = _differing_options(options, checks)
     if options.removed or policy:
         schema = Schema(schema.name, schema.declared.values(), removed=dict(options.removed), policy=policy)
     new = vars(cls).get("__tensorclass__", _NEW).pending
@@ -116,7 +116,7 @@ def finish_class(cls: Any, schema: Schema) -> None:
         register(cls)
 
 
-def _policy(options: Options, checks: tuple[str, ...]) -> dict[str, Any]:
+def _differing_options(options: Options, checks: tuple[str, ...]) -> dict[str, Any]:
     """The ways in which a class differs from the default policy."""
     found = {
         "validate": None if options.validate == "schema" else options.validate,

@@ -332,12 +332,12 @@ class _Quick:
             if isinstance(token, Variadic):
                 behind = True
                 stop = count - 1 - i
-                tests.append(self._equal(token, f"{sizes}[{i}:{-stop if stop else ''}]"))
+                tests.append(self._size_comparison(token, f"{sizes}[{i}:{-stop if stop else ''}]"))
             else:
-                tests.append(self._equal(token, f"{sizes}[{i - count if behind else i}]"))
+                tests.append(self._size_comparison(token, f"{sizes}[{i - count if behind else i}]"))
         return [test for test in tests if test]
 
-    def _equal(self, token: Token, size: str) -> str:
+    def _size_comparison(self, token: Token, size: str) -> str:
         """The comparison of one size; "" if the token fits every size."""
         name = token.text if isinstance(token, Dim) else str(token)
         if not isinstance(token, Dim) and not (isinstance(token, Variadic) and token.name):

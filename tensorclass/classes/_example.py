@@ -166,7 +166,7 @@ class SeededSource:
             return table[self._integers(0, len(found.table) - 1, shape)].view(dtype).squeeze(-1)
         if dtype.is_floating_point and found.low is None and found.high is None and found.step is None:
             return torch.randn(shape, generator=self.generator).to(dtype)
-        low, high = _reach(found.low, found.high, dtype, found.step)
+        low, high = _fill_in_bounds(found.low, found.high, dtype, found.step)
         if found.step is not None:
             first, last = found.multiples(low, high)
             factors = self._integers(first, last, shape)
@@ -198,7 +198,7 @@ class SeededSource:
         raise SchemaError.of("example", [Problem(spec.name, str(spec), "nothing", hint)])
 
 
-def _reach(low: float | None, high: float | None, dtype: torch.dtype, step: Any) -> tuple[float, float]:
+def _fill_in_bounds(low: float | None, high: float | None, dtype: torch.dtype, step: Any) -> tuple[float, float]:
     """Fill in missing bounds."""
     least, greatest = limits(dtype)
     spread = SPREAD * float(step or 1)

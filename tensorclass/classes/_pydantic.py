@@ -158,7 +158,9 @@ class JsonMethods:
         return pydantic_core.core_schema.with_info_plain_validator_function(
             validate,
             serialization=pydantic_core.core_schema.plain_serializer_function_ser_schema(_serialize, info_arg=True),
-            metadata={"pydantic_js_annotation_functions": [lambda _, handler: _inner(_shell(owner, ()), handler)]},
+            metadata={
+                "pydantic_js_annotation_functions": [lambda _, handler: _inner(_placeholder_schema(owner, ()), handler)]
+            },
         )
 
 
@@ -285,7 +287,7 @@ def _inner(core: Any, handler: Any) -> dict[str, Any]:
     return dict(handler(pydantic_core.core_schema.list_schema(core))["items"])
 
 
-def _shell(cls: Any, above: tuple[Any, ...]) -> Any:
+def _placeholder_schema(cls: Any, above: tuple[Any, ...]) -> Any:
     """A placeholder schema for a class, so that pydantic writes its description once, among the definitions."""
     ref = f"{cls.__module__}.{cls.__qualname__}:{id(cls)}"
     if cls in above:
@@ -298,7 +300,7 @@ def _shell(cls: Any, above: tuple[Any, ...]) -> Any:
 def _describe(cls: Any, above: tuple[Any, ...]) -> Js:
     def describe(_: Any, handler: Any) -> dict[str, Any]:
         def nested(spec: FieldSpec) -> dict[str, Any]:
-            return _inner(_shell(spec.nested, above), handler)
+            return _inner(_placeholder_schema(spec.nested, above), handler)
 
         def value(spec: FieldSpec) -> dict[str, Any]:
             try:

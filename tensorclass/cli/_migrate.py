@@ -135,7 +135,7 @@ def rewrite_program(text: str) -> tuple[str, list[ImportFinding]]:
     nodes = list(ast.walk(tree))
     imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) and _modules(node)]
     if not imports:
-        return text, [*_texts(nodes)]
+        return text, [*_module_strings(nodes)]
     source, places, odd = _Source(text), list[tuple[int, str]](), list[ImportFinding]()
     for node in imports:
         for place, begin in _places(node, source):
@@ -147,10 +147,10 @@ def rewrite_program(text: str) -> tuple[str, list[ImportFinding]]:
     findings = [
         *odd,
         *_names(imports, near),
-        *_uses(nodes, _bound(imports), near),
+        *_lacking_attributes(nodes, _bound(imports), near),
         *_differences(nodes),
         *(ImportFinding(found.line, found.text) for found in find_lost_writes(tree) if found.sure),
-        *_texts(nodes),
+        *_module_strings(nodes),
     ]
     return _replace_at(text, places), findings
 
@@ -237,7 +237,7 @@ def _without_magic(line: str) -> str:
     return f"{line[: len(line) - len(line.lstrip())]}pass" if code[:1] in {*"%!?"} or code[-1:] == "?" else line
 
 
-def _texts(nodes: list[ast.AST]) -> Iterator[ImportFinding]:
+def _module_strings(nodes: list[ast.AST]) -> Iterator[ImportFinding]:
     """Strings in calls that name a module, as in `import_module("tensordict.nn")` and `patch("tensordict.stack")`."""
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     for value in [one for node in calls for one in node.args if isinstance(one, ast.Constant)]:
@@ -309,7 +309,7 @@ def _bound(imports: list[Any]) -> dict[str, Any]:
     return {name: module for name, module in found.items() if module is not None}
 
 
-def _uses(nodes: list[ast.AST], bound: dict[str, Any], near: dict[str, str]) -> Iterator[ImportFinding]:
+def _lacking_attributes(nodes: list[ast.AST], bound: dict[str, Any], near: dict[str, str]) -> Iterator[ImportFinding]:
     """Attributes of the modules that this library lacks."""
     node: Any
     for node in nodes:
@@ -326,7 +326,7 @@ def _differences(nodes: list[ast.AST]) -> Iterator[ImportFinding]:
     known: dict[type, list[Rule]] = {}
     for rule in rules():
         known.setdefault(type(rule.tree), []).append(rule)
-    known.pop(ast.Name, None)  # names are handled by `_uses`
+    known.pop(ast.Name, None)  # names are handled by `_lacking_attributes`
     foreign = set(_foreign(nodes))
     for node in nodes:
         if isinstance(node, ast.ClassDef) and _is_typed_class(node):

@@ -39,7 +39,7 @@ class Classes:
             request: A hashable description. Classes in it are compared by identity and are not kept alive.
             make: Makes the class, without a lock. If two threads do so, both get the first result.
         """
-        key = _weakly(request)
+        key = _key_without_classes(request)
         found = self._made.get(key)
         if found is None:
             made = make()
@@ -48,14 +48,14 @@ class Classes:
         return found
 
 
-def _weakly(part: Any) -> Any:
+def _key_without_classes(part: Any) -> Any:
     """A part of a request as a key without references to classes."""
     origin = get_origin(part)
     if origin is not None:
-        parts = map(_weakly, get_args(part))
+        parts = map(_key_without_classes, get_args(part))
         return (Union, frozenset(parts)) if origin in (Union, UnionType) else (origin, *parts)
     if isinstance(part, (tuple, list)):
-        return tuple(map(_weakly, part))
+        return tuple(map(_key_without_classes, part))
     return ref(part) if isinstance(part, type) else part
 
 

@@ -267,7 +267,7 @@ def _added_dim(leaf: Tensor | None, placed: Placed) -> int | None:
 # ---- callers ---------------------------------------------------------------------------------------------------------
 
 
-def _asker(most: int = sys.maxsize) -> FrameType:
+def _calling_frame(most: int = sys.maxsize) -> FrameType:
     """The frame that called pytree's functions, if it is not further away than `most` frames."""
     frame = sys._getframe(1)
     while frame.f_back is not None and most and frame.f_globals.get("__name__", "").startswith(_BETWEEN):
@@ -277,7 +277,7 @@ def _asker(most: int = sys.maxsize) -> FrameType:
 
 def _in_jacobian() -> bool:
     """Whether `torch.func` assembles a Jacobian: new dims are those of outputs and inputs, not batch dims."""
-    frame = _asker()
+    frame = _calling_frame()
     if frame.f_globals.get("__name__") != "torch._functorch.eager_transforms":
         return False
     result = frame.f_code.co_name == "wrapper_fn" and "output_spec" in frame.f_locals
@@ -286,7 +286,7 @@ def _in_jacobian() -> bool:
 
 def _in_directions() -> bool:
     """Whether vmap runs for `torch.func.jacfwd` itself, not for the differentiated function."""
-    frame: FrameType | None = _asker()
+    frame: FrameType | None = _calling_frame()
     while frame is not None and frame.f_code.co_name != "push_jvp":
         if frame.f_code.co_name == "wrapper_fn":
             return "push_jvp" in frame.f_locals
@@ -316,7 +316,7 @@ def set_aside(children: dict[str, Any], size: torch.Size) -> dict[str, Any]:
         return children
     if not own or not by_vmap():
         return children
-    if _asker().f_code.co_name == "_unwrap_batched":
+    if _calling_frame().f_code.co_name == "_unwrap_batched":
         for key in own:
             _require_shared(key, children[key])
     return {key: Aside(key, value, size) if key in own else value for key, value in children.items()}
@@ -365,13 +365,13 @@ def tensors_of(value: Any) -> list[Tensor]:
 
 def by_vmap(most: int = sys.maxsize) -> bool:
     """Whether vmap flattens a container, or rebuilds results, at most so many frames up; unknown in compiled code."""
-    return _asker(most).f_code.co_name in _VMAP
+    return _calling_frame(most).f_code.co_name in _VMAP
 
 
 def stand_in(size: torch.Size) -> Tensor:
     """A tensor for vmap if no tensor has the batch size; for results, one that it can insert a dim into."""
     made = torch.zeros((), dtype=torch.bool, device="cpu")
-    if _asker().f_code.co_name != "_unwrap_batched":
+    if _calling_frame().f_code.co_name != "_unwrap_batched":
         return made.expand(size)
     count = _functorch.CVmapInterpreterPtr(_functorch.peek_interpreter_stack()).batchSize()
     level = _functorch.maybe_current_level()

@@ -270,14 +270,14 @@ def find(
     """
     with naming_reader(prefix, LOAD), budget(max_bytes, lambda: stored_bytes(prefix), path_or_url(prefix)):
         try:
-            return _steadily(prefix, () if subpath is None else unravel_key_to_tuple(subpath), cls, options)
+            return _find_with_retries(prefix, () if subpath is None else unravel_key_to_tuple(subpath), cls, options)
         except MissingKeyError:
             if not isinstance(subpath, str) or "/" not in subpath:
                 raise
-        return _steadily(prefix, tuple([part for part in subpath.split("/") if part]), cls, options)
+        return _find_with_retries(prefix, tuple([part for part in subpath.split("/") if part]), cls, options)
 
 
-def _steadily(prefix: StrPath, below: Path, cls: Any, options: dict[str, Any]) -> tuple[Any, Path]:
+def _find_with_retries(prefix: StrPath, below: Path, cls: Any, options: dict[str, Any]) -> tuple[Any, Path]:
     """As `find`, with retries: a writer may remove files after the index that lists them was read."""
     for _ in range(4):
         with suppress(FileNotFoundError):

@@ -129,7 +129,7 @@ def parse(raw: bytes, size: int, path: str) -> Header:
     Raises:
         FileFormatError: for the first fault that is found.
     """
-    found = _quickly(raw)
+    found = _parse_quickly(raw)
     if found is None:
         found = load_json(raw, path, "its header", 8)
     if type(found) is not dict:
@@ -141,7 +141,7 @@ def parse(raw: bytes, size: int, path: str) -> Header:
     return Header(metadata, _slots(found, start, size, path), start)
 
 
-def _quickly(raw: bytes) -> dict[str, Any] | None:
+def _parse_quickly(raw: bytes) -> dict[str, Any] | None:
     """Parse a header in the usual spelling, twice as fast as `load_json`; None for any other spelling.
 
     The description of a tensor has ten quotes. If there are no more, and nothing is escaped, no key is repeated.

@@ -46,7 +46,7 @@ def verify(path: str, pbar: bool = False) -> list[Exception]:
         file, key = to_read(path)
         if key:
             return [FileNotFoundError(2, "no such file", path)]
-        for head in _heads(file):
+        for head in _read_headers(file):
             find_tensors(head.path, verify=head.meta.crc32 is not None)
         read(file, (), UNTYPED)
     except (FileFormatError, SchemaError, OSError) as error:
@@ -75,7 +75,7 @@ def _dataset_lines(path: str) -> Iterator[str]:
     yield from _schema_lines(stored_schema(manifest, path))
 
 
-def _heads(file: str) -> list[Head]:
+def _read_headers(file: str) -> list[Head]:
     """The headers of the file, or of the files that an index lists."""
     if os.path.basename(file) != INDEX:
         return [head_of(file)]
@@ -84,7 +84,7 @@ def _heads(file: str) -> list[Head]:
 
 
 def _file_lines(file: str) -> Iterator[str]:
-    heads = _heads(file)
+    heads = _read_headers(file)
     meta: Any = heads[0].meta if os.path.basename(file) != INDEX else read_index(file)
     root, size = meta.root, sum([head.size for head in heads])
     part = meta.classes[root.cls] if root.cls is not None and root.cls < len(meta.classes) else None

@@ -52,11 +52,11 @@ class Shelf:
         """What opens further shards: of remote ones by their layout, of local ones under None."""
 
     def __getitem__(self, number: int) -> Any:
-        batch, parts = self._having([number]).held[number]
+        batch, parts = self._with_open_shards([number]).held[number]
         form: Any = parts.form  # of a known header
         return form.over(iter(parts.tensors), [], self.shards[number].rows) if batch is None else batch
 
-    def _having(self, numbers: Sequence[int]) -> Table:
+    def _with_open_shards(self, numbers: Sequence[int]) -> Table:
         """A table with these shards open; if there are too many, the least recently used ones are closed."""
         table = self._table
         opened: dict[int, tuple[Any, Parts]] = {}
@@ -105,7 +105,7 @@ class Shelf:
         self._now += 1
         if not table.ready[numbers].all():
             wanted = np.unique(numbers).tolist()
-            table = self._having(wanted) if len(wanted) <= self._limit else table
+            table = self._with_open_shards(wanted) if len(wanted) <= self._limit else table
             if table.form is None or not table.ready[numbers].all():
                 return self._join_shards(numbers, rows - table.firsts[numbers])
         self._used[numbers] = self._now

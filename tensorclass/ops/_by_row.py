@@ -163,7 +163,7 @@ class RowOps(ConversionOps):
         >>> {value: group["b"].tolist() for value, group in groups}
         {0: [1], 2: [0, 2]}
         """
-        names, places = _joint(self, _check_given_keys(keys, "group_by"), "group_by")
+        names, places = _distinct_values(self, _check_given_keys(keys, "group_by"), "group_by")
         groups = places.argsort(stable=True).split(torch.bincount(places, minlength=len(names)).tolist())
         return Groups(zip(names, map(self._index, groups), strict=True))
 
@@ -181,7 +181,7 @@ class RowOps(ConversionOps):
         """
         if keep not in ("first", "last"):
             raise ArgumentError(f'unique_by: keep is "first" or "last", got {keep!r:.80}')
-        names, places = _joint(self, _check_given_keys(keys, "unique_by"), "unique_by")
+        names, places = _distinct_values(self, _check_given_keys(keys, "unique_by"), "unique_by")
         rows = torch.arange(len(places), device="cpu")
         how = "amin" if keep == "first" else "amax"
         found = rows.new_zeros(len(names)).scatter_reduce(0, places, rows, how, include_self=False)
@@ -348,7 +348,7 @@ def _check_given_keys(keys: tuple[Key, ...], op: str) -> tuple[Key, ...]:
     return keys
 
 
-def _joint(batch: Any, keys: tuple[Key, ...], op: str) -> tuple[list[Any], Tensor]:
+def _distinct_values(batch: Any, keys: tuple[Key, ...], op: str) -> tuple[list[Any], Tensor]:
     """The sorted distinct values of one or several entries, and for each row the index of its value."""
     _count(batch, op)
     if len(keys) == 1:

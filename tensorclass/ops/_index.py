@@ -37,7 +37,7 @@ def normalise(index: Index, size: torch.Size) -> tuple[Any, ...]:
         _check_bounds(given, size, index)
         return given
     parts = [_part(part) for part in given]
-    used = sum([_consumes(part) for part in parts])
+    used = sum([_dims_consumed(part) for part in parts])
     dots = [i for i, part in enumerate(parts) if part is Ellipsis]
     if len(dots) > 1:
         raise BatchIndexError(f"an index has at most one `...`, got {len(dots)} in {index!r}")
@@ -92,7 +92,7 @@ def _index_tensor(tensor: Tensor, given: Any) -> Tensor:
     return tensor
 
 
-def _consumes(part: Any) -> int:
+def _dims_consumed(part: Any) -> int:
     if part is None or part is Ellipsis or isinstance(part, bool):
         return 0
     if isinstance(part, Tensor) and part.dtype is torch.bool:
@@ -114,7 +114,7 @@ def _check_bounds(parts: Sequence[Any], size: torch.Size, index: Any) -> None:
                 )
         elif isinstance(part, int) and not isinstance(part, bool) and not -size[dim] <= part < size[dim]:
             raise BatchIndexError(f"index {part} is out of range for batch dim {dim} of size {size[dim]} in {index!r}")
-        dim += _consumes(part)
+        dim += _dims_consumed(part)
 
 
 def indexed_size(parts: tuple[Any, ...], size: torch.Size, leaf: Tensor | None, result: Tensor | None) -> torch.Size:
@@ -146,7 +146,7 @@ def indexed_names(parts: tuple[Any, ...], names: Names, ndim: int) -> Names:
             kept.append(None)
         elif isinstance(part, slice):
             kept.append(names[dim])
-        dim += _consumes(part)
+        dim += _dims_consumed(part)
     kept += names[dim:]
     if advanced:
         seen = [i for i in range(len(parts)) if i not in ints]
@@ -170,7 +170,7 @@ def _names_of_indexed_dims(
     """The names of the dims that index tensors make: a tensor along a single dim keeps its name, else None."""
     part = parts[advanced[0]]
     if len(advanced) == 1 and count == 1 and isinstance(part, Tensor) and part.ndim == 1:
-        return [names[sum(_consumes(before) for before in parts[: advanced[0]])]]
+        return [names[sum(_dims_consumed(before) for before in parts[: advanced[0]])]]
     return [None] * count
 
 

@@ -210,7 +210,7 @@ class JoinOps(ShapeOps):
 
     # ---- cutting -------------------------------------------------------------------------------------------------
 
-    def _cut(
+    def _containers_of_pieces(
         self, at: int, cut: Callable[[Tensor, int], Sequence[Tensor]], names: Names, counts: Sequence[int] | None = None
     ) -> tuple[Self, ...]:
         """Containers from the pieces of every leaf; their sizes along the dim are those of an empty tensor's pieces."""
@@ -254,7 +254,7 @@ class JoinOps(ShapeOps):
             sizes = [as_int(n) for n in split_size]
             if any(n < 0 for n in sizes) or sum(sizes) != total:
                 raise BatchSizeError(f"split: sizes {sizes} do not add up to {total}, the size of batch dim {at}")
-        return self._cut(at, lambda leaf, at: leaf.split_with_sizes(sizes, at), self._names, sizes)
+        return self._containers_of_pieces(at, lambda leaf, at: leaf.split_with_sizes(sizes, at), self._names, sizes)
 
     def tensor_split(self, indices_or_sections: Any, dim: int | str = 0) -> tuple[Self, ...]:
         """Split a batch dim at given positions, or into a number of nearly equal pieces.
@@ -267,7 +267,7 @@ class JoinOps(ShapeOps):
         if self._stacked:
             return self._run_on_stack("tensor_split", indices_or_sections, dim)  # type: ignore[no-any-return]  # a stack of this class
         at = self._dim(dim, "tensor_split")
-        return self._cut(at, lambda leaf, at: leaf.tensor_split(indices_or_sections, at), self._names)
+        return self._containers_of_pieces(at, lambda leaf, at: leaf.tensor_split(indices_or_sections, at), self._names)
 
     def chunk(self, chunks: int, dim: int | str = 0) -> tuple[Self, ...]:
         """Split a batch dim into at most `chunks` equal pieces; the last may be smaller.
@@ -282,7 +282,7 @@ class JoinOps(ShapeOps):
         at = self._dim(dim, "chunk")
         if chunks < 1:
             raise BatchSizeError(f"chunk: the number of pieces is at least 1, got {chunks}")
-        return self._cut(at, lambda leaf, at: leaf.chunk(chunks, at), self._names)
+        return self._containers_of_pieces(at, lambda leaf, at: leaf.chunk(chunks, at), self._names)
 
     def unbind(self, dim: int | str = 0) -> tuple[Self, ...]:
         """One container for each position along a batch dim, as views.

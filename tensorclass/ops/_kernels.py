@@ -167,10 +167,12 @@ def binary(self: C, other: Any, kernel: Kernel, alpha: complex | None = None, de
     """Combine every leaf with a container, a tensor over the batch, or a number."""
     options = {} if alpha is None else {"alpha": alpha}
     twin = _quick(self, kernel, other, options)
-    return _thorough(self, other, kernel, options, default) if twin is None else twin
+    return _binary_of_all_containers(self, other, kernel, options, default) if twin is None else twin
 
 
-def _thorough(self: C, other: Any, kernel: Kernel, options: dict[str, Any], default: Default = None) -> C:
+def _binary_of_all_containers(
+    self: C, other: Any, kernel: Kernel, options: dict[str, Any], default: Default = None
+) -> C:
     """As `binary`, for every container and operand."""
     locked = kernel.checked and self._owners() is not None
     leaves: list[Tensor] = []
@@ -218,7 +220,7 @@ def dunder(self: C, other: object, kernel: Kernel) -> C:
         return NotImplemented  # type: ignore[no-any-return]  # the operator protocol
     result: Any = _quick(self, kernel, other)
     if kernel.equality is None:
-        return _thorough(self, other, kernel, {}) if result is None else result
+        return _binary_of_all_containers(self, other, kernel, {}) if result is None else result
     size = there = self._batch_size
     if result is None and isinstance(other, TensorCollection):
         there = other._batch_size
@@ -227,7 +229,7 @@ def dunder(self: C, other: object, kernel: Kernel) -> C:
         if size != there:
             self, matched = in_one_form(self, other)
             other, size, there = matched, self._batch_size, matched._batch_size
-    result = _thorough(self, other, kernel, {}) if result is None else result
+    result = _binary_of_all_containers(self, other, kernel, {}) if result is None else result
     if same_type or not isinstance(other, Tensor):
         (result._store if result._layered else result)._equality = kernel.equality if there == size else None
     return result  # type: ignore[no-any-return]  # of the class of self

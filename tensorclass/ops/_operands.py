@@ -306,8 +306,10 @@ def merge_operands(
             raise StructureError(f"{op}: with a default both containers have the same batch size")
         template = _assemble_operand(self, other, {**right, **left}, ())
     paths = template._layout()
-    lefts = [left[p] if p in left else _filler(self, right[p], default, op) for p in paths]
-    return (template, lefts), [right[p] if p in right else _filler(self, left[p], default, op) for p in paths]
+    lefts = [left[p] if p in left else _default_counterpart(self, right[p], default, op) for p in paths]
+    return (template, lefts), [
+        right[p] if p in right else _default_counterpart(self, left[p], default, op) for p in paths
+    ]
 
 
 def partial(
@@ -328,7 +330,7 @@ def partial(
     if len(common) < len(right):
         extra = list_paths(p for p in right if p not in left)
         raise KeySetError(f"{op}_: an in-place operation adds no entries, only the right container has {extra}")
-    filled = [right[p] if p in right else _filler(self, left[p], default, op) for p in left]
+    filled = [right[p] if p in right else _default_counterpart(self, left[p], default, op) for p in left]
     return tuple(left), leaves, (filled,)
 
 
@@ -337,7 +339,7 @@ def _require_intersection(default: str, op: str) -> None:
         raise ArgumentError(f"{op}: default is a number, a tensor, 'intersection' or None, got {default!r}")
 
 
-def _filler(self: Pointwise, like: Tensor, default: Any, op: str) -> Tensor:
+def _default_counterpart(self: Pointwise, like: Tensor, default: Any, op: str) -> Tensor:
     """A default as the counterpart of a leaf of the other operand."""
     if not isinstance(default, Tensor):
         return torch.as_tensor(default, device=like.device)

@@ -166,7 +166,7 @@ def copied_alike(
             _note(holder, known, rows, declared, leaves, sources)
     inside = interpreters() is not None  # a function transform, whose tensors have no address
     given = [*sources, index] if picks else sources
-    if inside or (_aliases(tuple(leaves), {}, tuple(given)) and _touching(leaves, given)):
+    if inside or (_aliases(tuple(leaves), {}, tuple(given)) and _overlapping_sources(leaves, given)):
         if picks:
             *sources, index = without_overlap(leaves, [*sources, index], own=False)
         else:
@@ -347,7 +347,7 @@ _aliases: Callable[..., bool] = getattr(torch._C, "_any_output_is_alias_to_input
 """Whether tensors share a storage, in one call; torch versions without it use the slower check."""
 
 
-def _spans(tensors: list[Tensor]) -> list[tuple[int, int]]:
+def _addresses(tensors: list[Tensor]) -> list[tuple[int, int]]:
     """The addresses of the first element of each tensor, and after its last."""
     found = []
     for tensor in tensors:
@@ -364,19 +364,19 @@ def _copied_apart(targets: list[Tensor], sources: list[Tensor], own: bool) -> li
     if own and not _aliases((), {}, tuple(targets)) and all(map(_same_place, targets, sources)):
         return sources  # each is its own target, as when a state is loaded into its source
     found = list(sources)
-    for i, count in _touching(targets, sources):
+    for i, count in _overlapping_sources(targets, sources):
         same = own and i < len(targets) and _same_place(targets[i], sources[i])
         if not same or count > 1:
             found[i] = sources[i].clone()
     return found
 
 
-def _touching(targets: list[Tensor], sources: list[Tensor]) -> list[tuple[int, int]]:
+def _overlapping_sources(targets: list[Tensor], sources: list[Tensor]) -> list[tuple[int, int]]:
     """The numbers of the sources whose addresses meet those of targets, and how many targets lie between their ends."""
-    starts, lasts = zip(*sorted(_spans(targets)), strict=True)
+    starts, lasts = zip(*sorted(_addresses(targets)), strict=True)
     furthest, ends = [*accumulate(lasts, max)], sorted(lasts)
     found = []
-    for i, (start, end) in enumerate(_spans(sources)):
+    for i, (start, end) in enumerate(_addresses(sources)):
         before = bisect_left(starts, end)  # targets that begin before the end of this source
         if start != end and before and furthest[before - 1] > start:
             found.append((i, before - bisect_right(ends, start)))  # without those that end before it begins

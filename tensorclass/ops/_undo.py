@@ -135,7 +135,7 @@ def _is_written(mine: Any, value: Any) -> bool:
 # ---- inverses: of the source and of a container of changed entries -------------------------------------------------
 
 
-def _leafwise(part: Any, source: Any, fn: Callable[[Tensor, Tensor], Tensor]) -> Any:
+def _convert_leaves(part: Any, source: Any, fn: Callable[[Tensor, Tensor], Tensor]) -> Any:
     """Convert changed tensors to fit the source's tensors under the same paths; new tensors are unchanged."""
     mine = flat(source)
     changed = [
@@ -147,7 +147,7 @@ def _leafwise(part: Any, source: Any, fn: Callable[[Tensor, Tensor], Tensor]) ->
 
 def _undo_reshape(origin: Origin, source: Any, part: Any) -> Any:
     if origin.args and isinstance(origin.args[0], torch.dtype):
-        return _leafwise(part, source, lambda value, mine: value.view(mine.dtype))
+        return _convert_leaves(part, source, lambda value, mine: value.view(mine.dtype))
     return part.reshape(source._batch_size)
 
 
@@ -167,7 +167,7 @@ def _undo_roll(origin: Origin, source: Any, part: Any) -> Any:
 
 
 def _cast(origin: Origin, source: Any, part: Any) -> Any:
-    part = _leafwise(part, source, lambda value, mine: value.to(mine.device, mine.dtype))
+    part = _convert_leaves(part, source, lambda value, mine: value.to(mine.device, mine.dtype))
     return part if part._batch_size == source._batch_size else part.to(batch_size=source._batch_size)
 
 

@@ -66,9 +66,11 @@ def judge_part(followed: Any, index: int, given: Sequence[Any], made: Sequence[A
         if use is None or bridge.claims[number] is None or not isinstance(value, Tensor):
             found.append(value)
             continue
-        wrong = _lost(followed, index, given, number, use) or _misfit(followed, index, number, use, value)
+        wrong = _whole_over_split_dim(followed, index, given, number, use) or _misfit(
+            followed, index, number, use, value
+        )
         if not wrong and not is_dtensor(value):
-            _untrue(followed, index, number, use, None if shown is None else shown[number])
+            _misplaced_output(followed, index, number, use, None if shown is None else shown[number])
         found.append(bridge.outward(value, number, given))
     if shown is None and not any(d.module == index for d in followed.found):
         followed._on_pieces(index)
@@ -86,7 +88,7 @@ def _names(followed: Any, dims: Sequence[int]) -> str:
     return "*".join(followed.mesh.mesh_dim_names[dim] for dim in dims)
 
 
-def _lost(followed: Any, index: int, given: Sequence[Any], number: int, use: Any) -> bool:
+def _whole_over_split_dim(followed: Any, index: int, given: Sequence[Any], number: int, use: Any) -> bool:
     """An output that is whole over a dim that splits the inputs: each rank has that of its own rows."""
     bridge = followed.bridges[index]
     split = bridge.split(given).difference(bridge.part.own)
@@ -131,7 +133,7 @@ def _seen(followed: Any, index: int, number: int) -> tuple[int, ...] | None:
     return None if one is None else one.shape
 
 
-def _untrue(followed: Any, index: int, number: int, use: Any, shown: Any) -> None:
+def _misplaced_output(followed: Any, index: int, number: int, use: Any, shown: Any) -> None:
     """An output that is not placed over the module's own dims as the layout has it."""
     bridge = followed.bridges[index]
     if not is_dtensor(shown) or shown.device_mesh == followed.mesh:

@@ -40,7 +40,7 @@ def distribute(batch: Any, layout: Any, source: Any, check: bool) -> Any:
     leaves = [leaf for _, leaf in _tensors(batch)]
     held = [is_dtensor(leaf) for leaf in leaves]
     if any(held):
-        return _again(batch, layout, source, all(held))
+        return _laid_out_again(batch, layout, source, all(held))
     if source not in ("everywhere", "rows") and (type(source) is not int or source < 0):
         raise ArgumentError(f"distribute: where are the values? Say {SOURCES}; got source={source!r:.80}")
     devices = {leaf.device.type for leaf in leaves} or {"cpu"}
@@ -71,7 +71,7 @@ def _checked(batch: Any, layout: Layout, mesh: Any, source: str, check: bool, ro
         problem.reraise()
 
 
-def _again(batch: Any, layout: Layout, source: Any, every: bool) -> Any:
+def _laid_out_again(batch: Any, layout: Layout, source: Any, every: bool) -> Any:
     """Another layout of a batch that is distributed."""
     if source is not None:
         raise ArgumentError("distribute: the batch is distributed already, so it takes no source=")

@@ -166,7 +166,7 @@ class ProcessEngine:
             try:
                 idle.pipe.send_bytes(pickle.dumps(handle.task))
             except OSError:  # it was killed
-                self._bury(idle)
+                self._replace_dead_worker(idle)
 
     def _spawn(self) -> _Worker:
         with _STARTING:  # a process that another thread forks now would keep this end open when the worker dies
@@ -198,7 +198,7 @@ class ProcessEngine:
             try:
                 worker.handle.result = _receive_parcel(worker.pipe)
             except (EOFError, OSError):
-                self._bury(worker)
+                self._replace_dead_worker(worker)
                 continue
             worker.handle, worker.done = None, worker.done + 1
             if worker.done == self._most:
@@ -219,7 +219,7 @@ class ProcessEngine:
         worker.process.join()
         worker.process.close()
 
-    def _bury(self, worker: _Worker) -> None:
+    def _replace_dead_worker(self, worker: _Worker) -> None:
         """Handle the death of a process: another process gets its task, up to the limit of tries."""
         handle = worker.handle
         worker.process.join(1)

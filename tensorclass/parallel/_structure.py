@@ -135,14 +135,14 @@ def _key(batch: Any, leaves: list[Tensor]) -> Any:
     """The layout key of a container of tensors, and the tensors in the order of their paths; else None."""
     key: list[Any] = []
     try:
-        if not _nodes(batch, key, leaves):
+        if not _append_entries(batch, key, leaves):
             return None
         return (*key, *map(_DTYPE, leaves), *map(_SHAPE, leaves), *map(_LAYOUT, leaves))
     except RuntimeError:  # nested tensors have no shape
         return None
 
 
-def _nodes(batch: Any, key: list[Any], leaves: list[Tensor]) -> bool:
+def _append_entries(batch: Any, key: list[Any], leaves: list[Tensor]) -> bool:
     """Append the nested containers and the tensors of a container; False if it has other entries."""
     if not isinstance(batch, TensorCollection) or getattr(batch, "_store", batch)._stacked:
         return False
@@ -158,7 +158,7 @@ def _nodes(batch: Any, key: list[Any], leaves: list[Tensor]) -> bool:
                 leaves.append(value)
                 continue
             key.append(name)
-            if not isinstance(value, TensorCollection) or not _nodes(value, key, leaves):
+            if not isinstance(value, TensorCollection) or not _append_entries(value, key, leaves):
                 return False
     key.append(None)
     return True

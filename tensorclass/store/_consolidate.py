@@ -245,7 +245,7 @@ def _one_device(leaves: Sequence[Tensor], device: torch.device | None) -> torch.
     return device or next(iter(devices), torch.device("cpu"))
 
 
-def _starts(shapes: Sequence[Shape]) -> list[int]:
+def _leaf_starts(shapes: Sequence[Shape]) -> list[int]:
     """The byte at which each leaf starts, and the end of the last."""
     starts = [0]
     for dtype, shape in shapes:
@@ -256,14 +256,14 @@ def _starts(shapes: Sequence[Shape]) -> list[int]:
 
 def length(shapes: Sequence[Shape]) -> int:
     """The bytes of a block."""
-    return _starts(shapes)[-1] + _TRAILER
+    return _leaf_starts(shapes)[-1] + _TRAILER
 
 
 def cut(block: Tensor, shapes: Sequence[Shape]) -> list[Tensor]:
     """The leaves of a block as views."""
     return [
         block[start : start + shape.numel() * dtype.itemsize].view(dtype).view(shape)
-        for start, (dtype, shape) in zip(_starts(shapes), shapes, strict=False)
+        for start, (dtype, shape) in zip(_leaf_starts(shapes), shapes, strict=False)
     ]
 
 
@@ -288,7 +288,7 @@ def block_of(leaves: Sequence[Tensor]) -> Tensor | None:
     shapes = [(leaf.dtype, leaf.shape) for leaf in leaves]
     if storage.nbytes() != length(shapes):
         return None
-    for start, leaf in zip(_starts(shapes), leaves, strict=False):
+    for start, leaf in zip(_leaf_starts(shapes), leaves, strict=False):
         elsewhere = leaf.untyped_storage().data_ptr() != storage.data_ptr()
         if elsewhere or not leaf.is_contiguous() or leaf.storage_offset() * leaf.dtype.itemsize != start:
             return None

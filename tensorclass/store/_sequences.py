@@ -242,11 +242,11 @@ def unpad_sequence(padded: Any, mask: Any = None, *, pad_dim: int = 0) -> Any:
             raise ArgumentError('unpad_sequence: there is no entry "masks"; give `mask=`')
         mask, padded = padded["masks"], padded.exclude("masks")
     return lazy_stack(
-        [_remove_padding(padded[i], _runs(padded, mask, pad_dim, i), pad_dim) for i in range(len(padded))]
+        [_remove_padding(padded[i], _valid_spans(padded, mask, pad_dim, i), pad_dim) for i in range(len(padded))]
     )
 
 
-def _runs(padded: Any, mask: Any, dim: int, row: int) -> dict[Path, tuple[int, int]]:
+def _valid_spans(padded: Any, mask: Any, dim: int, row: int) -> dict[Path, tuple[int, int]]:
     """Start and length of the valid positions of one sample, for each entry."""
     runs = {}
     for path, leaf in _tensors(padded, ()).items():

@@ -124,14 +124,14 @@ def _tensors(a: Tensor, b: Tensor, tolerance: Tolerance, path: str) -> Iterator[
     if mine != theirs or a.shape != b.shape:
         yield EntryDifference(path, f"{mine}, expected {theirs}")
         return
-    a, b = _wide(a), _wide(b)
+    a, b = _in_wide_dtype(a), _in_wide_dtype(b)
     wrong = _wrong(a, b, tolerance)
     count = int(wrong.sum())
     if count:
         yield _element(a, b, wrong, f"{mine}, {count} of {a.numel()} elements differ{'s' if count == 1 else ''}", path)
 
 
-def _wide(value: Tensor) -> Tensor:
+def _in_wide_dtype(value: Tensor) -> Tensor:
     """A tensor on the CPU in a dtype with arithmetic in torch; integers stay exact."""
     value = value.detach().cpu()
     if value.dtype in (torch.uint16, torch.uint32):

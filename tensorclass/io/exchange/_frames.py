@@ -172,7 +172,7 @@ def to_mds(
     streaming, finish = optional("streaming", "A MosaicML dataset", "mds"), writer is None or finish_writer
     for batch in batches:
         found = dict(flat(columns_of(batch, "to_mds"), "."))
-        cells = {name: _samples(column, len(batch), name) for name, column in found.items()}
+        cells = {name: _mosaic_column(column, len(batch), name) for name, column in found.items()}
         if writer is None:
             kinds = columns or {name: kind for name, (kind, _) in cells.items()}
             writer = streaming.MDSWriter(out=out, columns=kinds, **options)
@@ -182,7 +182,7 @@ def to_mds(
         writer.finish()
 
 
-def _samples(column: TableColumn, rows: int, path: str) -> tuple[str, list[Any]]:
+def _mosaic_column(column: TableColumn, rows: int, path: str) -> tuple[str, list[Any]]:
     """The MosaicML encoding of a column, and its values."""
     value = column.value
     if isinstance(value, Tensor) and value.ndim > 1:

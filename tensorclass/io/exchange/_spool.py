@@ -67,7 +67,7 @@ class _Spool:
             self.shapes = [[0, *tensor.shape[1:]] for tensor in parts.tensors]
             self.dtypes = [tensor.dtype for tensor in parts.tensors]
             self.tables = [[] for _ in parts.tables]
-        shifts = dict(self._shifts(parts.form, iter(range(len(parts.tensors)))))
+        shifts = dict(self._added_offsets(parts.form, iter(range(len(parts.tensors)))))
         for at, tensor in enumerate(parts.tensors):
             whole = (tensor + shifts[at] if at in shifts else tensor).contiguous()
             with naming(self._path(at)), open(self._path(at), "ab") as file:
@@ -78,11 +78,11 @@ class _Spool:
         self.rows += rows
         return True
 
-    def _shifts(self, form: Form, places: Iterator[int]) -> Iterator[tuple[int, Tensor]]:
+    def _added_offsets(self, form: Form, places: Iterator[int]) -> Iterator[tuple[int, Tensor]]:
         """The offsets that are added to the spans of ragged elements and to the positions of objects."""
         for _, part in form.entries:
             if isinstance(part, Form):
-                yield from self._shifts(part, places)
+                yield from self._added_offsets(part, places)
             elif isinstance(part, RaggedColumn):
                 at, values = next(places), next(places)
                 yield at, torch.tensor([self.shapes[values][0], 0])

@@ -244,7 +244,7 @@ def _parser(spec: FieldSpec | None) -> Callable[[str], Any]:
     native = cols.native_type(spec, NonTensorStack()) if objects else None
     if native is str and spec is not None:
         return (lambda text: text or None) if _may_lack(spec) else str
-    return _number if spec is None or native in cols.NATIVE or spec.dtype is not None else _loose
+    return _number if spec is None or native in cols.NATIVE or spec.dtype is not None else _json_or_text
 
 
 def _may_lack(spec: FieldSpec | None) -> bool:
@@ -273,7 +273,7 @@ def _number(text: str) -> Any:
     return found
 
 
-def _loose(text: str) -> Any:
+def _json_or_text(text: str) -> Any:
     """Parsed JSON, or the text itself."""
     try:
         return None if not text else json.loads(text)

@@ -34,7 +34,7 @@ def topological(nodes: Sequence[Listed], input: type, title: str) -> list[int]:
     Raises:
         BuildError: E101, which names a cycle, if there is no such order.
     """
-    waits = _waits(nodes, input)
+    waits = _required_modules(nodes, input)
     sorter, ready, order = TopologicalSorter(waits), list[int](), list[int]()
     try:
         sorter.prepare()
@@ -48,7 +48,7 @@ def topological(nodes: Sequence[Listed], input: type, title: str) -> list[int]:
     return order
 
 
-def _waits(nodes: Sequence[Listed], input: type) -> Edges:
+def _required_modules(nodes: Sequence[Listed], input: type) -> Edges:
     """For each module, the modules that must run before it, each with the field that requires it."""
     waits: Edges = {index: {} for index in range(len(nodes))}
     made: dict[Path, list[int]] = {}

@@ -50,12 +50,12 @@ def fixed_value(dist: D.Distribution, kind: InteractionType, estimates: int | No
 
 
 def _candidates(dist: Any, kind: InteractionType, estimates: int | None) -> Iterator[Tensor]:
-    for way in _ways(dist, kind, estimates):
+    for way in _value_functions(dist, kind, estimates):
         with suppress(AttributeError, NotImplementedError):  # raised by torch for a value that the class lacks
             yield way()
 
 
-def _ways(dist: Any, kind: InteractionType, estimates: int | None) -> Iterator[Callable[[], Tensor]]:
+def _value_functions(dist: Any, kind: InteractionType, estimates: int | None) -> Iterator[Callable[[], Tensor]]:
     """Functions that compute the value, best first. Later ones fill in elements that are still undefined."""
     if kind is not InteractionType.DETERMINISTIC:
         yield lambda: getattr(dist, kind.value)

@@ -39,7 +39,7 @@ class Swap(TensorDict):
 
     def __getattr__(self, name: str) -> Any:
         state: Any = self._undo
-        tree = _tree(state[PLAN].root, state[OLDS])
+        tree = _nested_tensors(state[PLAN].root, state[OLDS])
         for slot in ("_data", "_batch_size", "_device", "_names", "_plain", "_lock"):
             setattr(self, slot, getattr(tree, slot))
         self._undo = [None, Undo(self, state)] if state[OPEN] else [Undo(self, state)]
@@ -92,10 +92,10 @@ class Undo:
             _remove_swap(self.swap(), self.state)
 
 
-def _tree(level: Level, held: list[Tensors]) -> TensorDict:
+def _nested_tensors(level: Level, held: list[Tensors]) -> TensorDict:
     entries: dict[str, Any] = {name: held[slot][name] for name, slot in level.slots.items()}
     for name, child in level.children.items():
-        below = _tree(child, held)
+        below = _nested_tensors(child, held)
         if below._data:
             entries[name] = below
     return TensorDict._from_entries(entries, torch.Size(), None, None)

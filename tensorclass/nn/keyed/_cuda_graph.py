@@ -123,7 +123,7 @@ class CudaGraphModule:
         if isinstance(found, int):
             if found + 1 < self.warmup:
                 self._recordings[key] = found + 1
-                aside: tuple[Any, bool] = self._aside(lambda: self._called(args, kwargs))
+                aside: tuple[Any, bool] = self._run_on_side_stream(lambda: self._called(args, kwargs))
                 return aside
             found = self._recordings[key] = self._record(leaves, spec)
         return found.call(leaves, spec)
@@ -147,7 +147,7 @@ class CudaGraphModule:
             )
         return result, same
 
-    def _aside(self, run: Run) -> Any:
+    def _run_on_side_stream(self, run: Run) -> Any:
         """Run on the side stream, synchronized with the current one."""
         current = torch.cuda.current_stream(self._device)
         self._stream.wait_stream(current)

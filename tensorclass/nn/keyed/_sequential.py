@@ -127,7 +127,7 @@ class TensorDictSequential(TensorDictModule):
         if mode is not False and skips(data, self.in_keys, self.out_keys, mode):
             return data
         if out is not None or self._all_keys is not None or not (self.inplace is None or self.inplace is True):
-            return self._apart(data, out, options)
+            return self._run_on_copy(data, out, options)
         result = self._chain(data, options)
         if self.inplace and result is not data:
             data.update(_present(result, self.out_keys))
@@ -145,7 +145,7 @@ class TensorDictSequential(TensorDictModule):
             data = step(module, data) if hooked or not direct(module) else module._run(data)
         return data
 
-    def _apart(self, data: Any, out: Any, options: dict[str, Any]) -> Any:
+    def _run_on_copy(self, data: Any, out: Any, options: dict[str, Any]) -> Any:
         """Run on a shallow copy, then write the out keys, and updated entries of the input if that is the target."""
         result = self._chain(data.copy(), options)
         if out is not None:

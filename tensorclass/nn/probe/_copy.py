@@ -160,7 +160,7 @@ class Isolator:
 
     def _parameter(self, twin: nn.Module, name: str, tensor: Tensor | None) -> Tensor | None:
         if tensor is not None and is_lazy(tensor):
-            lazy: Tensor = _lazy(twin, name, tensor, self._make)
+            lazy: Tensor = _copy_uninitialized(twin, name, tensor, self._make)
             return lazy
         return None if tensor is None else self.copy(tensor)
 
@@ -361,7 +361,7 @@ def _is_ours(hook: Any) -> bool:
     return str(name).partition(".")[0] in ("torch", *MODELS) and not str(name).startswith("torch.distributed.")
 
 
-def _lazy(owner: nn.Module, name: str, tensor: Any, make: Callable[..., Tensor]) -> Any:
+def _copy_uninitialized(owner: nn.Module, name: str, tensor: Any, make: Callable[..., Tensor]) -> Any:
     """An uninitialized parameter whose `materialize` replaces it by an empty tensor."""
     base: Any = UninitializedBuffer if isinstance(tensor, UninitializedBuffer) else UninitializedParameter
 
@@ -381,7 +381,7 @@ def _touched_globals(function: types.FunctionType) -> list[str] | None:
     space = function.__globals__
     if str(space.get("__name__", "")).partition(".")[0] in _LIBRARIES:
         return None
-    named = [name for name in _names(function.__code__) if name in space and _matters(space[name])]
+    named = [name for name in _names(function.__code__) if name in space and _must_be_copied(space[name])]
     return named if named or _writes_globals(function.__code__) else None
 
 
@@ -397,7 +397,7 @@ def _writes_globals(code: types.CodeType) -> bool:
     ) or any(_writes_globals(const) for const in code.co_consts if isinstance(const, types.CodeType))
 
 
-def _matters(value: Any) -> bool:
+def _must_be_copied(value: Any) -> bool:
     """Whether a call could change a global; library objects, classes, constants and large data are not copied."""
     drawn = getattr(value, "__self__", None)
     if value is random or value is np or isinstance(drawn, (random.Random, np.random.RandomState)):

@@ -77,7 +77,7 @@ class LazyIndex(LazyWrites):
             alone = len(tensors) == 1
             name = self._dim_name if alone and part.ndim == 1 else None
             return Pick(parts, at, part if alone else None, rest, before, name)
-        rows = list(range(len(self._members))[_forward(part)])
+        rows = list(range(len(self._members))[_forward_slice(part)])
         if not tensors:
             return Pick(parts, at, rows, rest, before, self._dim_name)
         wide = max(parts[i].ndim for i in tensors)
@@ -92,7 +92,7 @@ class LazyIndex(LazyWrites):
         size = self._batch_size
         parts: list[Any] = []
         dim = 0
-        for part in normalise(index, self._smallest(size)):
+        for part in normalise(index, self._common_batch_size(size)):
             if isinstance(part, bool) or (isinstance(part, Tensor) and part.dtype is torch.bool and not part.ndim):
                 return None
             if isinstance(part, Tensor) and part.dtype is torch.bool:
@@ -108,7 +108,7 @@ class LazyIndex(LazyWrites):
                 dim += part is not None
         return (*parts, *[_ALL] * (len(size) - dim))
 
-    def _smallest(self, size: torch.Size) -> torch.Size:
+    def _common_batch_size(self, size: torch.Size) -> torch.Size:
         """The batch size, with the minimum over members where they differ: the range that is valid in every member."""
         if -1 not in size:
             return size
@@ -120,7 +120,7 @@ class LazyIndex(LazyWrites):
         if member is not None:
             return member
         if type(index) is slice and self.stack_dim == 0:
-            rows = self._members[_forward(index)]
+            rows = self._members[_forward_slice(index)]
             if rows:
                 return self._with_members([member._twin() for member in rows])
         pick = self._pick(index)
@@ -163,7 +163,7 @@ class LazyIndex(LazyWrites):
             return self._solid()._index(index)
         at = flags.index(True)
         new = self._index((*parts[:at], None, *parts[at + 1 :]))
-        before = _count_kept_dims(normalise((*parts[:at], ...), self._smallest(self._batch_size))[:at])
+        before = _count_kept_dims(normalise((*parts[:at], ...), self._common_batch_size(self._batch_size))[:at])
         return new._index((*[_ALL] * before, torch.arange(int(bool(parts[at])), device="cpu")))
 
     def _check_rows(self, rows: Sequence[int]) -> None:
@@ -253,7 +253,7 @@ def size_after_index(size: torch.Size, parts: tuple[Any, ...]) -> torch.Size | N
 
 def _smallest_of(member: Any) -> torch.Size:
     size: torch.Size = member._batch_size
-    return member._smallest(size) if member._stacked else size
+    return member._common_batch_size(size) if member._stacked else size
 
 
 def _index_member(member: Any, rest: tuple[Any, ...]) -> Any:
@@ -276,7 +276,7 @@ def _as_uniform_stacks(member: Any) -> Any:
     return twin
 
 
-def _forward(part: slice) -> slice:
+def _forward_slice(part: slice) -> slice:
     """A slice over the members with a positive step, as for tensors."""
     if part.step is not None and part.step < 1:
         raise ArgumentError(

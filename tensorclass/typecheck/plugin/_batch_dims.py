@@ -188,9 +188,9 @@ class _DimsReader:
     def _is_number(self, expr: nodes.Expression, kinds: Sequence[str] = _NUMBERS) -> bool:
         found = get_proper_type(static_type(self.api, expr))
         name = found.type.fullname if isinstance(found, Instance) else ""
-        return name in kinds or int_of(self.source, expr) is not None or self._counts(expr)
+        return name in kinds or int_of(self.source, expr) is not None or self._is_loop_counter(expr)
 
-    def _counts(self, expr: nodes.Expression) -> bool:
+    def _is_loop_counter(self, expr: nodes.Expression) -> bool:
         """Whether a variable counts in a loop over `range`, whose type mypy may still be inferring."""
         variable = expr.node if isinstance(expr, nodes.NameExpr) else None
         if not isinstance(variable, nodes.Var):

@@ -155,14 +155,14 @@ def _embedding(source: Source, layer: nodes.CallExpr, name: str, given: TensorFa
 def _convolution(source: Source, layer: nodes.CallExpr, name: str, given: TensorFacts) -> Known:
     named = call_arguments(layer, ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation")) or {}
     count = _CONVOLUTIONS[name]
-    spatial = _slid(source, named, count, given, {"stride": 1, "padding": 0, "dilation": 1})
+    spatial = _window_sizes(source, named, count, given, {"stride": 1, "padding": 0, "dilation": 1})
     return TensorFacts(FLOATS, _with_last(given.shape, count, (int_of(source, named.get("out_channels")), *spatial)))
 
 
 def _pool(source: Source, layer: nodes.CallExpr, name: str, given: TensorFacts) -> Known:
     named = call_arguments(layer, ("kernel_size", "stride", "padding")) or {}
     count = _POOLS[name]
-    spatial = _slid(source, named, count, given, {"stride": None, "padding": 0, "dilation": 1})
+    spatial = _window_sizes(source, named, count, given, {"stride": None, "padding": 0, "dilation": 1})
     if named.keys() - {"kernel_size", "stride", "padding"}:
         spatial = (None,) * count
     channels = None if given.shape is None else given.shape.last(count + 1)[0]
@@ -187,7 +187,7 @@ def _with_last(shape: KnownSizes | None, count: int, dims: tuple[Size, ...]) -> 
     return replace(shape, dims=(*shape.dims[: -count - 1], *dims))
 
 
-def _slid(
+def _window_sizes(
     source: Source, named: dict[str, nodes.Expression], count: int, given: TensorFacts, defaults: dict[str, Size]
 ) -> tuple[Size, ...]:
     """The spatial sizes behind a window that slides over them."""

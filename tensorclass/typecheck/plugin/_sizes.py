@@ -187,7 +187,7 @@ def broadcast(one: KnownSizes | None, other: KnownSizes | None) -> KnownSizes | 
     if one.base is None and other.base is None:
         count = max(len(one.dims), len(other.dims))
         pad = [(1,) * (count - len(side.dims)) + side.dims for side in (one, other)]
-        return KnownSizes(tuple(map(_wider, *pad)))
+        return KnownSizes(tuple(map(_broadcast_size, *pad)))
     if one.base is not None and other.base is not None and one.base is not other.base and one.base != other.base:
         return behind_unknown(*_common(one, other))
     longer, shorter = (one, other) if one.base is not None else (other, one)
@@ -197,16 +197,16 @@ def broadcast(one: KnownSizes | None, other: KnownSizes | None) -> KnownSizes | 
     if shorter.base is None and len(shorter.dims) <= len(longer.dims) and longer.extra >= len(shorter.dims):
         tail = shorter.last(len(shorter.dims))
         start = len(longer.dims) - len(tail)
-        return replace(longer, dims=(*longer.dims[:start], *map(_wider, longer.dims[start:], tail)))
+        return replace(longer, dims=(*longer.dims[:start], *map(_broadcast_size, longer.dims[start:], tail)))
     return behind_unknown(*_common(one, other))
 
 
 def _common(one: KnownSizes, other: KnownSizes) -> Shape:
     count = min(len(one.dims), len(other.dims))
-    return tuple(map(_wider, one.last(count), other.last(count)))
+    return tuple(map(_broadcast_size, one.last(count), other.last(count)))
 
 
-def _wider(one: Size, other: Size) -> Size:
+def _broadcast_size(one: Size, other: Size) -> Size:
     """The size of two that are broadcast; unknown if one is, unless the other is more than 1."""
     if one == 1:
         return other
@@ -253,6 +253,6 @@ def multiply_sizes(one: KnownSizes | None, other: KnownSizes | None) -> KnownSiz
     if len(one.dims) < 2 or len(other.dims) < 2:
         return None
     if (one.base, one.extra) == (other.base, other.extra) and len(one.dims) == len(other.dims):
-        lead = tuple(map(_wider, one.dims[:-2], other.dims[:-2]))
+        lead = tuple(map(_broadcast_size, one.dims[:-2], other.dims[:-2]))
         return replace(one, dims=(*lead, one.dims[-2], other.dims[-1]))
     return behind_unknown(one.dims[-2], other.dims[-1])
