@@ -133,7 +133,7 @@ class FieldOption:
         in_dataclasses: `dataclasses.field` has it as well.
         in_produced: `produced` takes it.
         effect: what type checkers conclude where it is given. "default": the constructor may omit the field.
-            "converts": values of other dtypes may fit. "renames": the class reads names that are no fields.
+            "converts": values of other dtypes may fit. "renames": the class reads other names than those of its fields.
             "hides": the field may have the name of a method.
         note: its text for people, with its value in braces.
         changes: the effect of a change from one field to another, whose schemas follow; None without one.

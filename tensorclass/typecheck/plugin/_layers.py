@@ -65,7 +65,7 @@ def _facts_of_input(api: Any, expr: nodes.Expression, known: dict[nodes.CallExpr
 
 
 def _facts_of_fields(refs: Iterable[FieldReference | None] | None) -> list[ValueFacts]:
-    """What is declared of the fields that are known."""
+    """The declarations of the fields that are known."""
     return [_facts_of_field(ref) for ref in refs or () if ref is not None]
 
 
