@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import FrozenInstanceError
 from difflib import SequenceMatcher
 from errno import EFBIG
@@ -503,23 +503,6 @@ def defined_again(old: type, new: type, call: str = "from_tensordict") -> str:
         f"{name} was defined again: the value is an instance of the class as it was before; convert it with "
         f"`{name}.{call}(value)`, or create it again"
     )
-
-
-def how_to_make(name: str, value: object) -> str:
-    """The call that makes an instance of a typed class from a value of another kind.
-
-    >>> how_to_make("Digits", {"label": 1}), how_to_make("Digits", [{"label": 1}]), how_to_make("Digits", 3)
-    ('Digits.from_dict(value)', 'Digits.from_rows(value)', 'Digits(...)')
-    """
-    if isinstance(value, list | tuple):
-        return f"{name}.from_rows(value)" if value and isinstance(value[0], Mapping) else f"{name}(...)"
-    if not hasattr(value, "keys"):
-        return f"{name}(...)"
-    size = getattr(value, "batch_size", None)
-    if size is None:
-        return f"{name}.from_dict(value)"
-    # `from_tensordict` keeps the batch size of the container; that of a dict is inferred.
-    return f"{name}.from_tensordict(value)" if size else f"{name}.from_dict(value.to_dict())"
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:

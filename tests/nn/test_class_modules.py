@@ -120,11 +120,11 @@ def test_a_subclass_of_the_input_is_taken():
 
 def test_another_input_is_refused():
     """The message says what is taken and what came; a container is told the way in."""
-    with pytest.raises(SchemaError, match="Head takes Hidden, but got Digits of batch size") as caught:
+    with pytest.raises(SchemaError, match="Head takes a Hidden, got Digits of batch size") as caught:
         Head()(digits())
     assert isinstance(caught.value, TypeError)
     with pytest.raises(
-        SchemaError, match=r"`Digits.from_dict\(value.to_dict\(\)\)`, or call `module.as_td_module\(\)`"
+        SchemaError, match=r"`Digits.from_dict\(value.to_dict\(\)\)`; or call `module.as_td_module\(\)`"
     ):
         Encoder()(TensorDict(image=torch.zeros(64)))
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import copy
 import pickle
-import re
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from tensorclass import TensorClass, TensorDict, produced
+from tensorclass import TensorClass, produced
 from tensorclass.errors import BuildError, SchemaError
-from tensorclass.nn import TensorClassModule, TensorClassSequential, module
+from tensorclass.nn import TensorClassModule, module
 from tensorclass.typing import Float32, Int64
 from tests.nn._pipelines import Digits, Hidden, Prediction, State, argmax, digits, flatten, step, told
 
@@ -158,20 +156,3 @@ def test_optional_in_field():
         return label
 
     assert step(pick, (Digits.label, Digits.weight), Out.label)(digits()).label.shape == (6,)
-
-
-def test_what_is_no_batch():
-    """The message writes the call that makes one, and that call makes it."""
-    module = TensorClassModule(nn.Linear(64, 64), in_fields=Flat.flat, out_fields=Flat.flat, update=True)
-    with pytest.raises(TypeError, match=r"got Tensor; make one with `Flat\(\.\.\.\)`"):
-        module(torch.zeros(2))
-    example = Flat.example(3, seed=0)
-    untyped = example.to_tensordict()
-    given: list[Any] = [untyped, TensorDict(untyped.to_dict()), untyped.to_dict(), [{"flat": torch.zeros(64)}] * 3]
-    pipeline = TensorClassSequential(module, input=Flat, output=Flat)
-    for value in given:
-        for call in (module, pipeline):
-            with pytest.raises(TypeError, match="make one with") as caught:
-                call(value)
-            (hint,) = re.findall("make one with `(.+)`", str(caught.value))
-            assert call(eval(hint, {"Flat": Flat, "value": value})).batch_size == (3,)

@@ -528,3 +528,19 @@ def test_tried_edits_draw_no_random_numbers():
             logits=stage(layers, Digits.image, out=Prediction.logits), digit=stage(decide, out=Prediction.digit)
         )
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_findings_name_fields_and_values() -> None:
+    """A first member without an input is told the class and its fields; what a stage was given is shown in full."""
+    with pytest.raises(
+        BuildError, match=r"`flat`, a Flatten, .*`stage\(Flatten\(\.\.\.\), Digits\.image\)`; Digits has: image"
+    ):
+        TensorClassSequential[Digits, Prediction](flat=nn.Flatten(), head=stage(decide, out=Prediction.logits))
+    with pytest.raises(
+        BuildError, match=r"(?s)`head` rejects what it reads.*given both = \(float32 \[2, .*float32 \[2, "
+    ):
+        TensorClassSequential[Digits, Prediction](
+            both=stage(lambda x: (x, x), Digits.image), head=stage(nn.Linear(3, 3), out=Prediction.logits)
+        )
+    with pytest.raises(BuildError, match=r"(?s)`head` rejects the inputs it declares.*given Digits\.image: Float32"):
+        TensorClassSequential[Digits, Prediction](head=stage(nn.Linear(3, 10), Digits.image, out=Prediction.logits))

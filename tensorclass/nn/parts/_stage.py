@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, replace
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypedDict, overload
 
@@ -14,13 +14,15 @@ from typing_extensions import Self, TypeVar, Unpack
 
 from ..._dims import why_no_name
 from ..._flags import flags
-from ...core import Has, Named, Path
-from ...errors import ArgumentError, BuildError, how_to_make
+from ...core import Has, Named, Path, TensorCollection
+from ...errors import ArgumentError, BuildError
 from ._diagnostics import Diagnostic, Location, location_of_caller
 from ._hooks import Hooked
 from ._how import How, as_device, by_keyword
 from ._results import blame, build_alone, outputs
-from ._slots import Slot, as_slots, is_tensorclass_type, item_of
+from ._slots import Slot, as_slots, fields_of, is_tensorclass_type, item_of
+from ._unnamed import StageValue
+from ._wrong_call import what_to_call
 
 Batch = TypeVar("Batch", contravariant=True, default=object)  # noqa: PLC0105  # users read this name in types
 N = TypeVar("N")
@@ -276,18 +278,17 @@ class TensorClassModule(Hooked, Generic[Batch]):
         self._writes = self._declared
         return self
 
-    def forward(self, batch: Any) -> Any:
+    def forward(self, batch: Any = MISSING, *more: Any, **fields: Any) -> Any:
         """Read the in fields of a batch, call the module, and build the class of the out fields.
 
         Raises:
+            TypeError: for anything but one batch with the in fields.
             SchemaError: if an output doesn't fit its declaration.
         """
-        if not is_tensorclass_type(type(batch)):
-            owner = self._reads[0].owner.__name__ if self._reads else "Batch"
-            raise ArgumentError(
-                f"{self._label()} takes a batch that declares {', '.join(s.label for s in self._reads)}; got "
-                f"{type(batch).__name__}; make one with `{how_to_make(owner, batch)}`"
-            )
+        if more or fields or not is_tensorclass_type(type(batch)):
+            label = f"{self._label()} takes a batch that declares {', '.join(s.label for s in self._reads)}"
+            owner = self._reads[0].owner if self._reads else TensorCollection
+            raise ArgumentError(f"{label}; {what_to_call(owner, batch, more, fields)}")
         values = [read_slot(batch, slot, self._label()) for slot in self._reads]
         try:
             result = self._how.call(self.module, values)
@@ -386,6 +387,8 @@ def _check_callable(module: object) -> None:
         raise BuildError(
             "got a TensorClassModule, which names its fields already; use it as it is, or wrap its `.module`"
         )
+    if isinstance(module, StageValue):
+        raise BuildError("got the value of a stage, which is an input: name the callable first, `stage(f, h)`")
     if isinstance(module, Tensor) or not callable(module):
         raise BuildError(f"got {type(module).__name__}, which can't be called; {hint}")
 
@@ -407,7 +410,7 @@ def read_slot(batch: Any, slot: Slot, label: str, path: Path | None = None) -> A
     for part in slot.plain if path is None else path:
         if value is None:
             return None
-        if part not in type(value).__tensorclass_schema__.fields:
+        if not is_tensorclass_type(type(value)) or part not in fields_of(type(value)):
             raise ArgumentError(
                 f"{label} reads {slot}, which {type(batch).__name__} does not have; give it a batch of "
                 f"{slot.owner.__name__}"

@@ -6,12 +6,14 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
+
+from torch import Tensor
 
 from ...classes import TensorClass
 from ...classes._facts import Recipe
 from ...core import Classes
-from ...errors import BuildError
+from ...errors import BuildError, UnknownFieldError
 from ._arity import target_of
 from ._diagnostics import Location, location_of_caller
 
@@ -29,6 +31,32 @@ class StageValue:
 
     def __iter__(self) -> Iterator[StageValue]:
         raise BuildError(f"{self.stage.location}: take the parts of an item by index, as in `h[0][1]`")
+
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse a call: the pipeline calls its stages."""
+        how = "list the stage, `TensorClassSequential(h=h, ...)`, and call the pipeline"
+        raise BuildError(f"the value of a stage can't be called: {how} ({self.stage.location})")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        call = "(...)" if callable(getattr(Tensor, name, None)) else ""
+        raise UnknownFieldError(_no_value_yet(f"has no `{name}` yet", f"h.{name}{call}"))
+
+    @classmethod
+    def __torch_function__(cls, function: Any, *_: Any) -> NoReturn:
+        name = getattr(function, "__name__", "f")
+        raise BuildError(_no_value_yet(f"has no value yet for torch's `{name}`", f"{name}(h)"))
+
+    def _refuse_operator(self, *_: Any) -> NoReturn:
+        raise BuildError(_no_value_yet("has no value yet for an operator", "h + 1"))
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse_operator
+    __matmul__ = __rmatmul__ = __pow__ = __neg__ = __lt__ = __gt__ = __le__ = __ge__ = _refuse_operator
+
+
+def _no_value_yet(what: str, code: str) -> str:
+    return f"the result of a stage {what}: compute with it in the next stage, `stage(lambda h: {code}, h)`"
 
 
 @dataclass(eq=False)

@@ -17,7 +17,8 @@ from ..check._known import INPUT, Place
 from ..check._unify import plain_name
 from ..parts._arity import signature_of
 from ..parts._diagnostics import Diagnostic, Location
-from ..parts._slots import is_unnamed, path_text
+from ..parts._results import describe
+from ..parts._slots import path_text
 from ..parts._stage import Stage, module_of
 from ._run import Outcome, Symptom
 
@@ -76,13 +77,8 @@ class Words:
         inner = (f"raised in `{place[0]}`, {place[1]}",) if place else ()
         raised = f"{type(error).__name__}: {useful_line(error)}"
         notes = (given, raised, *inner, *user_line(error, self.stages[index].location))
-        return self.diagnostic(
-            index,
-            "E108",
-            "rejects the inputs it declares",
-            notes,
-            hint,
-        )
+        what = "the inputs it declares" if any(slot.known for slot in self.stages[index].reads) else "what it reads"
+        return self.diagnostic(index, "E108", f"rejects {what}", notes, hint)
 
     def blind(self, error: Exception) -> str:
         """Why a module that ran on fake tensors is not probed: the operation, and the inner module that uses it."""
@@ -163,7 +159,7 @@ class Words:
             hint = _dtype_hint(use, found.given)
             return self.diagnostic(index, "E111", f"{writes} as {found.given}", (declared, given), hint)
         if found.code == "E112":
-            return self._batch(index, found, writes, (declared, given), batch)
+            return self._batch(index, found, writes, (declared, given) if use.slot.known else (given,), batch)
         produced = f"produced {list(found.given)}"
         if found.code == "E113":
             counts = f"{len(found.given)} event dims, declared {found.expected}"
@@ -303,8 +299,10 @@ def _candidates(dims: Mapping[str, tuple[int, ...]], wanted: Sequence[int]) -> I
 
 
 def _given_text(use: Use, value: Any) -> str:
-    shape = f" = {list(value.shape)}" if isinstance(value, Tensor) else ""
-    return f"{use.slot}{shape}" if is_unnamed(use.slot.owner) else f"{use.slot.name}: {use.slot.spec}{shape}"
+    if not use.slot.known:
+        parts = ", ".join(map(describe, value[:6])) if isinstance(value, tuple) else ""
+        return f"{use.slot} = {f'({parts})' if parts else describe(value)}"
+    return f"{use.slot} = {list(value.shape)}" if isinstance(value, Tensor) else str(use.slot)
 
 
 def _token(use: Use, dim: int | None, rank: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import FrameType, TracebackType
 from typing import Any, Literal
@@ -11,12 +11,13 @@ from typing import Any, Literal
 from torch import nn
 
 from ..._schema import TensorSpec
-from ...errors import BuildError, defined_again, how_to_make
+from ...errors import BuildError, defined_again
 from ..check._declared import DeclaredCheck, Report
 from ..check._identity import Identified
 from ..check._known import Mismatch, agree
 from ..parts._diagnostics import Diagnostic
 from ..parts._slots import Slot, fields_of, is_tensorclass_type
+from ..parts._wrong_call import what_to_call
 from ._forward import Program
 
 Probing = bool | Literal["run"]
@@ -46,15 +47,22 @@ def as_class(cls: object, role: str) -> type[Any]:
     raise BuildError(f"{role}= takes a tensorclass, the class itself; got {what}")
 
 
-def refusal(title: str, input: Any, batch: object, error: BuildError | None) -> str:
-    """The message for a refused batch, with the fix; `error` gives the reason why its class doesn't fit."""
+def refusal(
+    title: str,
+    input: Any,
+    batch: object,
+    error: BuildError | None,
+    more: Sequence[object] = (),
+    fields: Mapping[str, object] | None = None,
+) -> str:
+    """The message for a refused call, with the fix; `error` gives the reason why the class of a batch doesn't fit."""
     given, name = type(batch), input.__name__
     text = f"the pipeline {title} takes a {name}"
     again = defined_again(given, input)
     if again:
         return f"{text}; {again}, and build the pipeline again"
     if error is None:
-        return f"{text}, got {given.__name__}; make one with `{how_to_make(name, batch)}`"
+        return f"{text}, {what_to_call(input, batch, more, fields)}"
     first = next(d for d in error.diagnostics if d.severity == "error")
     text += f", or a batch with the fields that it reads. A {given.__name__} does not fit: {first.message}"
     if first.code not in ("E101", "E107"):

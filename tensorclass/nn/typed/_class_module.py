@@ -6,7 +6,8 @@ They chain with `>>`, and have a keyed form.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args, get_origin, get_type_hints
 
@@ -14,7 +15,7 @@ from torch import nn
 
 from ..._flags import flags
 from ...core import TensorCollection
-from ...errors import BuildError, Problem, SchemaError, how_to_make
+from ...errors import BuildError, Problem, SchemaError
 from ..parts._diagnostics import location_of_caller
 from ..parts._dispatch import dispatch
 from ..parts._hooks import Hooked
@@ -23,6 +24,7 @@ from ..parts._keyed_base import Keys, TensorDictModuleBase
 from ..parts._results import describe, fill
 from ..parts._slots import Slot, fields_of, is_tensorclass_type
 from ..parts._stage import WHOLE, Stage, default_name
+from ..parts._wrong_call import what_to_call
 
 if TYPE_CHECKING:
     from ._sequential import TensorClassSequential
@@ -94,32 +96,41 @@ class TensorClassModuleBase(Hooked, ABC, Generic[In, Out]):
     def forward(self, x: In, /) -> Out:
         """Compute a batch of the output class."""
 
-    def __call__(self, x: In, /) -> Out:
-        """Run the module, with its hooks, and check the classes of input and output.
+    if TYPE_CHECKING:
 
-        Raises:
-            SchemaError: (a `TypeError`) for an input or output of another class.
-        """
-        self._hold("input_type", x, "takes")
-        result: Out = super().__call__(x)
-        self._hold("output_type", result, "returned")
-        return result
+        def __call__(self, x: In, /) -> Out:
+            """Run the module, with its hooks, and check the classes of input and output."""
+            ...
 
-    def _hold(self, end: str, value: Any, role: str) -> None:
-        declared = _origin(getattr(self, end, object))
-        if not isinstance(value, declared):
-            self._refuse(declared, value, role)
+    else:
 
-    def _refuse(self, declared: type, value: object, role: str) -> None:
-        taken = role == "takes"
+        def __call__(self, x: Any = MISSING, /, *more: Any, **fields: Any) -> Any:
+            """Run the module, with its hooks, and check the classes of input and output.
+
+            Raises:
+                SchemaError: (a `TypeError`) for anything but one batch of the input class, and for an output of another
+                    class.
+            """
+            declared = _origin(getattr(self, "input_type", object))
+            if more or fields or not isinstance(x, declared):
+                self._refuse_call(declared, x, more, fields)
+            result = super().__call__(x)
+            declared = _origin(getattr(self, "output_type", object))
+            if not isinstance(result, declared):
+                self._refuse_result(declared, result)
+            return result
+
+    def _refuse_call(self, declared: type, value: object, more: Sequence[object], fields: Mapping[str, object]) -> None:
+        hint = what_to_call(declared, value, more, fields)
+        if isinstance(value, TensorCollection) and not more and not fields:
+            hint += "; or call `module.as_td_module()` on keys"
+        problem = Problem("the input", declared.__name__, describe(value), hint)
+        raise SchemaError(f"{type(self).__name__} takes a {declared.__name__}, {hint}", [problem], type(self).__name__)
+
+    def _refuse_result(self, declared: type, value: object) -> None:
         hint = f"return a {declared.__name__}, or declare the class that it returns"
-        if taken:
-            hint = f"build one from it, `{how_to_make(declared.__name__, value)}`"
-            if isinstance(value, TensorCollection):
-                hint += ", or call `module.as_td_module()` on keys"
-        problem = Problem("the input" if taken else "the output", declared.__name__, describe(value), hint)
-        said = "takes" if taken else "declares"
-        what = f"{type(self).__name__} {said} {declared.__name__}, but {'got' if taken else 'returned'} {problem.given}"
+        problem = Problem("the output", declared.__name__, describe(value), hint)
+        what = f"{type(self).__name__} declares {declared.__name__}, but returned {problem.given}"
         raise SchemaError(f"{what}: {hint}", [problem], type(self).__name__)
 
     def __rshift__(self, other: TensorClassModuleBase[Out, New] | TensorClassSequential[Out, New]) -> Chain[In, New]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ from ..check._identity import Identified, identify
 from ..distributions._composite import total
 from ..parts._results import construct, nest
 from ..parts._skipping import skip_mode
-from ..parts._slots import Slot, has_path, is_unnamed, item_of
+from ..parts._slots import Slot, has_path, is_tensorclass_type, is_unnamed, item_of
 from ..parts._stage import Stage, read_slot
 from ._forward import Program, generate
 from ._sampler import Sampler
@@ -53,6 +53,7 @@ class Densities:
         _stages: tuple[Stage, ...]
         _target: Callable[[Stage], Any]
         _title: Callable[[], str]
+        _refuse: Callable[[object], NoReturn]
         _blame: Callable[[Exception, Program], None]
         input_class: type[Any]
 
@@ -121,6 +122,8 @@ class Densities:
 
     def _arguments_of(self, index: int, batch: Any, sample: Any) -> list[Any]:
         """The inputs of one probabilistic module."""
+        if not is_tensorclass_type(type(batch)):
+            self._refuse(batch)
         key = index, sample is not None
         if key not in self._parts:
             self._parts[key] = self._part_before(*key)

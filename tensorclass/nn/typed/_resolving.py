@@ -117,7 +117,7 @@ def opened(modules: Sequence[Any], stages: Mapping[str, Any], input: Any, output
         and input is not None
         and all(isinstance(listed.member, (TensorClassModule, *_WHOLE)) for listed in members)
     )
-    found = Resolver(members, probing).run()
+    found = Resolver(members, probing, input).run()
     if input is None:
         input = _input(found)
     if output is None:
@@ -142,8 +142,8 @@ class Results(NamedTuple):
 class Resolver:
     """Turns members into typed modules: first what each writes, then what each reads."""
 
-    def __init__(self, members: Sequence[OpenListing], probing: bool) -> None:
-        self.probing = probing
+    def __init__(self, members: Sequence[OpenListing], probing: bool, input: Any) -> None:
+        self.probing, self.input = probing, input
         self.members = [self._as_member(index, *listed) for index, listed in enumerate(members)]
         self.results: dict[int, Results] = {}
         """By the id of a stage."""
@@ -191,11 +191,7 @@ class Resolver:
         spread = False
         if not reads and not named:
             if before is None or not before.written:
-                raise BuildError(
-                    f"module {index} is a {type(call.module).__name__} that does not say what it reads, and nothing is "
-                    "before it: name its inputs, as in `stage(f, Digits.image)`, or `TensorClassModule(f, "
-                    f"in_fields=..., out_fields=...)`  ({call.location})"
-                )
+                self._raise_inputless(label, call)
             reads, spread = list(before.written), before.whole
         slots = (*reads, *named.values())
         refs = [slot.ref for slot in slots]
@@ -236,6 +232,20 @@ class Resolver:
                 f"{call.location}: {label} reads a stage with {len(results.slots)} results; take one, as in `h[0]`"
             )
         return [replace(slot, items=items) for slot in results.written]
+
+    def _raise_inputless(self, label: str, call: StageCall) -> NoReturn:
+        what = type(call.module).__name__
+        said = f"{label}, a {what}, does not say what it reads, and nothing is before it: name its input"
+        cls = self.input if is_tensorclass_type(self.input) else None
+        names = list(fields_of(cls)) if cls is not None else []
+        if cls is None or not names:
+            how = "as in `stage(f, Digits.image)`, or annotate its argument and result with typed classes"
+            raise BuildError(f"{said}, {how}  ({call.location})")
+        written = f"{what}(...)" if isinstance(call.module, nn.Module) else "f"
+        raise BuildError(
+            f"{said}, `stage({written}, {cls.__name__}.{names[0]})`; {cls.__name__} has: {', '.join(names)}"
+            f"  ({call.location})"
+        )
 
     def _raise_unlisted(self, stage: StageCall, label: str, call: StageCall) -> NoReturn:
         message = f"{label} reads the value of a stage that is not in the pipeline ({stage.location})"

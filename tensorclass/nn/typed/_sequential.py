@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import MISSING, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar, overload
 
 from torch import Tensor, nn
@@ -377,14 +377,17 @@ class TensorClassSequential(Divisible, Densities, Shown, Hooked, Generic[In, Out
             """The wrapped module of a stage."""
             ...
 
-    def forward(self, batch: Any) -> Any:
+    def forward(self, batch: Any = MISSING, *more: Any, **fields: Any) -> Any:
         """Run the modules on a batch and return a new instance of the output class.
 
         Raises:
-            TypeError: for a batch that is not of the input class and lacks fields that the modules read.
+            TypeError: for anything but one batch, and for a batch of another class that lacks fields that the modules
+                read.
             SchemaError: if a module returns a value that doesn't fit its declaration. Intermediate fields are compared
                 on the first call, the output on every call.
         """
+        if more or fields:
+            self._refuse(batch, None, more, fields)
         # The first call compares what every module returns with what it declares. `is_compiling` is asked before all
         # else: in traced code a look at `_fresh` would be a guard, which the first eager call breaks.
         first = not is_compiling() and self._fresh and not (self._may_skip and skip_existing())
@@ -463,8 +466,8 @@ class TensorClassSequential(Divisible, Densities, Shown, Hooked, Generic[In, Out
         other._build(fit_pipeline(self._report, slots, found, self._targets(), cls, self.output_class), warn=False)
         return other
 
-    def _refuse(self, batch: object, error: BuildError | None = None) -> NoReturn:
-        raise ArgumentError(refusal(self._title(), self.input_class, batch, error)) from None
+    def _refuse(self, batch: object, error: BuildError | None = None, *given: Any) -> NoReturn:
+        raise ArgumentError(refusal(self._title(), self.input_class, batch, error, *given)) from None
 
     def _target(self, stage: Stage) -> Callable[..., Any]:
         """The current callable of a stage: a submodule may have been replaced."""
