@@ -28,14 +28,14 @@ def path_or_url(path: StrPath) -> str:
     """A path or a URL as text, for functions that take both; the scheme of a URL is in lower case.
 
     Raises:
-        TypeError: for anything else.
+        ArgumentError: for anything else.
         UnsupportedOperationError: for a URL with a missing slash, which the system would take for a folder; and for one
             of a file whose content names other files (kerchunk).
 
     >>> path_or_url("S3://Bucket/a.safetensors")
     's3://Bucket/a.safetensors'
     """
-    found = os.fspath(path)
+    found = os.fspath(path) if isinstance(path, str | bytes | os.PathLike) else path
     if not isinstance(found, str):
         raise ArgumentError(f"a path is a text or a Path, got {found!r:.80}")
     if is_url(found):

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
 from .._places import path_or_url
-from ..errors import BatchSizeError, FileFormatError
+from ..errors import ArgumentError, BatchSizeError, FileFormatError
 from ._atomic import opened_file, read_bytes
 from ._manifest import NAME
 from ._paths import DATA, INDEX, META, SUFFIXES, StrPath
@@ -80,6 +80,24 @@ def _kind_of(path: str) -> tuple[str, str]:
             if path.lower().endswith((*kind.suffixes, *kind.inside)):
                 return kind.what, kind.reader
     return "", ""
+
+
+def reject_other_kind(path: StrPath) -> None:
+    """Refuse to save a batch under the suffix of another kind, which its reader would not read.
+
+    Raises:
+        ArgumentError: naming the suffix for batches, and the function that writes the other kind.
+    """
+    text = path_or_url(path)
+    for kind in FILE_KINDS:
+        suffix = next((one for one in kind.suffixes if text.lower().endswith(one)), "")
+        if suffix and kind.reader != LOAD:
+            name = os.path.basename(text)[: -len(suffix)] or "batch"
+            writer = kind.reader.replace("from_", "to_") if kind.reader.startswith("`from_") else ""
+            raise ArgumentError(
+                f"save: a path that ends in {suffix} is {kind.what}; save the batch as `{name}{SUFFIXES[0]}`"
+                f"{writer and f', or use {writer}'}; `archive=False` makes a folder of the name"
+            )
 
 
 @contextmanager

@@ -30,7 +30,7 @@ from ..store import TensorDict
 from ._anchor import read_anchor
 from ._atomic import make_folder
 from ._codecs import codec_of, compressed
-from ._file_kinds import LOAD, naming_reader
+from ._file_kinds import LOAD, naming_reader, reject_other_kind
 from ._index import FolderCommit
 from ._pack import Packed, pack
 from ._paths import DATA, StrPath, home_of, is_folder, stored_bytes, to_read, to_write
@@ -105,6 +105,7 @@ def save(
         The batch, as `load` returns it.
 
     Raises:
+        ArgumentError: for a path with the suffix of another kind of file, such as `.pt` or `.csv`, without `archive=`.
         UnsupportedOperationError: for an entry that can't be stored; names the field.
         OSError: if the file can't be written. It names the path, and the old file does not change.
 
@@ -119,6 +120,8 @@ def save(
         raise ArgumentError(f"save takes a container, got a {type(data).__name__}")
     if prefix is None:
         raise ArgumentError('save needs a path: `batch.save("batch.safetensors")`')
+    if archive is None:
+        reject_other_kind(prefix)
     if return_early and num_threads > 1:
         how: dict[str, Any] = {"archive": archive, "compression": compression, "allow_pickle": allow_pickle}
         return TensorDictFuture(lambda: save(data, prefix, checksums=checksums, **how))

@@ -13,8 +13,8 @@ from torch import Tensor
 
 import tensorclass as tc
 from tensorclass import TensorClass, TensorClassDataset, TensorDict, convert, load
-from tensorclass.errors import FileFormatError
-from tensorclass.io._file_kinds import FILE_KINDS
+from tensorclass.errors import ArgumentError, FileFormatError
+from tensorclass.io._file_kinds import FILE_KINDS, LOAD
 from tensorclass.io.exchange._formats import FORMATS
 from tensorclass.typing import Float32, Int64
 
@@ -130,3 +130,15 @@ def test_a_damaged_file_is_not_another(tmp_path):
         tc.from_parquet(tmp_path / "y.parquet")
     with pytest.raises(FileNotFoundError, match=r"absent\.parquet"):
         load(tmp_path / "absent.parquet")
+
+
+@pytest.mark.parametrize("suffix", [s for kind in FILE_KINDS if kind.reader != LOAD for s in kind.suffixes])
+def test_save_refuses_the_suffix_of_another_kind(suffix, tmp_path):
+    """A path of another kind of file is refused before anything is written; `archive=False` makes the folder."""
+    batch, path = TensorDict(x=torch.ones(3)), tmp_path / f"a{suffix.upper()}"
+    with pytest.raises(ArgumentError, match=r"save the batch as `a\.safetensors`"):
+        batch.save(path)
+    assert not path.exists()
+    batch.save(path, archive=False)
+    assert path.is_dir()
+    assert load(path)["x"].tolist() == [1, 1, 1]
