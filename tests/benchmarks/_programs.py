@@ -214,9 +214,33 @@ def _episodes(kit: Kit) -> Any:
     return lambda: kit.library.pad_sequence(rows)
 
 
+@tensorclass.tensorclass
+class Acted:
+    """What a typed actor gives."""
+
+    loc: Float32[Tensor, "2"]
+    action: Float32[Tensor, "2"]
+    action_log_prob: Float32[Tensor, "2"]
+
+
+def _typed_actor(net: nn.Module, data: Any) -> Callable[[], Any]:
+    """The actor as a pipeline from the class of the data to `Acted`."""
+    typed: Any = tensorclass.nn
+    draw = typed.ProbabilisticTensorClassModule(
+        Acted.loc,
+        Acted.action,
+        distribution_class=Normal,
+        log_prob_field=Acted.action_log_prob,
+        distribution_kwargs={"scale": 1.0, "validate_args": False},
+        default_interaction_type=typed.InteractionType.RANDOM,
+    )
+    first = typed.TensorClassModule(net, type(data).obs, Acted.loc)
+    return partial(typed.ProbabilisticTensorClassSequential(first, draw, input=type(data), output=Acted), data)
+
+
 @program("8 calls of an actor")
 def _actor(kit: Kit) -> Any:
-    if kit.typed:
+    if kit.typed and kit.library is not tensorclass:
         return None
     net, data = nn.Linear(4, 2), kit.make(entries(8), (8,))
     if kit.library is None:
@@ -227,6 +251,8 @@ def _actor(kit: Kit) -> Any:
             data["action"] = dist.rsample()
             data["action_log_prob"] = dist.log_prob(data["action"])
 
+    elif kit.typed:
+        act = _typed_actor(net, data)
     else:
         keyed = kit.library.nn
         draw = keyed.ProbabilisticTensorDictModule(
