@@ -463,10 +463,17 @@ class TensorClass(Root, metaclass=Meta):
 
     def _assign(self, name: str, value: Any) -> None:
         """Set a field after a full check."""
-        self._require_unlocked("set", name)
+        self._require_unlocked("write", name)
         self._put(name, self._check(name, value))
 
     if not TYPE_CHECKING:  # a checker would conclude that every name exists
+
+        def __setitem__(self, index, value):
+            setter = self.__tensorclass__.setters.get(index) if type(index) is str else None
+            if setter is not None:  # as for an attribute
+                setter(self, value)
+            else:
+                super().__setitem__(index, value)
 
         def __setattr__(self, name, value):
             setter = self.__tensorclass__.setters.get(name)

@@ -30,6 +30,21 @@ def unchanged(batch: Any, before: dict[str, Any]) -> bool:
     )
 
 
+@pytest.mark.parametrize("locked", [False, True])
+@pytest.mark.parametrize("value", [torch.ones(2, dtype=torch.int64), torch.ones(3), "seven", None])
+def test_a_key_is_written_as_the_attribute(ns: SimpleNamespace, value: Any, locked: bool) -> None:
+    """A write under a key stores what a write to the attribute stores, and is refused with the same words."""
+    done = []
+    for write in (setattr, lambda batch, name, new: batch.__setitem__(name, new)):
+        batch = digits(ns.Digits, 2).lock_() if locked else digits(ns.Digits, 2)
+        try:
+            write(batch, "label", value)
+            done.append(str(batch.label))
+        except (SchemaError, LockedError) as error:
+            done.append(str(error))
+    assert done[0] == done[1]
+
+
 def test_reads_give_what_was_declared(ns: SimpleNamespace) -> None:
     """Each kind of field reads as its annotation says."""
     batch = everything(ns, 2, 3)
