@@ -1,7 +1,8 @@
-"""Workers and drivers that are killed at random; `python -m tests.parallel._kills` kills more of them."""
+"""Workers and drivers that are killed at random: two of each, or as many as the variable `KILLS` says."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,16 +10,19 @@ import pytest
 from tests.parallel._kills import kill_drivers, kill_workers
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+KILLS = int(os.environ.get("KILLS", "2"))
+PACKAGES = {"dask": "distributed", "ray": "ray"}
 
 
 @pytest.mark.parametrize("engine", ["processes", "ray", "dask"])
 def test_killed_workers(engine: str, tmp_path: Path) -> None:
     """A map has all rows, once and in order, with the same random numbers, whichever workers die."""
-    pytest.importorskip({"dask": "distributed"}.get(engine, "torch" if engine == "processes" else engine))
-    assert kill_workers(engine, 2, tmp_path) == 2
+    pytest.importorskip(PACKAGES.get(engine, "torch"))
+    assert kill_workers(engine, KILLS, tmp_path) == KILLS
 
 
-def test_killed_drivers(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["threads", "dask"])
+def test_killed_drivers(engine: str, tmp_path: Path) -> None:
     """A map whose process was killed leaves a committed prefix, and the next one continues it."""
-    pytest.importorskip("distributed")
-    assert kill_drivers("dask", 2, tmp_path) == 2
+    pytest.importorskip(PACKAGES.get(engine, "torch"))
+    assert kill_drivers(engine, KILLS, tmp_path) == KILLS
