@@ -490,6 +490,35 @@ def test_the_daemon_sees_a_changed_module_of_another_file(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+def test_one_mistake_is_one_finding(tmp_path: Path) -> None:
+    """Classes that don't meet are not compared by field; what a module lacks is not missed by the output again."""
+    _write(tmp_path, "project_schema.py", SCHEMA)
+    _write(
+        tmp_path,
+        "project_use.py",
+        """
+        from torch import Tensor, nn
+        from tensorclass import TensorClass
+        from tensorclass.nn import TensorClassModule, TensorClassSequential
+        from tensorclass.typing import Float32
+        from project_schema import Digits
+
+        class Hidden(TensorClass):
+            h: Float32[Tensor, "8"]
+            y: Float32[Tensor, "8"]
+
+        def added(one: Digits, other: Hidden) -> None:
+            print(one + other)
+
+        head = TensorClassModule(nn.Linear(8, 8), in_fields=Hidden.h, out_fields=Hidden.y)
+        again = TensorClassModule(nn.Linear(8, 8), in_fields=Hidden.h, out_fields=Hidden.y, update=True)
+        TensorClassSequential(head, again, input=Digits, output=Hidden)
+        """,
+    )
+    assert _codes(_mypy(tmp_path, "project_use.py")[1]) == [(12, "tensorclass-join"), (16, "tensorclass-flow")]
+
+
+@pytest.mark.slow
 def test_a_fault_of_the_plugin_is_a_note(tmp_path: Path) -> None:
     """Types and errors are then those without it, and the check of the program goes on."""
     _write(

@@ -70,6 +70,8 @@ class Flow:
     names: NamedValues = field(default_factory=NamedValues)
     calls: list[nodes.CallExpr] = field(default_factory=list)
     """The calls of `stage` that have run."""
+    missed: set[Path] = field(default_factory=set)
+    """What was reported as read before it is there: the cause of everything else that lacks it."""
 
     def add_input(self) -> None:
         """Every field that the constructor of the input fills."""
@@ -118,12 +120,14 @@ class Flow:
     def _read(self, ref: FieldReference, index: int, later: list[KnownStage | None], where: nodes.Context) -> None:
         if self._is_unclear(ref, f"module {index} reads", where):
             return
-        place = self.places.get(self.names.path_of(ref))
+        path = self.names.path_of(ref)
+        place = self.places.get(path)
         if place is not None:
             clash = place.clash(ref.found.declared, ref.found.type)
             if clash:
                 self._fail(f'module {index} reads "{ref}", which {clash}', where)
-        elif not self.open:
+        elif not self.open and path not in self.missed:
+            self.missed.add(path)
             hint = self._hint(ref, index, later)
             self._fail(f'module {index} reads "{ref}", which nothing before it provides{hint}', where)
 
@@ -173,7 +177,7 @@ class Flow:
                     self._fail(f'the output declares "{".".join(path)}", which {clash}', where)
             elif inner and any(p[: len(path)] == path for p in self.places):
                 self.output(inner[0], path, where)
-            elif declared.produced or name in needed:
+            elif path not in self.missed and (declared.produced or name in needed):
                 self._fail(f'nothing writes "{".".join(path)}", which the output {owner.type.name} needs', where)
 
     def _source(self, owner: Instance, prefix: Path, name: str, where: nodes.Context) -> Path:

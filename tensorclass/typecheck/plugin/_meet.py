@@ -38,18 +38,20 @@ def _report_unrelated(ctx: MethodContext, owner: Instance, name: str) -> None:
         for typ, arg in zip(types, args, strict=True)
     ]
     for other, arg in rows:
-        if other is None or not are_unlike(owner.type, other.type) or not is_exact(ctx.api, arg):
+        if other is None or different(owner, other):  # which is the cause of what is missing
+            continue
+        if not are_unlike(owner.type, other.type) or not is_exact(ctx.api, arg):
             continue
         lacks = [] if name in _TAKING_PARTS else sorted(always_there(owner) - fields_of(other.type).keys())
         extra = [] if name in ("apply", "apply_") else sorted(always_there(other) - fields_of(owner.type).keys())
-        for names, holder, without in ((lacks, owner, other), (extra, other, owner)):
-            if names:
-                text = f"{name.strip('_')} of a {owner.type.name} and a {other.type.name}"
-                ctx.api.fail(
-                    f'{text}: a {without.type.name} has no "{names[0]}", a {holder.type.name} has it',
-                    ctx.context,
-                    code=JOIN,
-                )
+        names, holder, without = (lacks, owner, other) if lacks else (extra, other, owner)
+        if names:
+            text = f"{name.strip('_')} of a {owner.type.name} and a {other.type.name}"
+            ctx.api.fail(
+                f'{text}: a {without.type.name} has no "{names[0]}", a {holder.type.name} has it',
+                ctx.context,
+                code=JOIN,
+            )
 
 
 _TAKING_PARTS = ("update", "update_", "set_at_", "update_at_")
