@@ -71,7 +71,7 @@ class Flow:
     calls: list[nodes.CallExpr] = field(default_factory=list)
     """The calls of `stage` that have run."""
     missed: set[Path] = field(default_factory=set)
-    """What was reported as read before it is there: the cause of everything else that lacks it."""
+    """Reads that were reported because nothing provides the value: the cause of everything else that lacks it."""
 
     def add_input(self) -> None:
         """Every field that the constructor of the input fills."""
