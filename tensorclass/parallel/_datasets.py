@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from itertools import chain
@@ -110,11 +110,6 @@ def _run_all(
             commits.finish()
         classes[number] = commits.cls
 
-    def release() -> None:
-        with ExitStack() as stack:
-            for commits in begun.values():
-                stack.enter_context(commits)
-
     def tasks(step: Any) -> Iterator[PartTask]:
         for number, (out, piece) in enumerate(zip(outs, pieces, strict=True)):
             count, per = piece.order.count, piece.order.per
@@ -136,7 +131,7 @@ def _run_all(
                 finish(number)
 
     with ExitStack() as stack:
-        stack.callback(release)
+        stack.callback(_leave_all, begun)
         step = stack.enter_context(progress(how.pbar, sum([piece.order.count for piece in pieces]), verb))
         left = tasks(step)
         first = next(left, None)  # checks run before an engine starts
@@ -147,6 +142,13 @@ def _run_all(
             if end == pieces[number].order.count:
                 finish(number)
     return tuple([TensorClassDataset(out, classes[number]) for number, out in enumerate(outs)])
+
+
+def _leave_all(begun: Mapping[int, Any]) -> None:
+    """Leave the commits that a failed map has begun."""
+    with ExitStack() as stack:
+        for commits in begun.values():
+            stack.enter_context(commits)
 
 
 def _folder(data: Data, out: Any) -> str:
