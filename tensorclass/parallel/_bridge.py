@@ -43,7 +43,8 @@ def lines_of(part: Any, mesh: Any) -> list[tuple[int, ...]] | None:
     coordinates = {rank: (mesh.mesh == rank).nonzero()[0].tolist() for rank in mesh.mesh.flatten().tolist()}
     found: list[tuple[int, ...]] = []
     for number, name in enumerate(part.mesh_dim_names or ()):
-        ranks = part.mesh[(*here[:number], slice(None), *here[number + 1 :])].tolist()
+        line = (*here[:number], slice(None), *here[number + 1 :])
+        ranks = part.mesh[line].tolist()
         if not coordinates.keys() >= {*ranks}:
             return None
         varied = [dim for dim in range(mesh.ndim) if len({coordinates[rank][dim] for rank in ranks}) > 1]
