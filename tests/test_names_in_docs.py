@@ -37,7 +37,7 @@ OTHERS = [
 FORMATS = {"file-format.md": "names of a file's header", "typing.md": "programs, codes and settings of checkers"}
 """Pages whose tables are about other languages, which have tests of their own."""
 WORDS = {
-    "cli.md": "doctor lint lsp stubs migrate", "concepts.md": "h",
+    "cli.md": "doctor lint lsp stubs migrate", "compat.md": "out_dims", "concepts.md": "h",
     "internals.md": "VALUES FILE_KINDS py BY_FIELD cli COMMANDS sends_tasks NAMES pos",
     "scaling.md": """
         _exit t tp Replicate Shard ids mesh distribute_module parallelize_module fully_shard context_parallel
