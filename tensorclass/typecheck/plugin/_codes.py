@@ -22,6 +22,8 @@ REFERENCE = _code("reference", "in_fields or out_fields get anything but fields 
 CALLABLE = _code("callable", "A wrapped callable does not take the in fields, or does not return the out fields")
 FLOW = _code("flow", "A pipeline reads what nothing provides, leaves an output unwritten, or writes a field twice")
 DEVICE = _code("device", "A string names no device")
+LAYOUT = _code("layout", "A layout names a dim that the mesh or the class does not have")
 CODES = (
     DECLARATION, DTYPE, SHAPE, BATCH, UNKNOWN_KEY, VALUE, FROZEN, JOIN, CAST, REFERENCE, CALLABLE, FLOW, DEVICE,
+    LAYOUT,
 )  # fmt: skip

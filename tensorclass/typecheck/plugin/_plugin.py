@@ -22,6 +22,7 @@ from . import _flow as flow
 from . import _given as values
 from . import _joins as torch
 from . import _last as last
+from . import _layouts as layouts
 from . import _meet as meet
 from . import _members as members
 from . import _refs as refs
@@ -154,6 +155,8 @@ class TensorClassPlugin(plugin.Plugin):
         if fullname == last.OPERATOR:
             return guarded(last.check_rest, hook_of=self.get_method_hook)
         owner, _, name = fullname.rpartition(".")
+        if name == "distribute" and is_batch_class(self._class(owner)):
+            return guarded(layouts.distributed)
         if not access.wants(name) or not is_batch_class(self._class(owner)):
             return None
         if name in ("pick", "omit", "merge"):
@@ -203,6 +206,7 @@ _FUNCTIONS: dict[str, Callable[[plugin.FunctionContext], Type]] = {
     members.SEQUENTIAL: flow.pipeline,
     classes.FIELD: classes.default_type,
     torch.LOADER: torch.loaded,
+    layouts.LAYOUT: layouts.made,
     "builtins.iter": torch.iterated,
     **dict.fromkeys(torch.OWN_JOINS, torch.same_class),
     **dict.fromkeys(access.KEYED_FUNCTIONS, access.function),

@@ -1,0 +1,38 @@
+# pyright: strict
+"""Layouts that name dims which the mesh or the class does not have."""
+
+import torch
+from torch import Tensor
+from torch.distributed.device_mesh import init_device_mesh
+
+from tensorclass import TensorClass
+from tensorclass.parallel import Layout
+from tensorclass.typing import Float32, Int64
+
+
+class Inner(TensorClass):
+    states: Float32[Tensor, "t d"]
+
+
+class Tokens(TensorClass):
+    ids: Int64[Tensor, "t"]
+    inner: Inner
+
+
+tokens = Tokens(torch.zeros(2, 3, dtype=torch.int64), Inner(torch.zeros(2, 3, 4)))
+mesh = {"dp": 2, "tp": 2}
+
+# ---- mesh dims
+Layout(mesh, batch="pd")  # E: - | - | ArgumentError | mypy+plugin: tensorclass-layout
+Layout({"dp": 2, "tp": 2}, batch="dp", t="cp")  # E: - | - | ArgumentError | mypy+plugin: tensorclass-layout
+Layout(mesh, batch=(None, "env"))  # E: - | - | ArgumentError | mypy+plugin: tensorclass-layout
+Layout(mesh, batch={"time": "ddp"})  # E: - | - | ArgumentError | mypy+plugin: tensorclass-layout
+Layout(mesh, t=("dp", "cp"))  # E: - | - | ArgumentError | mypy+plugin: tensorclass-layout
+if torch.distributed.is_initialized():
+    real = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    Layout(real, t="cp")  # E: - | - | - | mypy+plugin: tensorclass-layout
+
+# ---- dims of fields
+if torch.distributed.is_initialized():
+    tokens.distribute(Layout(mesh, batch="dp", z="tp"), source=0)  # E: - | - | - | mypy+plugin: tensorclass-layout
+    tokens.inner.distribute(Layout(mesh, h="tp"))  # E: - | - | - | mypy+plugin: tensorclass-layout
