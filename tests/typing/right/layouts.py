@@ -1,11 +1,10 @@
 # pyright: strict
 """Layouts whose names the mesh and the classes have, or that a checker can't know."""
 
-from typing import assert_type
-
 import torch
 from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
+from typing_extensions import assert_type
 
 from tensorclass import TensorClass
 from tensorclass.parallel import Layout
