@@ -11,7 +11,7 @@ from ._errors import say_texts
 from ._finder import NAME, Finder
 from ._methods import add_methods
 from ._reads import wrap_reads
-from ._torch import take_containers
+from ._torch_functions import take_containers
 
 _MAIN = "TENSORCLASS_COMPAT_MAIN"
 _FINDER = Finder()
