@@ -85,7 +85,8 @@ FACES = {
     },
     "io": {
         "_advice", "_atomic", "_documents", "_file_kinds", "_format", "_inspect", "_lock", "_manifest", "_memmap",
-        "_optional", "_orders", "_pack", "_progress", "_remote", "_sampling", "_segments", "_writer", "exchange._formats",
+        "_optional", "_orders", "_pack", "_progress", "_remote", "_sampling", "_segments", "_writer",
+        "exchange._formats",
     },
     "typecheck": {
         "_lint", "plugin._plugin", "stubs._project", "stubs._pyi",

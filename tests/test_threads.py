@@ -287,7 +287,7 @@ def check_graph(folder: Path) -> None:
             self.busy -= 1
             return "the same"
 
-        def _aside(self, run: Any) -> Any:
+        def _run_on_side_stream(self, run: Any) -> Any:
             return run()
 
         def _record(self, leaves: Any, spec: Any) -> Any:

@@ -82,7 +82,7 @@ SYNONYMS = {
         "iloc loc": "`batch[...]`",
         "length len num_rows": "`len(batch)`",
         "count": "`numel()`",
-        "to_list to_rows rows": "`tolist()`",
+        "to_list to_rows": "`tolist()`",
         "info": "`describe()`",
         "save_to_disk": "`save(path)`",
         "collate": "`torch.stack([...])`",

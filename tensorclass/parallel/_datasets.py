@@ -92,10 +92,10 @@ def _run_all(
     for piece in pieces:
         piece.order.per = how.per(data, piece.order.count)
     engine, workers = choose(how.engine, how.num_workers, retries=how.retries, timeout=how.timeout)
-    begin: Any = Commits
+    start: Any = Commits
     if how.layout is not None:
         ranks_of(how.layout, None, None)
-        engine, begin = MeshEngine(how.layout, engine), partial(MeshCommits, how.layout)
+        engine, start = MeshEngine(how.layout, engine), partial(MeshCommits, how.layout)
     alone, source = runs_alone(engine), identity(data, len(data.shards))
     outs = [_folder(data, piece.out) for piece in pieces]
     jobs = [
@@ -123,7 +123,7 @@ def _run_all(
                 skip=skip,
                 detail=piece.detail,
             )
-            commits = begun[number] = begin(out, asked, cls, how.resume)
+            commits = begun[number] = start(out, asked, cls, how.resume)
             parts = range(0) if commits.done else range(commits.next, -(-count // per))
             step(min(count, commits.next * per))
             yield from [PartTask(number, part) for part in parts]

@@ -56,7 +56,7 @@ class SimulatedGraphModule(CudaGraphModule):
             super().__init__(*args, **kwargs)
         self._device = torch.device("cpu")
 
-    def _aside(self, run: Callable[[], Any]) -> Any:
+    def _run_on_side_stream(self, run: Callable[[], Any]) -> Any:
         return run()
 
     def _capture(self, run: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
