@@ -330,7 +330,7 @@ ARGUMENTS = [
     (lambda: step(flatten, Digits.image, Hidden.flat, name=3), ["one Python identifier"]),
     (lambda: step(flatten, Digits.image, Hidden.flat, name="forward"), ["would hide `nn.Module.forward`"]),
     (lambda: TensorClassSequential(input=Digits), ["at least one TensorClassModule"]),
-    (lambda: TensorClassSequential(nn.Linear(1, 1), input=Digits), ["module 0 `linear_0`", "`stage(Linear(...), Digits"]),
+    (lambda: TensorClassSequential(nn.Linear(1, 1), input=Digits), ["module 0 `linear_0`", "`stage(Linear(...), Dig"]),
     (lambda: TensorClassSequential(Digits, input=Digits), ["`input=` and `output=`"]),
     (lambda: TensorClassSequential(*stages(), input=digits(), output=Prediction), ["input= takes a tensorclass"]),
     (lambda: TensorClassSequential(*stages(), input=dict, output=Prediction), ["got the class dict"]),
