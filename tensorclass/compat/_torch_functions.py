@@ -29,7 +29,7 @@ def _vmap(
     if type(out_dims) is not tuple or len(out_dims) != 1:
         return _VMAP(func, in_dims, out_dims, randomness, chunk_size=chunk_size)
 
-    def mapped(*args: Any, **options: Any) -> Any:
+    def run_mapped(*args: Any, **options: Any) -> Any:
         alone = False
 
         def run(*parts: Any, **given: Any) -> Any:
@@ -41,7 +41,7 @@ def _vmap(
         result = _VMAP(run, in_dims, out_dims, randomness, chunk_size=chunk_size)(*args, **options)
         return result[0] if alone else result
 
-    return mapped
+    return run_mapped
 
 
 @wraps(_LOAD)

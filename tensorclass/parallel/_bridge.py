@@ -84,14 +84,10 @@ def parts_of(module: nn.Module, mesh: Any) -> dict[str, tuple[int, ...] | None]:
     for name, parameter in every:
         lines = lines_of(parameter.device_mesh, mesh) if is_dtensor(parameter) else []
         flat = any(len(line) > 1 and not averaged.issuperset(line) for line in lines or ())
-        found[name] = (
-            None
-            if lines is None or flat
-            else (
-                *(dim for line in lines for dim in line),
-                *gathered.get(id(parameter), ()),
-            )
-        )
+        if lines is None or flat:
+            found[name] = None
+            continue
+        found[name] = (*(dim for line in lines for dim in line), *gathered.get(id(parameter), ()))
     return found
 
 

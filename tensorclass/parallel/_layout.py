@@ -228,7 +228,7 @@ class Layout:
         """The place of this rank in the mesh.
 
         Raises:
-            ArgumentError: if there is no process group, or one of another size.
+            ArgumentError: if no process group was started, or one of another size.
         """
         if self._made is not None:
             found = self._made.get_coordinate()
@@ -249,7 +249,7 @@ class Layout:
             device_type: "cpu" or "cuda", for a mesh that was given as names.
 
         Raises:
-            ArgumentError: if there is no process group, or one of another size.
+            ArgumentError: if no process group was started, or one of another size.
         """
         if self._made is not None:
             return self._made
@@ -266,7 +266,7 @@ class Layout:
             wanted *= size
         if not dist.is_available() or not dist.is_initialized():
             raise ArgumentError(
-                f"{self!r} needs {wanted} ranks, and there is no process group: call "
+                f"{self!r} needs {wanted} ranks, and no process group was started: call "
                 f"`torch.distributed.init_process_group` first"
             )
         if dist.get_world_size() != wanted:

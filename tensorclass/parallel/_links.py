@@ -30,7 +30,9 @@ def group_of(group: Any) -> Any:
     if group is not None:
         return group
     if not dist.is_initialized():
-        raise ArgumentError("there is no process group: call `torch.distributed.init_process_group` first, or pass one")
+        raise ArgumentError(
+            "no process group was started: call `torch.distributed.init_process_group` first, or pass one"
+        )
     return dist.group.WORLD
 
 

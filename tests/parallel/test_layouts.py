@@ -171,7 +171,7 @@ def test_the_table_shows_shapes() -> None:
         (lambda: Layout(MESH, {Tokens.ids: {"tp": Shard(2)}}).explain(Tokens, 2, t=3), ["has 2 dims", "dim 2"]),
         (lambda: Layout(MESH, **{"h*w": "tp"}).explain(Hidden, 2, h=3, w=3), ["`flat`: dim `h*w` is 9", "2 ranks"]),
         (lambda: Layout(MESH).explain(3), ["a typed class or a batch, got 3"]),
-        (lambda: Layout(MESH, batch="dp").data_rank(), ["needs 8 ranks, and there is no process group"]),
+        (lambda: Layout(MESH, batch="dp").data_rank(), ["needs 8 ranks, and no process group was started"]),
     ],
 )
 def test_wrong_layouts_say_what_to_do(make: Any, words: list[str]) -> None:

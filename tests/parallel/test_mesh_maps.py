@@ -149,7 +149,7 @@ def test_wrong_maps_fail_on_all_ranks(data: Any, tmp_path: Path) -> None:
 
 def test_a_map_needs_ranks(data: Any, tmp_path: Path) -> None:
     """Without a process group, with a fake one, and with another object the error says so."""
-    with pytest.raises(ArgumentError, match="there is no process group"):
+    with pytest.raises(ArgumentError, match="no process group was started"):
         data.map(noisy, out=tmp_path / "out", layout=Layout(TWO, batch="dp"))
     with pytest.raises(ArgumentError, match=r"takes a tensorclass\.parallel\.Layout, got a dict"):
         data.map(noisy, out=tmp_path / "out", layout={})

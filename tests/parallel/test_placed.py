@@ -278,5 +278,5 @@ def test_checkpoints_and_transfers(world: int, tmp_path: Any) -> None:
 def test_ranks_need_a_group() -> None:
     """Without a process group the layout says how many ranks it needs."""
     assert not dist.is_initialized()
-    with pytest.raises(ArgumentError, match="needs 2 ranks, and there is no process group"):
+    with pytest.raises(ArgumentError, match="needs 2 ranks, and no process group was started"):
         made().distribute(Layout({"dp": 2}, batch="dp"), source="everywhere")

@@ -1,4 +1,4 @@
-"""Calls of a pipeline or module with something else than one batch: what was given, and the call that is right."""
+"""Wrong calls of a pipeline or module, which takes one batch: what was given, and the right call."""
 
 from __future__ import annotations
 

@@ -312,9 +312,9 @@ class TensorClassSequential(Divisible, Densities, Shown, Hooked, Generic[In, Out
             return report
         targets = self._targets()
         report = probe(report, self._stages, targets, self.output_class, real=self._probe == "run")
-        return self._placed(report, targets, run=True)
+        return self._with_placements(report, targets, run=True)
 
-    def _placed(self, report: Report, targets: Sequence[Callable[..., Any]], run: bool) -> Report:
+    def _with_placements(self, report: Report, targets: Sequence[Callable[..., Any]], run: bool) -> Report:
         """The report with placements, and with what calls modules over a part of the mesh."""
         if self._layout is None or report.placed is not None:
             return report
@@ -338,7 +338,9 @@ class TensorClassSequential(Divisible, Densities, Shown, Hooked, Generic[In, Out
         return report
 
     def _build(self, report: Report, warn: bool) -> None:
-        report = self._placed(report, self._targets(), run=False)  # a part, a copy, or a pipeline that is not probed
+        report = self._with_placements(
+            report, self._targets(), run=False
+        )  # a part, a copy, or a pipeline that is not probed
         self.diagnostics = report.diagnostics
         if any(d.severity == "error" for d in report.diagnostics):
             raise build_error(f"the pipeline {self._title()} is wrong", report.diagnostics)

@@ -19,13 +19,13 @@ LAYOUT: Final = "tensorclass.parallel._layout.Layout"
 _MESH: Final = "torch.distributed.device_mesh.init_device_mesh"
 
 
-def made(ctx: FunctionContext) -> Type:
+def check_layout(ctx: FunctionContext) -> Type:
     """A new layout over a mesh with literal names: its mesh dims are among them."""
     call, source = ctx.context, source_of(ctx.api)
     if not isinstance(call, nodes.CallExpr) or not call.args or call.arg_kinds[0] != nodes.ARG_POS:
         return ctx.default_return_type
     names = _mesh_names(source, call.args[0])
-    for _, value in _named(call) if names is not None else ():
+    for _, value in _keyword_arguments(call) if names is not None else ():
         for text in _texts(value):
             if text.value not in (names or ()):
                 known = ", ".join(f'"{name}"' for name in names or ())
@@ -34,7 +34,7 @@ def made(ctx: FunctionContext) -> Type:
     return ctx.default_return_type
 
 
-def distributed(ctx: MethodContext) -> Type:
+def check_distribute(ctx: MethodContext) -> Type:
     """`batch.distribute(Layout(...))`: each dim that the layout names is a dim of a field.
 
     A layout in a variable may be for other classes too.
@@ -43,14 +43,14 @@ def distributed(ctx: MethodContext) -> Type:
     if owner is None or not isinstance(layout, nodes.CallExpr) or callee_name(layout) != LAYOUT:
         return ctx.default_return_type
     dims = _dims_below(owner, set())
-    for name, value in _named(layout) if dims is not None else ():
+    for name, value in _keyword_arguments(layout) if dims is not None else ():
         if name != "batch" and name.isidentifier() and name not in (dims or ()):
             near = did_you_mean(name, sorted(dims or ()))
             ctx.api.fail(f'no field of {owner.type.name} has the dim "{name}"{near}', value, code=WRONG_LAYOUT)
     return ctx.default_return_type
 
 
-def _named(call: nodes.CallExpr) -> Iterator[tuple[str, nodes.Expression]]:
+def _keyword_arguments(call: nodes.CallExpr) -> Iterator[tuple[str, nodes.Expression]]:
     return ((name, value) for name, value in zip(call.arg_names, call.args, strict=True) if name is not None)
 
 
@@ -61,7 +61,7 @@ def _mesh_names(source: Source, expr: nodes.Expression) -> list[str] | None:
     if isinstance(value, nodes.DictExpr):
         given = [key for key, _ in value.items]
     elif isinstance(value, nodes.CallExpr) and callee_name(value) == _MESH:
-        named = source.follow(dict(_named(value)).get("mesh_dim_names", value))
+        named = source.follow(dict(_keyword_arguments(value)).get("mesh_dim_names", value))
         given = named.items if isinstance(named, (nodes.TupleExpr, nodes.ListExpr)) else []
     texts = [one.value for one in given if isinstance(one, nodes.StrExpr)]
     return texts if texts and len(texts) == len(given) else None

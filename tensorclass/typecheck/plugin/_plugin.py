@@ -156,7 +156,7 @@ class TensorClassPlugin(plugin.Plugin):
             return guarded(last.check_rest, hook_of=self.get_method_hook)
         owner, _, name = fullname.rpartition(".")
         if name == "distribute" and is_batch_class(self._class(owner)):
-            return guarded(layouts.distributed)
+            return guarded(layouts.check_distribute)
         if not access.wants(name) or not is_batch_class(self._class(owner)):
             return None
         if name in ("pick", "omit", "merge"):
@@ -206,7 +206,7 @@ _FUNCTIONS: dict[str, Callable[[plugin.FunctionContext], Type]] = {
     members.SEQUENTIAL: flow.pipeline,
     classes.FIELD: classes.default_type,
     torch.LOADER: torch.loaded,
-    layouts.LAYOUT: layouts.made,
+    layouts.LAYOUT: layouts.check_layout,
     "builtins.iter": torch.iterated,
     **dict.fromkeys(torch.OWN_JOINS, torch.same_class),
     **dict.fromkeys(access.KEYED_FUNCTIONS, access.function),
