@@ -234,10 +234,14 @@ def _divide(size: Polynomial, number: int) -> Polynomial:
 def _nested_division(size: Polynomial) -> tuple[Polynomial, int, int] | None:
     """The parts of a size of the form `numerator//divisor + offset`; else None."""
     divisions = [atom for monomial in size.terms for atom in monomial if isinstance(atom, FloorDiv)]
-    if len(divisions) != 1 or size.terms.get((divisions[0],)) != 1 or not set(size.terms) <= {(), (divisions[0],)}:
+    if len(divisions) != 1:
         return None
-    divisor = divisions[0].denominator.constant
-    return (divisions[0].numerator, divisor, size.terms.get((), 0)) if divisor is not None and divisor > 0 else None
+    division = divisions[0]
+    is_one_division = size.terms.get((division,)) == 1 and set(size.terms) <= {(), (division,)}
+    divisor = division.denominator.constant
+    if not is_one_division or divisor is None or divisor <= 0:
+        return None
+    return division.numerator, divisor, size.terms.get((), 0)
 
 
 def _atom(numerator: Polynomial, denominator: Polynomial) -> Polynomial:

@@ -353,8 +353,10 @@ def _paths_of_common_fields(source: Any, cls: Any) -> Iterator[Path]:
     fields = _fields(source)
     for name, spec in _fields(cls).items():
         nested = fields[name].nested if name in fields else None
-        partly = spec.nested is not None and nested is not None and not issubclass(nested, spec.nested)
-        yield from ((name, *path) for path in _paths_of_common_fields(nested, spec.nested)) if partly else [(name,)]
+        if spec.nested is None or nested is None or issubclass(nested, spec.nested):
+            yield (name,)
+        else:
+            yield from [(name, *path) for path in _paths_of_common_fields(nested, spec.nested)]
 
 
 def _as_instance(cls: Any, entries: Mapping[str, Any], size: torch.Size, device: Any, names: Any) -> Any:

@@ -268,9 +268,6 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
         _checks.require_droppable(type(self), self._store._live().keys() - entries.keys())
         return [*self._uncache_steps(), *super()._swap_steps(entries)]
 
-    def _drop(self, key: str) -> None:
-        publish(self._drop_steps(key))
-
     def _drop_steps(self, key: str) -> list[Step]:
         _checks.require_droppable(type(self), (key,))
         return self._put_steps({key: None})

@@ -221,7 +221,7 @@ class TensorCollection(Items):
         publish([*[step for key in gone for step in self._drop_steps(key)], *self._put_steps(entries)])
 
     def _drop(self, key: str) -> None:
-        raise NotImplementedError
+        publish(self._drop_steps(key))
 
     def _put_steps(self, values: dict[str, Any]) -> list[Step]:
         """The steps of `_put_all`, for an operation that makes other changes together with it; see `publish`."""
@@ -233,7 +233,7 @@ class TensorCollection(Items):
 
     def _drop_steps(self, key: str) -> list[Step]:
         """The steps of `_drop`."""
-        return [partial(self._drop, key)]
+        raise NotImplementedError
 
     def _check(self, key: str, value: Any) -> Any:
         raise NotImplementedError
@@ -252,12 +252,8 @@ class TensorCollection(Items):
         """The steps of `_set_device`."""
         raise NotImplementedError
 
-    def _set_lock(self, owner: object | None, held: bool = True) -> None:
-        """Lock this container and nested ones for an owner (None for the user), or release the lock."""
-        raise NotImplementedError
-
     def _plan_lock(self, owner: object | None, held: bool, found: Any) -> None:
-        """Note in `found` the owners of this container and of nested ones after `_set_lock`."""
+        """Note in `found` the owners of this container and of nested ones after `relock`."""
         raise NotImplementedError
 
     # ---- hooks ---------------------------------------------------------------------------------------------------

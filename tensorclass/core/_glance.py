@@ -75,7 +75,7 @@ def numbers_of(tensor: Tensor) -> str | None:
     if not _can_read(tensor) or not 0 < tensor.numel() <= MOST_NUMBERS:
         return None
     try:
-        return _text(tensor.detach().tolist())
+        return _show_numbers(tensor.detach().tolist())
     except RuntimeError:  # a dtype without Python numbers
         return None
 
@@ -96,10 +96,13 @@ def _can_read(tensor: Tensor) -> bool:
     )
 
 
-def _text(value: Any) -> str:
+def _show_numbers(value: Any) -> str:
+    """A number with four digits, or a list of numbers; a float has a decimal point or an exponent."""
     if type(value) is list:
-        return f"[{', '.join([_text(item) for item in value])}]"
-    if type(value) is float:
-        text = f"{value:.4g}"
-        return f"{text}.0" if text.lstrip("-").isdigit() else text
-    return f"{value:.4g}" if isinstance(value, complex) else str(value)
+        return f"[{', '.join([_show_numbers(item) for item in value])}]"
+    if isinstance(value, complex):
+        return f"{value:.4g}"
+    if type(value) is not float:
+        return str(value)
+    text = f"{value:.4g}"
+    return f"{text}.0" if text.lstrip("-").isdigit() else text

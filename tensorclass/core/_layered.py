@@ -34,9 +34,6 @@ class Layered(TensorCollection):
     def _owners(self) -> Any:
         return self._store._owners()
 
-    def _set_lock(self, owner: object | None, held: bool = True) -> None:
-        self._store._set_lock(owner, held)
-
     def _plan_lock(self, owner: object | None, held: bool, found: Any) -> None:
         self._store._plan_lock(owner, held, found)
 

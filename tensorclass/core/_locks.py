@@ -42,7 +42,7 @@ def note_steps(store: Any) -> list[Step]:
     return [*[step for holder in holders for step in note_steps(holder)], *assign(store, _lock=Held(store._lock))]
 
 
-def relock(store: Any, owner: object | None, held: bool) -> None:
+def relock(store: Any, owner: object | None = None, held: bool = True) -> None:
     """Lock a store and all below it for an owner (None for the user), or release the lock, in one step."""
     found: Changed = {}
     store._plan_lock(owner, held, found)

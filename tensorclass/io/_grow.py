@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .._flags import flags
 from .._places import local_path
-from ..core import Key, Path, TensorCollection, join_path, tensors_alone, unravel_key_to_tuple
+from ..core import Key, Path, TensorCollection, join_path, relock, tensors_alone, unravel_key_to_tuple
 from ..errors import ArgumentError, StructureError, UnsupportedOperationError
 from ..ops import cat
 from ..store import RaggedTensor, TensorDict
@@ -64,7 +64,7 @@ def make_memmap(data: Any, key: Key, value: Tensor, copy: bool, existsok: bool =
     stored = _nest_value(node, rest, made)
     node._put(rest[0], stored)
     if isinstance(stored, TensorCollection):
-        stored._set_lock(node)
+        relock(stored, node)
     return made
 
 

@@ -29,9 +29,8 @@ def check_preparable(order: Order) -> None:
 def deliver_prepared(batches: Iterable[T], order: Order) -> Iterator[T]:
     """Batches on the device of accelerate, which is told of the last one and of rows that were repeated."""
     accelerate: Any = optional("accelerate", "A prepared loader", "dev")
-    status = type(
-        "_Status", (optional("accelerate.data_loader", "A prepared loader", "dev").DataLoaderStateMixin,), {}
-    )()
+    loaders: Any = optional("accelerate.data_loader", "A prepared loader", "dev")
+    status = type("_Status", (loaders.DataLoaderStateMixin,), {})()
     status.gradient_state = accelerate.state.GradientState()
     status.dataset, status._drop_last, status.total_batch_size = range(order.facts["rows"]), False, 1
     device = accelerate.PartialState().device

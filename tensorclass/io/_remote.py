@@ -132,7 +132,7 @@ def _store(url: str) -> tuple[Any, str]:
     kind, access = url.partition("://")[0], _ACCESS.get()
     options = dict[str, Any](access.storage_options or {})
     if kind in ("http", "https"):
-        mine = {"trace_configs": [_trace()], "timeout": _patience(access.timeout)}
+        mine = {"trace_configs": [_trace()], "timeout": _timeouts_of(access.timeout)}
         options["client_kwargs"] = {**mine, **options.get("client_kwargs", {})}
     elif kind in ("s3", "s3a") and access.timeout is not None:
         mine = {"connect_timeout": access.timeout, "read_timeout": access.timeout}
@@ -144,7 +144,7 @@ def _store(url: str) -> tuple[Any, str]:
     return found
 
 
-def _patience(seconds: float | None) -> Any:
+def _timeouts_of(seconds: float | None) -> Any:
     """The time limits of a request: none for a whole file, but for a server that accepts or sends nothing."""
     seconds = seconds or float(os.environ.get("TENSORCLASS_TIMEOUT") or 60)
     aiohttp = optional("aiohttp", "An http URL", "remote")

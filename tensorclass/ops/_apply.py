@@ -32,6 +32,7 @@ from ..core import (
     is_shared,
     join_path,
     publish,
+    relock,
     sharing,
 )
 from ..errors import ArgumentError, BatchSizeError, KeySetError, StructureError
@@ -426,11 +427,13 @@ class ApplyOps(KeyOps):
         found: dict[Path, Any] = {}
         stacks: list[tuple[Any, Any, dict[Path, Any]]] = []
         self._collect(mapper, others, prefix, found, stacks)
-        results = {path[len(prefix) :]: pair for path, pair in found.items()}
-        changed = {path: new for path, (old, new) in results.items() if new is not None and new is not old}
-        same_shape = {p: v for p, v in changed.items() if isinstance(v, Tensor) and v.shape == results[p][0].shape}
-        rest = {path: value for path, value in changed.items() if path not in same_shape}
-        return [(self, self._plan(same_shape, (), None, None, None), rest), *stacks]
+        copied: dict[Path, Any] = {}
+        replaced: dict[Path, Any] = {}
+        for path, (old, new) in found.items():
+            if new is not None and new is not old:
+                fits = isinstance(new, Tensor) and new.shape == old.shape
+                (copied if fits else replaced)[path[len(prefix) :]] = new
+        return [(self, self._plan(copied, (), None, None, None), replaced), *stacks]
 
     def _collect(
         self, mapper: Mapper, others: Sequence[Any], path: Path, results: dict[Path, Any], stacks: list[Any]
@@ -452,7 +455,7 @@ class ApplyOps(KeyOps):
     def _lock_alike(self, result: Any) -> Any:
         """Lock a result if this container is locked."""
         if self._owners() is not None:
-            result._set_lock(None)
+            relock(result)
         return result
 
     def _on(self, device: torch.device | None) -> Self:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeAlias
 from typing_extensions import Self
 
 from .._flags import flag
-from ..core import represent, represent_html
+from ..core import relock, represent, represent_html
 from ._autograd import AutogradOps
 from ._by_row import RowOps
 from ._new import NewOps
@@ -81,7 +81,7 @@ class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps, RowOps, StateOp
         """
         changed = self._owners() is None
         if changed:
-            self._set_lock(None)
+            relock(self)
         self._frames()[0] = Container.unlock_ if changed else _nothing
         return self
 
@@ -100,7 +100,7 @@ class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps, RowOps, StateOp
         (True, ['a', 'b'])
         """
         changed = self._owners() is not None
-        self._set_lock(None, False)
+        relock(self, held=False)
         self._frames()[0] = Container.lock_ if changed else _nothing
         return self
 

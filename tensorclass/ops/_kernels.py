@@ -16,7 +16,7 @@ from torch.compiler import is_compiling
 
 from .._deferred import any_dtensor
 from .._operations import BITWISE, COMPARISONS, ROWS, UNSUPPORTED, Numbers, Row
-from ..core import VALUES, Step, TensorCollection, publish
+from ..core import VALUES, Step, TensorCollection, publish, relock
 from ..errors import ArgumentError, StructureError, UnsupportedOperationError
 from ._alike import in_one_form
 from ._at_once import FEW, FEW_PAIRS, at_once, interpreters, over_lists
@@ -209,7 +209,7 @@ def _combine_into(
 
 def _lock_result(result: C) -> C:
     """Lock the result of arithmetic on a locked container."""
-    result._set_lock(None)
+    relock(result)
     return result
 
 

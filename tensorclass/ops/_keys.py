@@ -303,15 +303,17 @@ class KeyOps(LazyOps):
     def _empty_steps(self, gone: Sequence[Path], prefix: Path) -> list[Step]:
         """The steps that drop nested containers without leaves, once the entries under the paths `gone` are removed."""
         steps: list[Step] = []
-        for key, value in self._entries().items():
-            here = (*prefix, key)
-            if isinstance(value, KeyOps) and here not in gone:
+        for part in self._parts():
+            for key, value in part._entries().items():
+                here = (*prefix, key)
+                if not isinstance(value, KeyOps) or here in gone:
+                    continue
                 left = any([here + path not in gone for path in _leaf_paths(value)])
                 if left or requires(type(self), key):
                     steps += value._empty_steps(gone, here)
                 else:
-                    self._require_unlocked("drop empty containers")
-                    steps += self._drop_steps(key)
+                    part._require_unlocked("drop empty containers")
+                    steps += part._drop_steps(key)
         return steps
 
     def filter_non_tensor_data(self) -> Any:

@@ -208,15 +208,16 @@ class MappingOps(ReadingOps):
         node: MappingOps = self
         for depth, part in enumerate(path[:-1], 1):
             child = node._outline().get(part)
-            if not isinstance(child, MappingOps):
-                if child is not None:
-                    raise through_leaf(child, path, depth)
+            if child is None:
                 if is_typed(node):
                     node._require_made(path, depth)
                     return
                 break
+            if not isinstance(child, MappingOps):
+                raise through_leaf(child, path, depth)
             node = child
-        node._check(path[-1], item) if node._batch_size == self._batch_size else None
+        if node._batch_size == self._batch_size:
+            node._check(path[-1], item)
 
     def _require_made(self, path: Path, depth: int) -> None:
         """Refuse a write into an absent nested instance that a single entry can't complete."""

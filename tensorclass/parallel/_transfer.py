@@ -476,10 +476,9 @@ class Receiving(Transfer):
             Transfer.end(one, timeout)
 
     def _end(self, timeout: timedelta | None) -> None:
-        group, peer, known = self._group, self._peer, known_of(self._group)
         problem: HeldError | None = None
         structure: Structure | None = None
-        incoming = Incoming(group, peer, self._tag)
+        incoming = Incoming(self._group, self._peer, self._tag)
         try:
             structure = Structure(self._batch)
             check_writable(structure.leaves, structure.names)
@@ -487,26 +486,42 @@ class Receiving(Transfer):
         except Exception as error:  # raised below; the other rank is told
             problem = HeldError(error)
         message = incoming.message(structure, timeout)
-        message.check(peer)
-        heard = known.heard
+        message.check(self._peer)
         if message.ask:
-            if len(heard) >= _STRUCTURES:
-                heard.clear()
-            heard[peer, message.digest] = pickle.loads(message.text)[0]
+            self._note_structure(message)
         problem = problem or self._late
         if problem is None and structure is not None and structure.digest != message.digest:
-            here, there = f"rank {group.rank()}", f"rank {peer}, which sent it"
-            where, theirs = f"{here} has forgotten that of {there}", heard.get((peer, message.digest))
-            where = where if theirs is None else difference(structure.rows, theirs, here, there)
-            problem = HeldError(StructureError(f"recv: the structures differ: {where}; nothing was written"))
+            problem = HeldError(self._differing(structure, message))
         if message.ask:
-            text = "" if problem is None else f"rank {group.rank()} refused the container: {problem.error}"
-            kind, short = _PROBLEM if text else _PLAIN, text.encode()[: FRAME - 2 * HEAD]
-            known.answer(group, _message(kind, device_of(group), text=short), peer, self._tag)
+            self._answer(problem)
         if problem is not None:
             problem.reraise()
         assert structure is not None  # or there was a problem
         incoming.take(message, self._batch, structure)
+
+    def _note_structure(self, message: Any) -> None:
+        """Remember the structure that a message describes; later messages have only its digest."""
+        heard = known_of(self._group).heard
+        if len(heard) >= _STRUCTURES:
+            heard.clear()
+        heard[self._peer, message.digest] = pickle.loads(message.text)[0]
+
+    def _differing(self, structure: Structure, message: Any) -> StructureError:
+        """The error for a message of another structure."""
+        here, there = f"rank {self._group.rank()}", f"rank {self._peer}, which sent it"
+        theirs = known_of(self._group).heard.get((self._peer, message.digest))
+        if theirs is None:
+            where = f"{here} has forgotten that of {there}"
+        else:
+            where = difference(structure.rows, theirs, here, there)
+        return StructureError(f"recv: the structures differ: {where}; nothing was written")
+
+    def _answer(self, problem: HeldError | None) -> None:
+        """Tell the other rank whether its container is accepted."""
+        text = "" if problem is None else f"rank {self._group.rank()} refused the container: {problem.error}"
+        kind, short = _PROBLEM if text else _PLAIN, text.encode()[: FRAME - 2 * HEAD]
+        answer = _message(kind, device_of(self._group), text=short)
+        known_of(self._group).answer(self._group, answer, self._peer, self._tag)
 
 
 def _receive_all(key: tuple[int, ...]) -> None:

@@ -23,6 +23,7 @@ from ..core import (
     as_device,
     is_typed,
     join_path,
+    relock,
     trust_for_loading,
     unravel_key_to_tuple,
 )
@@ -60,7 +61,7 @@ class PackOps(NonTensorOps):
         result = twin._refill(views, self._batch_size, self._names, STORAGE)
         if device is not None:
             result._set_device(target)
-        result._set_lock(None)
+        relock(result)
         return self._become(result, lock=True) if inplace else result
 
     def _is_block(self) -> bool:

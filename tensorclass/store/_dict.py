@@ -36,6 +36,7 @@ from ..core import (
     locked_error,
     new_object,
     register,
+    relock,
     settle,
     trust_for_loading,
     unravel_key_to_tuple,
@@ -178,7 +179,7 @@ class TensorDict(DictSteps, TensorDictBase):
             self._data = {}
             self._add_all(entries)
         if lock:
-            self._set_lock(None)
+            relock(self)
 
     def _add_all(self, entries: Any) -> None:
         """Check and store the entries of a new container."""
@@ -576,7 +577,7 @@ class TensorDict(DictSteps, TensorDictBase):
         if state.get("in_file"):  # its tensors are still those of the file
             keep_objects(self)
         if state["locked"]:
-            self._set_lock(None)
+            relock(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         leaves = [] if has_own_storage(self._data) else self._leaves(STORAGE)

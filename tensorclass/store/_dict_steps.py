@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core import Owners, Step, TensorCollection, assign, changed, children, keep, note_steps, note_write, relock
+from ..core import Owners, Step, TensorCollection, assign, changed, children, keep, note_steps, note_write
 from ..errors import StructureError
 from ._fitting import missing
 from .entries._nested import held, only_tensors, over
@@ -43,13 +43,6 @@ class DictSteps(TensorCollection):
         late = {key: value for key, value in old.items() if seen.get(key, ABSENT) is not value}
         self._put_all(late)  # entries that another thread has written since `seen` was read
 
-    def _drop(self, key: str) -> None:
-        try:
-            del self._data[key]
-        except KeyError:
-            raise missing(self, key) from None
-        note_write(self)
-
     def _device_steps(self, device: torch.device | None) -> list[Step]:
         below = [] if self._plain else children(self)
         return [*assign(self, _device=device), *[step for child in below for step in child._device_steps(device)]]
@@ -70,9 +63,6 @@ class DictSteps(TensorCollection):
         if key not in data:
             raise missing(self, key)
         return [keep(data[key]), partial(data.pop, key, None), *note_steps(self)]
-
-    def _set_lock(self, owner: object | None, held: bool = True) -> None:
-        relock(self, owner, held)
 
     def _plan_lock(self, owner: object | None, held: bool, found: Any) -> None:
         if held or self._lock is not None:

@@ -280,9 +280,6 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
     def _swap_in(self, entries: dict[str, Any], seen: dict[str, Any]) -> None:
         self._store._swap_in(entries, self._store._entries() if self._hooks else seen)
 
-    def _drop(self, key: str) -> None:
-        self._store._drop(key)
-
     def _holder(self, path: Path, create: bool | None) -> Any:
         holder = super()._holder(path, create)
         known = holder is None or isinstance(holder, TensorDictParams)

@@ -16,7 +16,7 @@ from typing_extensions import NotRequired, Self
 from .._flags import flags
 from .._options import DICT_OPTIONS
 from .._schema import Options, Schema, build_schema, check_field, check_fields, own_annotations
-from ..core import Device, Path, TensorCollection
+from ..core import Device, Path, TensorCollection, relock
 from ..errors import (
     ArgumentError,
     FieldNotProducedError,
@@ -96,7 +96,7 @@ class TypedTensorDict(TensorDict):
         entries = {key: value for key, value in checked.items() if key in given and value is not None}
         super().__init__(entries, size, device=device, names=names, non_blocking=non_blocking)
         if lock or cls._frozen:
-            self._set_lock(None)
+            relock(self)
 
     def __init_subclass__(cls, frozen: bool | None = None, shadow: bool | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

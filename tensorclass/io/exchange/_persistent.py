@@ -38,6 +38,7 @@ from ...core import (
     as_device,
     check_names,
     in_turn,
+    relock,
 )
 from ...errors import (
     ArgumentError,
@@ -412,18 +413,18 @@ class PersistentTensorDict(StoreOps):
 
     def _weight(self, begin: int, end: int) -> int:
         """The size of some rows in bytes, without Python objects."""
-        found = 0
-        for node in self._nodes().values():
-            part, ragged, count = node, self._about(node).get("kind") is not None, end - begin
-            if self._is_group(node):
-                child = self._child(node)
-                if not ragged:
-                    found += child._weight(begin, end)
-                    continue
-                part, lengths = child._node("values"), child._load("lengths", child._node("lengths"), slice(begin, end))
-                count = int(lengths.sum())
-            found += 0 if ragged and part is node else count * prod(part.shape[1:]) * part.dtype.itemsize
-        return found
+        return sum([self._weight_of(node, begin, end) for node in self._nodes().values()])
+
+    def _weight_of(self, node: Any, begin: int, end: int) -> int:
+        """The size of some rows of one entry."""
+        has_tensor = self._about(node).get("kind") is None
+        if not self._is_group(node):
+            return (end - begin) * _row_bytes(node) if has_tensor else 0
+        child = self._child(node)
+        if has_tensor:
+            return child._weight(begin, end)
+        lengths = child._load("lengths", child._node("lengths"), slice(begin, end))
+        return int(lengths.sum()) * _row_bytes(child._node("values"))
 
     @in_turn
     def _twin(self) -> Any:
@@ -518,10 +519,14 @@ class PersistentTensorDict(StoreOps):
             self._put(key, as_json_entry(spec, value) if coded else value, coded)
 
     @in_turn
-    def _drop(self, key: str) -> None:
+    def _drop_steps(self, key: str) -> list[Step]:
         self._writable("delete")
         self._node(key)
-        del self._live_group()[name_of(key)]
+        return [partial(self._delete, name_of(key))]
+
+    @in_turn
+    def _delete(self, name: str) -> None:
+        del self._live_group()[name]
 
     def _copied_alike(self, source: Any, whole: bool, non_blocking: bool) -> bool:
         return False  # the tensors that it reads are copies
@@ -533,12 +538,9 @@ class PersistentTensorDict(StoreOps):
             return plan
         return [(EntryWrite(self, path[-1], entry, parts), plan, path)]  # type: ignore[list-item]  # commits as a node does
 
-    def _become(self, other: Any, lock: bool = False) -> Self:
+    def _become_steps(self, other: Any, lock: bool = False) -> list[Step]:
         self._writable("replace the leaves")
-        self._require_unlocked("replace the leaves")
-        self._sync(other._solid())
-        self._set_lock(None) if lock else None
-        return self
+        return [partial(self._sync, other._solid()), *([partial(relock, self)] if lock else [])]
 
     @in_turn
     def _set_at(self, index: Any, value: Any, wanted: Any, non_blocking: bool) -> None:
@@ -591,9 +593,11 @@ class PersistentTensorDict(StoreOps):
             self._batch_size, self._names = twin._batch_size, twin._names
             self._note(batch_size=list(self._batch_size), names=twin._names and list(twin._names))
 
-    def _resize(self, size: torch.Size, path: tuple[str, ...]) -> None:
-        self._writable("change the batch size")
-        super()._resize(size, path)
-
     def _shape_steps(self, size: torch.Size, names: Names) -> list[Step]:
+        self._writable("change the batch size")
         return [*super()._shape_steps(size, names), partial(self._note, batch_size=list(size))]
+
+
+def _row_bytes(array: Any) -> int:
+    """The size of one row of an array in bytes."""
+    return int(prod(array.shape[1:]) * array.dtype.itemsize)

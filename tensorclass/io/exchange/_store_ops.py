@@ -11,7 +11,7 @@ import torch
 from typing_extensions import Self
 
 from ..._flags import flags
-from ...core import Names, Owners, Path, Step, Turn, assign, belongs, changed, in_turn, relock
+from ...core import Names, Owners, Path, Step, Turn, assign, belongs, changed, in_turn
 from ...errors import UnsupportedOperationError
 from ...store import TensorDict, TensorDictBase
 from ._stores import name_of
@@ -97,13 +97,9 @@ class StoreOps(TensorDictBase):
         else:
             self._locks[self._at] = owners
 
-    def _set_lock(self, owner: object | None, held: bool = True) -> None:
-        above = self._locked_above()
-        if above and owner is None and not held:
-            raise belongs(self, self)
-        relock(self, owner, held)
-
     def _plan_lock(self, owner: object | None, held: bool, found: Any) -> None:
+        if self._locked_above() and owner is None and not held:
+            raise belongs(self, self)
         if held or self._at in self._locks:
             changed(self, owner, held, found)
 
@@ -118,9 +114,6 @@ class StoreOps(TensorDictBase):
 
     def _fill_steps(self, path: Path, value: float | bool) -> list[Step]:
         return [partial(self.fill_, path, value)]
-
-    def _become_steps(self, other: Any, lock: bool = False) -> list[Step]:
-        return [partial(self._become, other, lock)]
 
     # ---- copies ------------------------------------------------------------------------------------------------------
 

@@ -122,10 +122,12 @@ def identify(
             return slot
 
     def read(index: int) -> None:
+        """Find the values that a stage reads; a spare field may have none."""
         reads[index] = tuple(found(values.read, index, slot, "reads") for slot in stages[index].reads)
         spare[index] = tuple(slot if slot.within else _found_or_none(values, slot) for slot in stages[index].spare)
 
     def write(index: int) -> None:
+        """Find or make the values that a stage writes."""
         find = partial(values.write, update=stages[index].update or stages[index].skip_existing)
         writes[index] = tuple(s if s is None else found(find, index, s, "writes") for s in stages[index].writes)
 

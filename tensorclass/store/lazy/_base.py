@@ -312,9 +312,6 @@ class LazyBase(TensorDictBase):
             return value._shown_in(self._batch_size)
         return value._item() if isinstance(value, Node) else value
 
-    def _drop(self, key: str) -> None:
-        publish(self._drop_steps(key))
-
     def _drop_steps(self, key: str) -> list[Step]:
         tables = entries.outlines(self._members)
         holders = [member for member, table in zip(self._members, tables, strict=True) if key in table]
@@ -341,9 +338,6 @@ class LazyBase(TensorDictBase):
             super()._require_unlocked(what, key)
         for member in self._members:
             member._require_unlocked(what, key)
-
-    def _set_lock(self, owner: object | None, held: bool = True) -> None:
-        relock(self, owner, held)
 
     def _plan_lock(self, owner: object | None, held: bool, found: Any) -> None:
         own = held or self._lock is not None  # else the user has locked, and unlocks, the members one by one
@@ -379,7 +373,7 @@ class LazyBase(TensorDictBase):
             setattr(self, name, value)
         self._lock = None
         if locked:
-            self._set_lock(None)
+            relock(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return new_object, (type(self),), self.__getstate__()

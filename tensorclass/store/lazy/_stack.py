@@ -21,7 +21,6 @@ from ...core import (
     LeafTest,
     Marked,
     Names,
-    Path,
     Step,
     TensorCollection,
     assign,
@@ -325,9 +324,6 @@ class LazyStackedTensorDict(LazyShapes):
     def filter_non_tensor_data(self) -> Any:
         """Keep only the tensors of every member; stays lazy."""
         return self._members_by(KeyOps.filter_non_tensor_data, False)
-
-    def _empty_steps(self, gone: Sequence[Path], prefix: Path) -> list[Step]:
-        return [step for member in self._members for step in member._empty_steps(gone, prefix)]
 
     # ---- operands ------------------------------------------------------------------------------------------------
 
