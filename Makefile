@@ -69,9 +69,9 @@ lint: $(VENV)/.stamp-test
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m tests.test_plain_words
 
+# Both at once: each uses one core.
 types: $(VENV)/.stamp-test
-	$(BIN)/mypy
-	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/mypy & mypy=$$!; $(BIN)/pyright --pythonpath $(BIN)/python; pyright=$$?; wait $$mypy && exit $$pyright
 
 generated: $(VENV)/.stamp-test
 	$(BIN)/python -m tensorclass.ops._generate --check
