@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from ..errors import ArgumentError, BatchDimError, BatchSizeError, UnsupportedOperationError
+from ._uneven import UnevenTensor, uneven
 
 EMPTY = torch.Size([])
 Sizes: TypeAlias = "SupportsIndex | Sequence[SupportsIndex]"
@@ -86,23 +87,23 @@ def _is_int(value: Any) -> bool:
 
 
 def as_jagged_layout(key: str, value: torch.Tensor) -> torch.Tensor:
-    """Convert a strided nested tensor to torch's jagged layout, which has a shape and rows to index.
+    """Convert a strided nested tensor to torch's jagged layout, which has rows to index; one that differs in several
+    dims to an `UnevenTensor`.
 
     Raises:
-        UnsupportedOperationError: if the jagged layout can't hold it: elements must differ in one dim only, and not be
-            scalars.
+        UnsupportedOperationError: if the elements are scalars, or there are none.
     """
-    if value.layout is torch.jagged:
+    if value.layout is torch.jagged or type(value) is UnevenTensor:
         return value
-    try:
-        return torch.nested.as_nested_tensor(list(value.unbind()), layout=torch.jagged)
-    except RuntimeError as error:
-        shapes = [list(row.shape) for row in value.unbind()]
+    rows = value.unbind()
+    if not rows or not rows[0].ndim:
         raise UnsupportedOperationError(
-            f"field `{key}`: a strided nested tensor is held in the jagged layout, whose elements have dims and differ "
-            f"in one of them; here they have the shapes {shapes!s:.120}; pad it, or put each element in a container of "
-            "its own and join these with `lazy_stack`"
-        ) from error
+            f"field `{key}`: a nested tensor has at least one element here, with dims; give a tensor of another layout"
+        )
+    try:
+        return torch.nested.as_nested_tensor(list(rows), layout=torch.jagged)
+    except RuntimeError:  # elements that differ in several dims
+        return uneven(value)
 
 
 def as_jagged(entries: Iterable[tuple[Any, Any]]) -> dict[Any, Any] | None:

@@ -520,7 +520,7 @@ def _explain(
             kernel.function(*row, **options)
         except RuntimeError as cause:
             try:
-                torch.broadcast_shapes(*[x.shape for x in tensors])
+                torch.broadcast_shapes(*[x.shape for x in tensors if not x.is_nested])
             except RuntimeError:
                 text = f"{kernel.name}: the shapes at `{show(path)}` do not broadcast: {given}"
                 raise StructureError(text) from error

@@ -6,6 +6,8 @@ torch that name no entry.
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -97,25 +99,54 @@ def test_every_door_takes_them(door: str) -> None:
 
 
 @pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize(
-    "parts",
-    [[], [torch.ones(())] * 2, [torch.ones(2, 2), torch.ones(3, 4)]],
-    ids=["empty", "scalars", "two ragged dims"],
-)
-def test_what_jagged_cannot_hold_is_named(door: str, parts: list[Tensor]) -> None:
+@pytest.mark.parametrize("parts", [[], [torch.ones(())] * 2], ids=["empty", "scalars"])
+def test_what_has_no_rows_is_named(door: str, parts: list[Tensor]) -> None:
     """A clear error with the name of the entry, at the door."""
-    with pytest.raises(UnsupportedOperationError, match=r"`[a.]*n`: a strided nested tensor"):
+    with pytest.raises(UnsupportedOperationError, match=r"`[a.]*n`: a nested tensor"):
         DOORS[door](torch.nested.nested_tensor(parts))
 
 
-def test_what_the_error_advises() -> None:
-    """It says the shapes; both ways out hold two ragged dims."""
-    value = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 1)])
-    with pytest.raises(UnsupportedOperationError, match=r"\[\[2, 3\], \[4, 1\]\]; pad it, .* with `lazy_stack`"):
-        TensorDict(n=value, batch_size=[2])
-    assert TensorDict(n=torch.nested.to_padded_tensor(value, 0.0), batch_size=[2])["n"].shape == (2, 4, 3)
-    stack = lazy_stack([TensorDict(n=row) for row in value.unbind()])
-    assert [row.shape for row in stack.get("n", as_list=True)] == [(2, 3), (4, 1)]
+def uneven() -> Tensor:
+    """Elements that differ in two dims."""
+    return torch.nested.nested_tensor([torch.ones(2, 3), torch.zeros(4, 1)])
+
+
+def test_two_uneven_dims_pass_every_door() -> None:
+    """Held in the strided layout, with the gradient; the shape has -1 for the dims in which elements differ."""
+    for door in DOORS.values():
+        value = uneven().requires_grad_()
+        held = door(value)["n"]
+        assert held.is_nested
+        assert held.shape == (2, -1, -1)
+        assert rows(held) == rows(value)
+        (grad,) = torch.autograd.grad((held * 2).unbind()[1].sum(), value)
+        assert grad.unbind()[1].tolist() == [[2.0]] * 4
+
+
+def test_two_uneven_dims_beside_the_original() -> None:
+    """What the original does with them gives the same here; selections and writes to several entries work as well."""
+    kept = SAME | {
+        "pickle": lambda td: pickle.loads(pickle.dumps(td))["n"],
+        "deep copy": lambda td: copy.deepcopy(td)["n"],
+        "lazy": lambda td: type(td).lazy_stack([td, td])[1]["n"],
+        "state": lambda td: [new := td.clone(), new.load_state_dict(td.state_dict()), new["n"]][-1],
+        "printed": lambda td: torch.tensor([ord(letter) for letter in repr(td)]),
+        "set_": lambda td: td.clone().set_("n", td["n"])["n"],
+        "lower batch size": lambda td: td.reshape(-1).apply(lambda x: x + 1, batch_size=[])["n"],
+        "item shape": lambda td: torch.tensor(td.get_item_shape("n")),
+    }
+    for call in kept.values():
+        theirs = call(tensordict.TensorDict({"n": uneven(), "x": torch.ones(2)}, [2]))
+        assert rows(theirs) == rows(call(TensorDict({"n": uneven(), "x": torch.ones(2)}, [2])))
+    first, second = rows(uneven())
+    batch = TensorDict({"n": uneven(), "x": torch.ones(2)}, [2])
+    for index in (slice(1, None), [1], torch.tensor([False, True]), torch.tensor([-1]), (slice(1, 2),)):
+        assert rows(batch[index]["n"]) == [second]
+    assert rows(batch.chunk(2)[0]["n"]) == rows(batch.split(1)[0]["n"]) == rows(batch.split([1, 1])[0]["n"]) == [first]
+    assert rows(batch.clone().update_(batch * 0)["n"])[0] == [[0.0] * 3] * 2
+    assert (batch == batch.clone())["n"].unbind()[0].all()
+    with pytest.raises(UnsupportedOperationError, match="exp: `n`"):
+        batch.exp()
 
 
 def test_another_batch_size_and_writes_in_place() -> None:
