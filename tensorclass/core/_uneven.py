@@ -1,7 +1,7 @@
 """Nested tensors whose elements differ in several dims: torch's strided layout holds them, without a shape to read.
 
-The jagged layout has one dim of varying lengths. What it can't hold is kept in the strided layout, by a class that
-answers for the shape, so that code for entries of any kind reads it.
+The jagged layout has only one dim of varying lengths. Other nested tensors stay in the strided layout, in a class that
+answers for the shape, so that code for entries of any kind reads them.
 """
 
 from __future__ import annotations
