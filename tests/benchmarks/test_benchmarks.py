@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 
 import pytest
 import torch
 
+from tests._sources import ROOT
 from tests.benchmarks._cell import cell, splits_levels
 from tests.benchmarks._clock import Statement, medians
 from tests.benchmarks._compare import joined, plain, same
@@ -162,3 +164,20 @@ def test_only_selects() -> None:
     assert {"Compiled"} < {row.group for row in found}
     assert all("compiled" in f"{row.group} {row.name}".lower() for row in found)
     assert rows("no such row") == []
+
+
+@pytest.mark.parametrize(
+    ("shown", "row"),
+    [("construct", "| `construct` | 8 |"), ("`x[0]`", "| `x[0]` | 8 |"), ("a sequence of five", "| `5 x Linear` |")],
+)
+def test_the_readme_has_the_figures_of_the_page(shown: str, row: str) -> None:
+    """The times in README are those of the last measurement."""
+    readme = next(text for text in _lines("README.md") if text.startswith(f"| {shown}"))
+    page = next(text for text in _lines("docs/performance.md") if text.startswith(row))
+    figures = set(re.findall(r"\d+(?:\.\d+)?", page))
+    assert len(times := re.findall(r"(?<=\| )\d+(?:\.\d+)?(?= )", readme)) >= 2
+    assert [time for time in times if not any(time in (figure, f"{float(figure):.1f}") for figure in figures)] == []
+
+
+def _lines(page: str) -> list[str]:
+    return (ROOT / page).read_text("utf-8").splitlines()
