@@ -132,7 +132,22 @@ def make_setter(spec: FieldSpec, table: DimTable) -> Setter:
 
 def mixes(entries: Mapping[str, Any]) -> bool:
     """Whether a plain tensor would be beside DTensors."""
-    return DTENSOR in modules and any(map(is_dtensor, entries.values()))
+    return DTENSOR in modules and any(map(is_dtensor, leaves_by_name(entries).values()))
+
+
+def leaves_by_name(entries: Mapping[str, Any], path: str = "") -> dict[str, Tensor]:
+    """The tensors that a layout splits: those of ragged fields are left out."""
+    found: dict[str, Tensor] = {}
+    for name, entry in entries.items():
+        if isinstance(entry, TensorCollection):
+            nested: Any = entry
+            for part in nested._members if nested._stacked else [nested]:
+                found |= leaves_by_name(part._entries(), f"{path}{name}.")
+            continue
+        leaf = getattr(entry, "tensor", entry)  # of a shared one
+        if isinstance(leaf, Tensor) and not leaf.is_nested:
+            found[f"{path}{name}"] = leaf
+    return found
 
 
 def _value_setter(name: str, kind: type) -> Setter:

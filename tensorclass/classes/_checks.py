@@ -16,7 +16,7 @@ from ..errors import CastError, Problem, SchemaError, StructureError
 from ..ops._keys import requires
 from ..store import Node, NonTensorDataBase, NonTensorStack, RaggedTensor, TensorDict, Unbatched, plain_object
 from ..store.entries._agreement import require_agreement
-from ._access import is_like
+from ._access import is_like, leaves_by_name, mixes
 from ._errors import cannot_drop, unknown_field
 from ._validators import run_checks
 
@@ -65,10 +65,10 @@ def check_one(self: Any, key: str, value: Any) -> Any:
     value = _bare(value)
     if type(value) is Tensor and value.is_nested:
         value = as_jagged_layout(key, value)
-    refuse_plain(self._entries(), {key: value})
     others = {name: entry for name, entry in self._entries().items() if name != key}
     options = type(self).__tensorclass_options__
     checked = check_field(schema, key, value, batch_size=self._batch_size, others=readable(others), options=options)
+    refuse_plain(self._entries(), {key: checked})
     return _in_state(self, {key: _store_check(self, key, checked)})[key]
 
 
@@ -85,32 +85,34 @@ def check_many(self: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     values = as_jagged(values.items()) or values
     if len(values) == 1:
         return {key: check_one(self, key, value) for key, value in values.items()}
-    refuse_plain(self._entries(), values)
     state = {**_state(schema, readable(self._entries())), **readable(values)}
     checked, _ = check_all(type(self), state, self._batch_size)
+    refuse_plain(self._entries(), {key: checked[key] for key in values if key in checked})
     return _in_state(self, {key: _store_check(self, key, checked.get(key)) for key in values})
 
 
 def refuse_plain(entries: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-    """Refuse a plain tensor in a batch that is distributed over a device mesh.
+    """Refuse plain tensors in a batch that is distributed over a device mesh, and DTensors of another mesh.
 
     Raises:
         StructureError: names the field, and one that is a DTensor.
     """
-    if not any(map(is_dtensor, entries.values())):
+    if not (mixes(values) or mixes(entries)):
         return
-    beside = next((name for name, entry in entries.items() if is_dtensor(entry) and name not in values), None)
-    for key, value in values.items():
-        if beside and is_dtensor(value) and value.device_mesh != entries[beside].device_mesh:
+    new, old = leaves_by_name(values), leaves_by_name(entries)
+    kept = {name: leaf for name, leaf in old.items() if name.partition(".")[0] not in values}
+    pairs: list[tuple[str, Any]] = [*kept.items(), *new.items(), *old.items()]
+    beside, placed = next((name, leaf) for name, leaf in pairs if is_dtensor(leaf))
+    for name, value in pairs[len(kept) : len(kept) + len(new)]:
+        if not is_dtensor(value):
             raise StructureError(
-                f"`{key}` would be on {value.device_mesh}, and `{beside}` is on {entries[beside].device_mesh}; "
-                f"distribute the whole batch: `batch.distribute(layout)`"
-            )
-        if isinstance(value, Tensor) and not is_dtensor(value) and (beside or is_dtensor(entries.get(key))):
-            other: Any = entries[beside or key]
-            raise StructureError(
-                f"`{key}` would be a plain tensor beside the DTensor `{beside or key}` {other.placements}; assign a "
+                f"`{name}` would be a plain tensor beside the DTensor `{beside}` {placed.placements}; assign a "
                 f"DTensor (`torch.distributed.tensor.distribute_tensor`), or set it before `distribute`"
+            )
+        if value.device_mesh != placed.device_mesh:
+            raise StructureError(
+                f"`{name}` would be on {value.device_mesh}, and `{beside}` is on {placed.device_mesh}; "
+                f"distribute the whole batch: `batch.distribute(layout)`"
             )
 
 
@@ -197,7 +199,10 @@ def _bare(value: Any) -> Any:
 
 def check_all(cls: Any, values: Mapping[str, Any], size: Any) -> tuple[dict[str, Any], torch.Size]:
     """Check the values of a new instance; see `check_fields`."""
-    return check_fields(cls.__tensorclass_schema__, values, batch_size=size, options=cls.__tensorclass_options__)
+    options = cls.__tensorclass_options__
+    checked, found = check_fields(cls.__tensorclass_schema__, values, batch_size=size, options=options)
+    refuse_plain({}, checked)
+    return checked, found
 
 
 def new_store(

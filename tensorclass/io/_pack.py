@@ -12,6 +12,7 @@ from pydantic_core import PydanticSerializationError
 from torch import Tensor
 from torch.nn.parameter import Parameter
 
+from .._deferred import is_dtensor
 from .._schema import FieldSpec, schema_of
 from ..core import Path, TensorCollection, join_path, store_of, too_few_dims
 from ..errors import UnsupportedOperationError
@@ -197,6 +198,12 @@ class _Packer:
 
     def _add(self, path: Path, tensor: Tensor) -> str:
         """Add a tensor to the file; returns its name."""
+        if is_dtensor(tensor):
+            raise refuse(
+                path,
+                "it is a DTensor, and each rank has a part of it; save `batch.local()` or `batch.whole()`, or use "
+                "`torch.distributed.checkpoint`",
+            )
         if type(tensor) not in PLAIN:
             raise refuse(path, f"a {type(tensor).__name__} is more than its values; convert it to a plain tensor first")
         shape: Sequence[int] = tensor.shape

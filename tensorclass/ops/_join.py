@@ -34,7 +34,7 @@ from ..core import (
 )
 from ..errors import ArgumentError, BatchDimError, BatchSizeError, KeySetError, StructureError, defined_again
 from ._compare import same_atom, same_object
-from ._distributed import refuse_distributed
+from ._distributed import reason_of_mixture, refuse_distributed
 from ._inplace import InplaceOps
 from ._lengths import Ragged, has_lengths
 from ._mapping import MappingOps
@@ -385,6 +385,8 @@ class Join:
                 hint = 'declare `field(join="pad")` or a ragged field, or use `lazy_stack`'
                 way = f"; for elements of several sizes, {hint}" if value.ndim == first.ndim else ""
                 return StructureError(f"{self.op}: field `{self.at(key)}`: {what}{way}")
+            if problem := reason_of_mixture(first, [value]):
+                return StructureError(f"{self.op}: field `{self.at(key)}` {problem}")
         if isinstance(first, Tensor) and first.is_nested:
             what = "is a nested tensor whose rows are not one after another in memory; hold them as a `RaggedTensor`"
             return StructureError(f"{self.op}: field `{self.at(key)}` {what}")

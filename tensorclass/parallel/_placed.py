@@ -182,11 +182,13 @@ def piece(leaf: Tensor, found: Shards, sizes: Sequence[int], where: Sequence[int
 
 
 def dtensor_of(local: Tensor, mesh: Any, found: Shards, shape: Sequence[int]) -> Tensor:
-    """The DTensor of the pieces of all ranks; they are in memory as torch expects."""
-    size = torch.Size(shape)
+    """The DTensor of the pieces of all ranks; they are in memory as torch expects, without the rest of the whole."""
+    size, local = torch.Size(shape), local.contiguous()
     stride = torch.empty(size, device="meta").stride()
+    if local.untyped_storage().nbytes() != local.nbytes:
+        local = local.clone()
     made: Tensor = dtensor.DTensor.from_local(
-        local.contiguous(), mesh, placements_of(found), run_check=False, shape=size, stride=stride
+        local, mesh, placements_of(found), run_check=False, shape=size, stride=stride
     )
     return made
 

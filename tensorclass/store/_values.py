@@ -15,6 +15,7 @@ from ..ops import stack
 from ..ops._steps import clone_all, foreach_is_safe
 from ..ops._writable import overflows
 from .entries._object_table import plain_object as plain_object
+from .entries._pickled import with_own_storage
 
 MOST_DIMS = 64
 """The most dims of a tensor."""
@@ -85,8 +86,13 @@ def deepcopy_entries(data: dict[str, Any], memo: dict[int, Any]) -> dict[str, An
         memo[id(value)] = data[key] = new
         noted[place] = new.untyped_storage()
     for key in rest:  # last: they may be views of what was cloned
-        data[key] = deepcopy(data[key], memo)
+        data[key] = _deepcopy(data[key], memo)
     return data
+
+
+def _deepcopy(value: Any, memo: dict[int, Any]) -> Any:
+    own = with_own_storage(value)
+    return deepcopy(value, memo) if own is value else memo.setdefault(id(value), own)
 
 
 def _native(array: Any) -> Any:

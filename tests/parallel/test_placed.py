@@ -145,13 +145,22 @@ def test_a_plain_tensor_beside_dtensors() -> None:
             lambda: part.set("weight", whole.weight),
             lambda: part.update({"weight": whole.weight, "ids": whole.ids}),
             lambda: part.inner.set("v", whole.inner.v),
+            lambda: setattr(part, "inner", whole.inner),
+            lambda: setattr(part, "table", whole.table),
+            lambda: Batch(**{**dict(part.items()), "weight": whole.weight}),
+            lambda: Batch(**{**dict(part.items()), "inner": whole.inner}),
+            lambda: part.replace(weight=whole.weight),
+            lambda: Batch.from_tensordict(part.to_tensordict().set("weight", whole.weight)),
         ]
-        for write in writes[:4]:
+        for write in writes:
             with pytest.raises(StructureError, match=r"would be a plain tensor beside the DTensor"):
                 write()
         part.extra = distribute_tensor(torch.zeros(5, 6), mesh, [Shard(0)], src_data_rank=None)
         part.ids = part.ids + 1
         assert [part.extra.placements, part.ids.placements] == [(Shard(0),)] * 2
+        part.words, part.name = whole.words, whole.name
+        with pytest.raises(StructureError, match="`ids` is a DTensor and meets a plain tensor"):
+            torch.cat([part, whole])
 
 
 def test_pieces_that_fit_no_batch() -> None:

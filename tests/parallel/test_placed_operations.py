@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import io
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +17,7 @@ from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Shard, distribute_tensor
 
-from tensorclass import PerElement, RaggedTensor, Shared, TensorClass, TensorDict
+from tensorclass import PerElement, RaggedTensor, Shared, TensorClass, TensorDict, lazy_stack
 from tensorclass._operations import ROWS
 from tensorclass._operations._table import Row
 from tensorclass.errors import UnsupportedOperationError
@@ -114,18 +117,51 @@ SAME: dict[str, Call] = {
     "mask": lambda a: a[MASK],
     "placed mask": lambda a: a[mask_of(a)],
     "assigned": lambda a: (a.__setitem__(slice(None), a.clone()), a)[1],
-    "pickle": lambda a: pickle.loads(pickle.dumps(a)),
 }
 
 
 @pytest.mark.parametrize("name", [*SAME])
 def test_further_calls_are_those_of_the_whole_batch(name: str) -> None:
-    """Fills, distributed masks, indexes that all ranks give alike, and pickles have the values of the whole."""
+    """Fills, distributed masks, and indexes that all ranks give alike have the values of the whole."""
     with one_rank() as layout:
         given = batch(0)
         if name == "where":
             given = given.exclude("table")  # two sides with unlike shared tensors are refused anywhere
         assert difference(SAME[name], [given], layout) == ""
+
+
+def _loaded(one: Any) -> Any:
+    file = io.BytesIO()
+    torch.save(one, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+COPIES: dict[str, Call] = {
+    "pickle": lambda a: pickle.loads(pickle.dumps(a)),
+    "torch.save": _loaded,
+    "deepcopy": copy.deepcopy,
+}
+
+
+@pytest.mark.parametrize("name", [*COPIES])
+def test_pieces_of_every_rank_are_copied(name: str) -> None:
+    """Pickles and copies take the piece of any rank, and views of it, without the rest of the memory."""
+    for rank in range(2):
+        with fake_mesh(rank, dp=2) as mesh:
+            part = batch(0).distribute(Layout(mesh, batch="dp"), source="everywhere")
+            replicated = batch(0).distribute(Layout(mesh), source="everywhere")
+            for one in (part, replicated[1:], lazy_stack([replicated[1], replicated[2]])):
+                copied = COPIES[name](one)
+                assert (copied.local() == one.local()).all()
+                assert copied["x"].placements == one["x"].placements
+            assert part["x"].to_local().untyped_storage().nbytes() == 2 * 3 * 4  # type: ignore[attr-defined]  # a DTensor
+
+
+def test_files_take_no_dtensors(tmp_path: Path) -> None:
+    """A file is of one process, and the error says what to save."""
+    with one_rank() as layout, pytest.raises(UnsupportedOperationError, match=r"`x`.*save `batch.local\(\)`"):
+        batch(0).distribute(layout, source="everywhere").save(tmp_path / "file")
 
 
 REFUSED: dict[str, Call] = {
@@ -189,9 +225,7 @@ def test_unfinished_sums_are_not_scaled_wrongly() -> None:
 
 def _on_ranks(rank: int, world: int) -> list[str]:
     layout, found = Layout({"dp": world}, batch="dp"), []
-    for name, call in SAME.items():
-        if name == "pickle":
-            continue  # torch does not pickle the piece of a rank
+    for name, call in {**SAME, **COPIES}.items():
         given = batch(0).exclude("table") if name == "where" else batch(0)
         different = difference(call, [given], layout)
         found += [f"{name}: {different}"] if different else []

@@ -1,12 +1,13 @@
-"""Tensors of dtypes that torch can't pickle: unsigned integers over 8 bits and float8."""
+"""Tensors that torch can't pickle: unsigned integers over 8 bits, float8, and views of a distributed tensor."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from ..._deferred import is_dtensor
 from ...core import trust_for_loading
 
 _SIGNED: Final = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -33,8 +34,17 @@ def _as_dtype(integers: Tensor, dtype: torch.dtype, requires_grad: bool) -> Tens
     return integers.view(dtype).requires_grad_(requires_grad)
 
 
+def with_own_storage(value: Any) -> Any:
+    """A value; a copy of a DTensor that begins inside of its storage, which torch 2.13 can neither copy nor pickle."""
+    if not is_dtensor(value) or not value.storage_offset():
+        return value
+    copied = value.detach().clone().requires_grad_(value.requires_grad)
+    return nn.Parameter(copied, value.requires_grad) if isinstance(value, nn.Parameter) else copied
+
+
 def picklable(value: Any) -> Any:
     """A value, or something that is pickled as this value where torch can't pickle it."""
+    value = with_own_storage(value)
     if type(value) is not Tensor or value.dtype in _PICKLED or value.is_quantized or value.layout is not torch.strided:
         return value
     return _Viewed(value)
