@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from html.parser import HTMLParser
 from typing import Any
+from unittest import TestCase
 
 import pytest
 import tensordict
@@ -383,16 +384,16 @@ def test_text_that_is_no_container_is_refused(text: str, words: list[str]) -> No
 # ---- directories -------------------------------------------------------------------------------------------------
 
 
-def test_a_directory_prints_as_a_tree(tmp_path: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_directory_prints_as_a_tree(tmp_path: Any) -> None:
     """Names in order, four columns a level, the size of all files first; every line is logged."""
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "c.bin").write_bytes(b"x" * 2048)
     (tmp_path / "a.bin").write_bytes(b"")
-    with caplog.at_level("INFO", logger="tensorclass"):
+    with TestCase().assertLogs("tensorclass", "INFO") as logs:
         text = print_directory_tree(tmp_path, indent="> ")
     tree = ["> directory size: 2.0 KiB", f"> {tmp_path.name}/", ">     a.bin", ">     b/", ">         c.bin"]
     assert text.splitlines() == tree
-    assert [record.message for record in caplog.records] == tree
+    assert [record.getMessage() for record in logs.records] == tree
     assert print_directory_tree(tmp_path / "a.bin", display_metadata=False) == "a.bin"
     with pytest.raises(FileNotFoundError, match="nothing"):
         print_directory_tree(tmp_path / "nothing")

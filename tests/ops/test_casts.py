@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+from unittest import TestCase
 
 import pytest
 import torch
@@ -180,7 +180,7 @@ def test_metadata_stays():
     assert TensorDict(a=torch.zeros(2), c=MetaData(config), batch_size=[2]).to(torch.float64)["c"] is config
 
 
-def test_timeit(caplog, capsys):
+def test_timeit(capsys):
     """Blocks and functions add up by name; the totals go to the logger, or to stderr when nobody listens."""
     timeit.erase()
 
@@ -194,9 +194,10 @@ def test_timeit(caplog, capsys):
         pass
     assert (timeit.calls("outer"), timeit.calls("block"), timeit.calls("absent")) == (3, 2, 0)
     assert outer.__doc__ == "Calls itself."
-    with caplog.at_level(logging.INFO, logger="tensorclass"):
+    with TestCase().assertLogs("tensorclass", "INFO") as logs:
         timeit.print("after:")
-    assert [line.split(" took")[0] for line in caplog.messages] == ["after: block", "after: outer"]
+    names = [record.getMessage().partition(" took")[0] for record in logs.records]
+    assert names == ["after: block", "after: outer"]
     timeit.erase()
     assert timeit.calls("outer") == 0
     assert logger.name == "tensorclass"
