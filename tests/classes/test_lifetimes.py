@@ -20,6 +20,7 @@ from tensorclass import TensorClass, TensorDict, from_dataclass, merge, omit, pa
 from tensorclass.core import _pytree
 from tensorclass.core._caches import Classes
 from tensorclass.typing import Float32
+from tests._marks import rest_is_slow
 
 T = TypeVar("T")
 
@@ -285,7 +286,7 @@ COMPILED: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize("name", rest_is_slow(COMPILED))
 def test_dynamo_finds_the_class(name: str) -> None:
     """Compiled code finds a class in torch's registry as Python does, though it is not kept there."""
     work = COMPILED[name]

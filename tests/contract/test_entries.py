@@ -18,6 +18,7 @@ from tensorclass import TensorDict
 from tensorclass._operations import ROWS, Row
 from tensorclass.core import VALUES
 from tensorclass.errors import TensorClassError
+from tests._marks import rest_is_slow
 from tests.contract import _relayouts as _relayouts
 from tests.contract._elements import Payload, Place, assert_elements, elements, equal, payload, same, shape_of
 from tests.contract._entry_kinds import ENTRIES, UNEVEN, Size, cases, make
@@ -99,7 +100,7 @@ def failures(tries: list[tuple[str, Callable[[], None]]]) -> str:
     return "\n".join(told)
 
 
-@pytest.mark.parametrize(("kind", "holder", "size"), CASES)
+@pytest.mark.parametrize(("kind", "holder", "size"), rest_is_slow(CASES, each=4))
 def test_picks(kind: str, holder: str, size: Size, record_property: Callable[[str, object], None]):
     """The elements are those that torch picks, and the source is as it was; what needs dense values says so."""
 
@@ -172,7 +173,9 @@ NO_MEMORY = ("absent", "per_element", "shared")
 """Entries without elements of their own in memory."""
 
 
-@pytest.mark.parametrize(("kind", "holder", "size"), [p for p in CASES if p.values[0] not in NO_MEMORY])
+@pytest.mark.parametrize(
+    ("kind", "holder", "size"), rest_is_slow([p for p in CASES if p.values[0] not in NO_MEMORY], each=4)
+)
 def test_views_share_memory(kind: str, holder: str, size: Size, record_property: Callable[[str, object], None]):
     """Where torch gives a view, what is written to the result is in the source, and nothing else of it changes."""
 
@@ -329,7 +332,7 @@ def assert_near(container: Any, wanted: dict[Place, Payload]) -> None:
 
 
 @pytest.mark.parametrize(("holder", "size"), HOLDING)
-@pytest.mark.parametrize("kind", ROW_KINDS)
+@pytest.mark.parametrize("kind", rest_is_slow(ROW_KINDS, each=3))
 def test_pointwise(kind: str, holder: str, size: Size, record_property: Callable[[str, object], None]):
     """Every row of the table does to each element what torch does to its tensors; in place it reaches the members."""
     if (kind, holder) == ("jagged", "class"):

@@ -19,6 +19,7 @@ import torch
 
 from tensorclass import TensorDict, lazy_stack
 from tensorclass.errors import UnsupportedOperationError
+from tests._marks import rest_is_slow
 from tests.contract import fuzz
 from tests.contract._lazy_kinds import LAZY, MACHINE_KINDS
 from tests.contract._machine import NAMES, STARTS, STEPS, Sequence, draw, fails, maker, run, shrink
@@ -71,7 +72,7 @@ def test_long_runs_have_a_command(capsys: pytest.CaptureFixture[str]):
     assert "a typed class: 2 sequences, 0 diverged" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("kind", LAZY)
+@pytest.mark.parametrize("kind", rest_is_slow(LAZY, each=3))
 def test_every_kind_moves(kind: str):
     """A kind whose steps were all skipped would test nothing: more than half of them give another container."""
     moved = 0

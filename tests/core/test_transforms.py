@@ -362,12 +362,14 @@ class Holds(TensorClass):
 @pytest.mark.parametrize("fullgraph", rest_is_slow([True, False]))
 @pytest.mark.parametrize(
     ("data", "dim"),
-    [
-        (Rows(x=torch.zeros(2, 3)), 1),
-        (Open(x=torch.zeros(2, 4, 3), batch_size=[2]), 2),
-        (Open(x=torch.zeros(2, 3), batch_size=[]), 0),
-        (Holds(rows=Rows(x=torch.zeros(2, 3))), 1),
-    ],
+    rest_is_slow(
+        [
+            (Rows(x=torch.zeros(2, 3)), 1),
+            (Open(x=torch.zeros(2, 4, 3), batch_size=[2]), 2),
+            (Open(x=torch.zeros(2, 3), batch_size=[]), 0),
+            (Holds(rows=Rows(x=torch.zeros(2, 3))), 1),
+        ],
+    ),
     ids=repr,
 )
 def test_compiled_vmap_keeps_declared_dims(data: Any, dim: int, fullgraph: bool):

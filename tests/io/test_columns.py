@@ -21,6 +21,7 @@ from tensorclass import PerElement, Ragged, Shared, TensorClass, TensorClassData
 from tensorclass.errors import FileFormatError, SchemaError, StructureError
 from tensorclass.io import _advice, _columns, _shards, _shelf
 from tensorclass.typing import Float32, Int64
+from tests._marks import rest_is_slow
 from tests.io._classes import Digits
 from tests.io._exact import assert_same, raw
 from tests.io.test_dataset import everythings, written
@@ -83,7 +84,9 @@ def copied(dtype: torch.dtype) -> bool:
     return True
 
 
-@pytest.mark.parametrize("name", sorted(name for name in set(dtypes()) - QUANTIZED if copied(dtypes()[name])))
+@pytest.mark.parametrize(
+    "name", rest_is_slow(sorted(name for name in set(dtypes()) - QUANTIZED if copied(dtypes()[name])), each=3)
+)
 def test_dtypes(name, tmp_path):
     """Rows of every dtype: numbers, short and long ones, without bytes."""
     for at, shape in enumerate([(), (1,), (3,), (2, 4), (0,), (3, 0, 2)]):

@@ -24,6 +24,7 @@ from tensorclass.cli import main
 from tensorclass.errors import TensorClassError
 from tensorclass.io._values import decode, encode
 from tensorclass.typing import Float32
+from tests._marks import rest_is_slow
 
 PRIME = 2**61 - 1
 """Integers that differ by multiples of it have one hash."""
@@ -200,7 +201,8 @@ HEAVY = ("a program with", "a program of one list", "names with dots", "CSV colu
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name.startswith(HEAVY) else ()) for name in READERS]
+    "name",
+    rest_is_slow([pytest.param(n, marks=pytest.mark.slow if n.startswith(HEAVY) else ()) for n in READERS], each=2),
 )
 def test_twice_the_input_takes_less_than_three_times_the_work(tmp_path, capsys, name):
     """Keys, columns, folders, rows, texts and faults are each handled once."""

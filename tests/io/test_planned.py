@@ -21,6 +21,7 @@ from tensorclass.io._ahead import read_ahead
 from tensorclass.io._documents import document_at
 from tensorclass.io._segments import read_manifest
 from tensorclass.typing import Float32, Int64
+from tests._marks import rest_is_slow
 from tests.io._exact import assert_same
 from tests.io._server import serving
 
@@ -82,7 +83,7 @@ def without_plans(folder: Path) -> None:
     assert "layout" not in json.loads((folder / "data" / "manifest.json").read_text())["shards"][0]
 
 
-@pytest.mark.parametrize("old", [False, True])
+@pytest.mark.parametrize("old", rest_is_slow([False, True]))
 @pytest.mark.parametrize("kind", ["even", "uneven"])
 def test_one_request_for_a_shard_and_batch(kind: str, old: bool, tmp_path: Path) -> None:
     """No look-ups, at most one request more for a header, and what has come is not asked for again."""

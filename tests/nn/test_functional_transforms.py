@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from tensorclass import TensorDict, TensorDictParams, from_module, from_modules
 from tensorclass.errors import StructureError, UnsupportedOperationError
+from tests._marks import rest_is_slow
 
 X = torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
 NET: Any = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
@@ -117,7 +118,7 @@ def test_parameters_of_a_module_are_an_argument() -> None:
     assert type(torch.func.grad(loss)(TensorDictParams(from_module(NET)), X)) is TensorDict
 
 
-@pytest.mark.parametrize("transform", ["plain", "vmap", "grad"])
+@pytest.mark.parametrize("transform", rest_is_slow(["plain", "vmap", "grad"]))
 def test_compiled_code_is_one_graph_with_the_same_results(transform: str) -> None:
     """`torch.compile(fullgraph=True)` of a block, alone and inside a transform, with other values again."""
     functions: dict[str, Any] = {

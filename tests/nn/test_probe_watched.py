@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from tensorclass.errors import BuildError
 from tensorclass.nn.probe._prober import Prober
+from tests._marks import rest_is_slow
 from tests.nn._zoo import ZOO, pipeline
 
 READS: dict[str, Callable[[Tensor], Any]] = {
@@ -77,7 +78,7 @@ def both(build: Callable[[], Any], patch: pytest.MonkeyPatch) -> list[list[str]]
     return [first, codes(build)]
 
 
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("name", rest_is_slow(ZOO, each=3))
 def test_findings_are_those_of_fake_tensors(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """For every kind of callable."""
     animal = ZOO[name]

@@ -12,6 +12,7 @@ from torch.distributions import Distribution
 
 from tensorclass.errors import BuildError
 from tensorclass.nn import PipelineWarning
+from tests._marks import rest_is_slow
 from tests.nn._zoo import ZOO, pipeline, random_states, state_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:warning.W2(05|07|10)")
@@ -60,7 +61,7 @@ MIXED = ("item", "nonzero", "unique", "branch")  # each takes the sum, or looks 
 SEPARATE = sorted(set(ZOO) - {*NORMS, *MIXED})
 
 
-@pytest.mark.parametrize("name", SEPARATE)
+@pytest.mark.parametrize("name", rest_is_slow(SEPARATE, each=3))
 def test_zoo_does_not_mix(name, validated):
     """Right modules pass, dropout and random ones too, and nothing is touched."""
     animal = ZOO[name]

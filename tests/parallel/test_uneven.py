@@ -20,6 +20,7 @@ from tensorclass.errors import ArgumentError, WorkerError
 from tensorclass.parallel import DaskEngine, ProcessEngine, RayEngine
 from tensorclass.parallel._seeds import seeded_block
 from tensorclass.parallel._stream import ordered
+from tests._marks import rest_is_slow
 from tests.parallel import _functions as functions
 from tests.parallel._functions import Dies, Item, items
 
@@ -135,7 +136,7 @@ class _Sometimes:
         ("exits", "SystemExit: 3"),
     ],
 )
-@pytest.mark.parametrize("verb", ["map", "filter"])
+@pytest.mark.parametrize("verb", rest_is_slow(["map", "filter"]))
 def test_rows_that_kill_their_worker(verb: str, name: str, cause: str, data: Any, tmp_path: Path) -> None:
     """They are found, and written to `out/failed` with the cause; all other rows are there."""
     bad, fn = {7, 33}, _Sometimes(name, {7, 33})

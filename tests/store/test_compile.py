@@ -12,6 +12,7 @@ from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 from torch._dynamo.testing import CompileCounter
 
 from tensorclass import TensorDict, stack
+from tests._marks import rest_is_slow
 from tests._versions import TORCH
 from tests.contract._model import Model, assert_same
 from tests.contract._typed_kinds import Inner
@@ -87,7 +88,7 @@ def test_guards_are_few(name: str, typed: bool) -> None:
 
 
 @pytest.mark.parametrize("typed", [False, True], ids=["untyped", "typed"])
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", rest_is_slow(FUNCTIONS, each=2))
 def test_one_graph(name: str, typed: bool):
     """Traced whole, with the result of eager mode."""
     torch._dynamo.reset()

@@ -20,6 +20,7 @@ from tensorclass.errors import (
 )
 from tensorclass.io.exchange import _persistent
 from tensorclass.typing import Float32, Int64
+from tests._marks import rest_is_slow
 from tests.io._exact import assert_same
 
 OPEN = {"h5": from_h5, "zarr": from_zarr}
@@ -291,7 +292,7 @@ INDICES = {
 
 
 @BACKENDS
-@pytest.mark.parametrize("name", INDICES)
+@pytest.mark.parametrize("name", rest_is_slow(INDICES, each=3))
 def test_writes_at_an_index(backend, name, tmp_path):
     """What is written at an index is what a container in memory has then, whatever the entries are."""
     batch, index = rows_of(9), INDICES[name]
@@ -315,7 +316,7 @@ def test_writes_at_an_index(backend, name, tmp_path):
 
 
 @BACKENDS
-@pytest.mark.parametrize("name", INDICES)
+@pytest.mark.parametrize("name", rest_is_slow(INDICES, each=3))
 def test_numbers_at_an_index(backend, name, tmp_path):
     """A number goes to all elements; to one entry by `set_at_`, in a dict by `update_at_`."""
     batch, index = rows_of(9).select("a", "b", "half"), INDICES[name]
