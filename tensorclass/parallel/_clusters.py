@@ -7,6 +7,7 @@ import faulthandler
 import os
 import pickle
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -32,7 +33,9 @@ _UNTIL: dict[object, float] = {}
 """When each of the running tasks with a limit must have ended."""
 _WATCHED = release_in_forks(Lock())
 Sent = tuple[bytes, list[Any], Any]
-_PATIENCE, _LOOK = 60.0, 5.0
+_PROGRAM = ("__main__", "__mp_main__")
+"""The module of the program, and its name in processes that the program has spawned; no worker can import it."""
+_PATIENCE, _LOOK = 60.0, 1.0
 """Seconds that Dask may be without workers, and seconds between two checks."""
 
 
@@ -50,11 +53,13 @@ def _receive_sent(sent: Sent) -> Any:
 
 def _cloud_pickler() -> type[pickle.Pickler]:
     """A pickler that sends functions of notebooks and nested functions by value; typed classes are imported."""
-    base: Any = optional("cloudpickle", "Sending a function to a cluster", "dask").Pickler
+    package: Any = optional("cloudpickle", "Sending a function to a cluster", "dask")
+    if _PROGRAM[1] in sys.modules:
+        package.register_pickle_by_value(sys.modules[_PROGRAM[1]])
 
-    class Sending(base):  # type: ignore[misc]  # of an optional package
+    class Sending(package.Pickler):  # type: ignore[misc]  # of an optional package
         def reducer_override(self, obj: Any) -> Any:
-            imported = isinstance(obj, type) and schema_of(obj) is not None and obj.__module__ != "__main__"
+            imported = isinstance(obj, type) and schema_of(obj) is not None and obj.__module__ not in _PROGRAM
             return NotImplemented if imported else super().reducer_override(obj)
 
     return Sending

@@ -32,8 +32,8 @@ class Parcel(NamedTuple):
 
     def fill(self, block: Tensor) -> None:
         """Copy the tensors into a block: uint8 `[size]`."""
-        for view, tensor in zip(cut(block, self.shapes), self.tensors, strict=True):
-            view.copy_(tensor.detach())
+        with torch.no_grad():
+            torch._foreach_copy_(cut(block, self.shapes), self.tensors)
 
     def block(self) -> Tensor:
         """A new block with the tensors."""
@@ -79,7 +79,9 @@ def take_apart(value: object, pickler: Any = pickle.Pickler) -> Parcel:
         raise
     except Exception as error:  # whatever the classes of the objects raise
         raise ArgumentError(unpicklable(value, error)) from error
-    return Parcel(buffer.getvalue(), [(tensor.dtype, tensor.shape) for tensor in taking.found], taking.found)
+    once = dict[Shape, Shape]()  # pickle writes an object again, but not the same object
+    shapes = [once.setdefault(shape, shape) for shape in [(tensor.dtype, tensor.shape) for tensor in taking.found]]
+    return Parcel(buffer.getvalue(), shapes, taking.found)
 
 
 @lru_cache(maxsize=4)

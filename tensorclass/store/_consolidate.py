@@ -262,10 +262,20 @@ def length(shapes: Sequence[Shape]) -> int:
 
 def cut(block: Tensor, shapes: Sequence[Shape]) -> list[Tensor]:
     """The leaves of a block as views."""
+    typed, first = {dtype: block.view(dtype) for dtype in {dtype for dtype, _ in shapes}}, block.storage_offset()
     return [
-        block[start : start + shape.numel() * dtype.itemsize].view(dtype).view(shape)
+        typed[dtype].as_strided(shape, _strides(shape), (first + start) // dtype.itemsize)  # one operation for each
         for start, (dtype, shape) in zip(_leaf_starts(shapes), shapes, strict=False)
     ]
+
+
+def _strides(shape: torch.Size) -> list[int]:
+    """The strides of a contiguous tensor."""
+    found, step = [1] * len(shape), 1
+    for place in range(len(shape) - 1, 0, -1):
+        step *= max(1, shape[place])
+        found[place - 1] = step
+    return found
 
 
 def has_own_storage(entries: dict[str, Any]) -> bool:

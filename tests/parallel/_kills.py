@@ -139,8 +139,10 @@ def kill_drivers(name: str, wanted: int, folder: Path, seed: int = 0) -> int:
 
 
 if __name__ == "__main__":
+    from tests.parallel import _kills  # workers import the class of the function
+
     with tempfile.TemporaryDirectory() as place:
         began = time.monotonic()
-        kill = {"workers": kill_workers, "drivers": kill_drivers}[sys.argv[1]]
+        kill = {"workers": _kills.kill_workers, "drivers": _kills.kill_drivers}[sys.argv[1]]
         done = kill(sys.argv[3], int(sys.argv[2]), Path(place), int(sys.argv[4]) if len(sys.argv) > 4 else 0)
         print(f"{sys.argv[3]}: {done} {sys.argv[1]} killed, all rows right, {time.monotonic() - began:.0f} s")

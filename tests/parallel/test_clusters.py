@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -321,15 +321,27 @@ def test_dask_bag(dask: Any, plain_data: Any) -> None:
     assert found == [("Plain", 28), ("Plain", 92), ("Plain", 156), ("Plain", 159)]
 
 
-def test_classes_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("module", ["__main__", "__mp_main__"])
+def test_classes_of_the_program(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers can't import them: an error that says so, where a copy by value would have no fields."""
-    monkeypatch.setattr(Plain, "__module__", "__main__")
+    monkeypatch.setattr(Plain, "__module__", module)
     rows = Plain(x=torch.zeros(2, 3), label=torch.zeros(2, dtype=torch.int64))
     with pytest.raises(ArgumentError, match="declare `Plain` in a module"):
         RayBatches(None, Plain).map_batches(functions.same)
     for engine in (RayEngine(address="127.0.0.1:9"), DaskEngine(address="127.0.0.1:9")):
         with pytest.raises(ArgumentError, match="declare `Plain` in a module"):
             rows.map(functions.same, engine=engine)
+
+
+def test_functions_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers get them by value, also from a process that the program has spawned, where its module has another name."""
+    pytest.importorskip("cloudpickle")
+    program = ModuleType("__mp_main__")
+    exec("def twice(x):\n    return 2 * x\n", vars(program))
+    monkeypatch.setitem(sys.modules, "__mp_main__", program)
+    sent = _sent(program.twice, cloud=True)
+    monkeypatch.delitem(sys.modules, "__mp_main__")
+    assert _clusters._receive_sent(sent)(4) == 8
 
 
 def test_classes_that_no_worker_imports(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ def test_killed_workers(engine: str, tmp_path: Path) -> None:
     assert kill_workers(engine, KILLS, tmp_path) == KILLS
 
 
-@pytest.mark.parametrize("engine", ["threads", "dask"])
+@pytest.mark.parametrize("engine", ["threads", "ray", "dask"])
 def test_killed_drivers(engine: str, tmp_path: Path) -> None:
     """A map whose process was killed leaves a committed prefix, and the next one continues it."""
     pytest.importorskip(PACKAGES.get(engine, "torch"))
