@@ -20,7 +20,7 @@ from ..errors import Problem, SchemaError, TensorClassError, defined_again
 from ._annotations import is_collection, is_tensorclass, missing_members
 from ._constraints import broken_constraints, eager_only
 from ._convert import Inexact, preferred_dtype, to_tensor
-from ._dtypes import Float, TensorSpec, are_alike, family_of, is_ragged
+from ._dtypes import Float, TensorSpec, alike, family_of, is_ragged
 from ._spec import EXACT, FieldSpec, FieldValidator, describe_tensor, short, type_name
 
 
@@ -216,18 +216,15 @@ class Checker:
         if isinstance(value, Tensor) and value.is_nested:
             value = list(value.unbind())
         valued = self.options.validate == "values" and spec.metadata
-        if not valued and are_alike(value, self.batch_size):
-            found = {f"{spec.name}[{i}]": element for i, element in enumerate(value[:1])}
-            good, elements = True, value
-        else:
-            good = self._collect(spec, value, self.batch_size, spec.name, found)
-            elements = found.values()
-        if good:
+        same = None if valued else alike(value, self.batch_size)
+        if same is not None:
+            found[f"{spec.name}[0]"] = same[0]
+        if same is not None or self._collect(spec, value, self.batch_size, spec.name, found):
             if spec.spec.dims is not None and self.options.validate != "off":
-                lengths = [element.size(0) for element in elements]
+                lengths = [element.size(0) for element in found.values()] if same is None else same.lengths
                 self.bindings.bind_elements(spec.name, spec.spec.dims, self.batch_size, lengths, str(spec))
             self._element_kinds(spec, found, found)
-        return value
+        return value if same is None or spec.validators else same
 
     def _check_ragged_tensor(self, spec: FieldSpec, value: Any) -> None:
         found: dict[str, Tensor] = {}

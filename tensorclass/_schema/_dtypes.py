@@ -245,17 +245,27 @@ def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def are_alike(values: Any, size: torch.Size) -> bool:
-    """Whether a list has plain tensors for one batch dim that differ only in length: then the first one says all."""
+class Alike(list[Tensor]):
+    """Plain tensors for one batch dim that differ only in length: the first one says all but the lengths."""
+
+    __slots__ = ("lengths",)
+    lengths: list[int]
+
+
+def alike(values: Any, size: torch.Size) -> Alike | None:
+    """A list whose tensors differ only in length; None for any other, which is to be checked one by one."""
+    if type(values) is Alike:
+        return values
     if type(values) is not list or len(size) != 1 or len(values) != size[0] or not values:
-        return False
-    first = values[0]
+        return None
+    first, found = values[0], Alike(values)
     if type(first) is not Tensor or first.is_nested or not first.ndim:
-        return False
+        return None
     dtype, ndim, event, device = first.dtype, first.ndim, first.shape[1:], first.device
-    for one in values:
+    for one in found:
         if type(one) is not Tensor or one.ndim != ndim or one.dtype is not dtype or one.device != device:
-            return False
+            return None
         if ndim > 1 and (one.is_nested or one.shape[1:] != event):
-            return False
-    return True
+            return None
+    found.lengths = [one.size(0) for one in found]
+    return found

@@ -25,6 +25,7 @@ from tensorclass import (
     collate,
     equal,
     field,
+    field_validator,
     schema,
     tensorclass,
 )
@@ -211,6 +212,25 @@ def test_what_is_taken() -> None:
     assert Text(tensors[0], label[0]).tokens.item().tolist() == [1, 2]
     nested = Text([tensors, tensors], torch.zeros(2, 2, dtype=torch.int64))
     assert nested.batch_size == torch.Size([2, 2])
+
+
+def test_a_validator_that_changes_the_list() -> None:
+    """Elements are checked once, but those that a validator puts into the list are checked too; the list stays."""
+
+    class Changed(TensorClass):
+        words: Int64[RaggedTensor, "t"]
+
+        @field_validator("words")
+        def change(cls, value: Any) -> Any:
+            """Another dtype for a short one."""
+            value[1] = value[1] if value[1].numel() > 1 else value[1].float()
+            return value
+
+    given = [torch.arange(2), torch.arange(3)]
+    assert Changed(words=given).words.lengths.tolist() == [2, 3]
+    assert type(given) is list
+    with pytest.raises(StructureError, match=r"differ only in length.*float32"):
+        Changed(words=[torch.arange(2), torch.arange(1)])
 
 
 def test_a_batch_without_elements() -> None:

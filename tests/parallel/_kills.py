@@ -138,11 +138,17 @@ def kill_drivers(name: str, wanted: int, folder: Path, seed: int = 0) -> int:
     return kills
 
 
-if __name__ == "__main__":
-    from tests.parallel import _kills  # workers import the class of the function
-
+def main() -> None:
+    """Kill, and say how often."""
+    what, wanted, name, *seed = sys.argv[1:]
+    began = time.monotonic()
     with tempfile.TemporaryDirectory() as place:
-        began = time.monotonic()
-        kill = {"workers": _kills.kill_workers, "drivers": _kills.kill_drivers}[sys.argv[1]]
-        done = kill(sys.argv[3], int(sys.argv[2]), Path(place), int(sys.argv[4]) if len(sys.argv) > 4 else 0)
-        print(f"{sys.argv[3]}: {done} {sys.argv[1]} killed, all rows right, {time.monotonic() - began:.0f} s")
+        kill = {"workers": kill_workers, "drivers": kill_drivers}[what]
+        done = kill(name, int(wanted), Path(place), *map(int, seed))
+    print(f"{name}: {done} {what} killed, all rows right, {time.monotonic() - began:.0f} s")
+
+
+if __name__ == "__main__":
+    from tests.parallel._kills import main  # workers import the class of the function
+
+    main()

@@ -334,7 +334,7 @@ def test_classes_of_the_program(module: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_functions_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers get them by value, also from a process that the program has spawned, where its module has another name."""
+    """Workers get them by value, also from a spawned process, where the module of the program has another name."""
     pytest.importorskip("cloudpickle")
     program = ModuleType("__mp_main__")
     exec("def twice(x):\n    return 2 * x\n", vars(program))

@@ -19,6 +19,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from ..._flags import answers, flag
+from ..._schema._dtypes import alike
 from ...core import (
     BATCHED,
     STORAGE,
@@ -142,9 +143,11 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         if isinstance(values, Tensor) and values.is_nested:
             values = list(values.unbind())
         size = nesting(values) if size is None else size
-        elements = leaves_of(values, size)
+        same = alike(values, size)
+        elements = same or leaves_of(values, size)
         table = table_of(elements, like)
-        lengths = torch.tensor([element.size(0) for element in elements], dtype=torch.int64, device=table.device)
+        counts = [element.size(0) for element in elements] if same is None else same.lengths
+        lengths = torch.tensor(counts, dtype=torch.int64, device=table.device)
         return cls._of(table, spans_of(lengths.reshape(size)), True)
 
     @classmethod

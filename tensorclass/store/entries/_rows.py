@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..._schema._dtypes import Alike
 from ...core import Step, assign
 from ...errors import ArgumentError, BatchSizeError, StructureError
 from ...ops._operands import SCALARS
@@ -147,7 +148,7 @@ def table_of(elements: Sequence[Tensor], like: Tensor | None) -> Tensor:
     first = elements[0]
     dtype, event, device = first.dtype, first.shape[1:], first.device
     ndim = first.ndim
-    for position, element in enumerate(elements):
+    for position, element in enumerate(() if type(elements) is Alike else elements):
         other = element.ndim != ndim or (ndim > 1 and element.shape[1:] != event)
         if other or element.dtype is not dtype or element.device != device:
             raise StructureError(
