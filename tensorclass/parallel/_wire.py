@@ -33,7 +33,7 @@ class Parcel(NamedTuple):
     def fill(self, block: Tensor) -> None:
         """Copy the tensors into a block: uint8 `[size]`."""
         with torch.no_grad():
-            torch._foreach_copy_(cut(block, self.shapes), self.tensors)
+            torch._foreach_copy_(cut(block, self.shapes), self.tensors)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
 
     def block(self) -> Tensor:
         """A new block with the tensors."""
