@@ -9,14 +9,13 @@ import stat
 from contextlib import suppress
 
 from ._places import local_path
+from ._system import PLAIN
 from .errors import MemoryBudgetError
 
 MAX_BYTES = 2**30
 """The largest file that is read by default: 1 GiB."""
 MAX_SOURCE = 2**24
 """The largest module that is read or run: 16 MiB."""
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_BINARY"))
-_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY"))
 
 
 def read_content(path: str | os.PathLike[str], max_bytes: int | None = None) -> bytes:
@@ -38,7 +37,7 @@ def read_content(path: str | os.PathLike[str], max_bytes: int | None = None) -> 
     """
     name = local_path(path)
     _check(os.stat(name), name, max_bytes)  # before it is opened: opening a device may have side effects
-    with os.fdopen(os.open(name, _FLAGS), "rb") as file:
+    with os.fdopen(os.open(name, os.O_RDONLY | PLAIN), "rb") as file:
         size = _check(os.fstat(file.fileno()), name, max_bytes)
         content = file.read(size + 1)
     if len(content) != size:
@@ -97,7 +96,7 @@ def write_content(
         raise OSError(errno.EEXIST, f"{kind} has that name; only a file is written over", name)
     temporary = os.path.join(folder, f".{base[:100]}.{secrets.token_hex(6)}.tmp")
     try:
-        with os.fdopen(os.open(temporary, _NEW, 0o666), "wb") as file:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | PLAIN, 0o666), "wb") as file:
             file.write(text.encode() if isinstance(text, str) else text)
         if mode is not None:
             os.chmod(temporary, stat.S_IMODE(mode))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import FrozenInstanceError
 from difflib import SequenceMatcher
 from errno import EFBIG
+from importlib import metadata
 from types import TracebackType
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
@@ -503,6 +504,20 @@ def defined_again(old: type, new: type, call: str = "from_tensordict") -> str:
         f"{name} was defined again: the value is an instance of the class as it was before; convert it with "
         f"`{name}.{call}(value)`, or create it again"
     )
+
+
+def page_of(name: str) -> str:
+    """Where a page of the documentation is: its address, which the metadata of the package has.
+
+    >>> page_of("migrating")
+    'https://.../migrating/'
+    """
+    try:
+        links = metadata.metadata("tensorclass").get_all("Project-URL") or []
+    except metadata.PackageNotFoundError:  # sources that are not installed
+        return f"docs/{name}.md"
+    home = next((link.partition(", ")[2] for link in links if link.startswith("Documentation, ")), "docs")
+    return f"{home}/{name}/"
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:

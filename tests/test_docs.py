@@ -317,10 +317,10 @@ def test_readme_fits_a_few_screens(tmp_path, monkeypatch):
 
 
 ASKED = {
-    "pad sequences": "padding ragged jagged mask collate variable length",
+    "pad sequences": "padding ragged jagged mask collate_fn variable length",
     "move a batch": "cuda pin_memory non_blocking device gpu",
     "best checkpoint": "resume early stopping state_dict save load",
-    "`torch.compile`": "graph breaks fullgraph dynamo",
+    "`torch.compile`": "compile a model graph breaks fullgraph dynamo",
     "subclass": "inherit inheritance extend add a field",
     "mixed precision": "autocast AMP bfloat16 half",
     "TensorBoard": "wandb Weights & Biases MLflow metrics logger",

@@ -235,8 +235,8 @@ def test_what_a_first_class_loads():
     """The rooms up to the classes. Files, pipelines and pydantic wait for their first use."""
     done = subprocess.run([sys.executable, "-c", FIRST], cwd=ROOT, check=True, capture_output=True, text=True)
     rooms = (
-        "_api _budget _config _content _deferred _dims _flags _kinds _operations _options _places _schema classes core "
-        "errors memmap ops store tensorclass typing"
+        "_api _budget _config _content _deferred _dims _flags _kinds _operations _options _places _schema _system "
+        "classes core errors memmap ops store tensorclass typing"
     )
     assert done.stdout.split() == [*rooms.split(), "|", "annotated_types"]
 

@@ -13,7 +13,7 @@ from tests._sources import PACKAGE, Source, sources
 
 # Rooms of one column do not know each other.
 COLUMNS = (
-    ("errors", "_config", "_deferred", "_flags"),
+    ("errors", "_config", "_deferred", "_flags", "_system"),
     ("_budget", "_places"),
     ("_content",),
     ("_dims", "_kinds", "_operations", "_options"),

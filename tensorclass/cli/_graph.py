@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     parser.add_argument("target", metavar="FILE.py[:PIPELINE]", help="the pipeline")
     parser.add_argument("--format", choices=[*MARKS], help="by default what the file's name says")
-    parser.add_argument("--out", type=on_disk, metavar="FILE", help="where to write; by default the standard output")
+    parser.add_argument("-o", "--out", type=on_disk, metavar="FILE", help="by default the standard output")
     parser.add_argument("--open", action="store_true", help="show the file in the browser")
     parser.add_argument("--force", action="store_true", help="replace a file that is not a drawing")
 

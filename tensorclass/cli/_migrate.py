@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .._content import MAX_SOURCE, read_content
-from ..errors import ArgumentError, did_you_mean, printable
+from ..errors import ArgumentError, did_you_mean, page_of, printable
 from ..store import find_lost_writes
 from ._main import CommandError, on_disk, write_file
 
@@ -106,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
         for line, message in sorted(set(findings)):
             print(printable(f"{file}:{line}: {message}"))
     done = "written" if arguments.force else "to be written with --force"
-    print(f"{changed} {'file' if changed == 1 else 'files'} {done}; docs/migrating.md has every difference")
+    print(f"{changed} {'file' if changed == 1 else 'files'} {done}; {page_of('migrating')} has every difference")
     return status
 
 

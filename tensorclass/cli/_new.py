@@ -77,7 +77,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from", dest="source", type=on_disk, required=True, metavar="FILE", help=f"data: {', '.join(READERS)}, ..."
     )
-    parser.add_argument("--out", type=on_disk, metavar="FILE.py", help="where to write; by default the standard output")
+    parser.add_argument("-o", "--out", type=on_disk, metavar="FILE.py", help="by default the standard output")
     parser.add_argument("--force", action="store_true", help="replace a file that is there")
 
 

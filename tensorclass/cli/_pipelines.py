@@ -7,7 +7,7 @@ import warnings
 from types import ModuleType
 from typing import Any
 
-from ..errors import BuildError
+from ..errors import BuildError, few
 from ..nn import PipelineWarning, TensorClassSequential
 from ._main import CommandError
 from ._target import load_target, members_of, running
@@ -37,7 +37,8 @@ def load_pipelines(target: str) -> dict[str, Pipeline]:
             with running(target, BuildError):
                 found = found()
     if not isinstance(found, TensorClassSequential):
-        raise CommandError(f"{target} is of type {type(found).__name__}, not a TensorClassSequential")
+        what = f"the class {found.__qualname__}" if isinstance(found, type) else f"of type {type(found).__name__}"
+        raise CommandError(f"{target} is {what}, not a TensorClassSequential{_others(target)}")
     return {name: found}
 
 
@@ -52,6 +53,14 @@ def load_pipeline(target: str) -> Pipeline:
     if len(found) > 1:
         raise CommandError(f"{target} has several pipelines; name one: {', '.join(f'{target}:{n}' for n in found)}")
     return next(iter(found.values()))
+
+
+def _others(target: str) -> str:
+    """The pipelines of the module that a target names."""
+    place = target.rpartition(":")[0]
+    module = load_target(place)
+    found = [f"`{place}:{name}`" for name, value in members_of(module) if isinstance(value, TensorClassSequential)]
+    return f"; pipelines there are {few(found, between=', ')}" if found else ""
 
 
 def _first_name(named: dict[str, Pipeline], pipeline: Pipeline) -> str:

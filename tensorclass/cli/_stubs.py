@@ -25,7 +25,7 @@ PAUSE = 0.5
 def configure(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     parser.add_argument("paths", nargs="*", type=on_disk, metavar="PATH", help="modules, or folders with modules")
-    parser.add_argument("--out", type=on_disk, metavar="DIR", help="a folder of stubs, instead of beside the modules")
+    parser.add_argument("-o", "--out", type=on_disk, metavar="DIR", help="a folder, instead of beside the modules")
     parser.add_argument("--check", action="store_true", help="write nothing; exit status 1 when a stub is not fresh")
     parser.add_argument("--watch", action="store_true", help="write again whenever a module changes")
     parser.add_argument("--strict-keys", action="store_true", help="string keys are names of fields, all else is wrong")

@@ -9,10 +9,10 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from ..errors import page_of
 from ._names import MODULES, VERSION, lookup
 
 NAME = "tensordict"
-PAGE = "docs/compat.md"
 _HIDDEN = {"memmap", "tensorclass"}
 """Submodules behind a function of the same name."""
 
@@ -30,8 +30,9 @@ class Finder(MetaPathFinder):
         if name and name not in MODULES:
             parent, _, last = fullname.rpartition(".")
             raise ImportError(
-                f"tensorclass.compat (for tensordict {VERSION}) has no `{last}` in `{parent}`; {PAGE} lists the "
-                "names of the layer; change the program to a public name, or run it with tensordict",
+                f"tensorclass.compat (for tensordict {VERSION}) has no `{last}` in `{parent}`; "
+                f"{page_of('compat')} lists the names of the layer; "
+                "change the program to a public name, or run it with tensordict",
                 name=fullname,
             )
         return ModuleSpec(fullname, _Loader(), is_package=True)
@@ -77,7 +78,8 @@ class _Module(ModuleType):
             else:
                 return value
         where = f"module {self.__name__!r:.200} of tensorclass.compat (for tensordict {VERSION})"
-        raise AttributeError(f"{where} has no attribute {name!r:.200}; {PAGE} lists the names of the layer")
+        lists = f"{page_of('compat')} lists the names of the layer"
+        raise AttributeError(f"{where} has no attribute {name!r:.200}; {lists}")
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not (name in _HIDDEN and isinstance(value, ModuleType)):  # the import system sets submodules

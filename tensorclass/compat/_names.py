@@ -25,6 +25,7 @@ from .. import (
     unravel_key_to_tuple,
 )
 from ..base import NO_DEFAULT
+from ..errors import page_of
 from ..nn import set_skip_existing
 from ..nn.parts._seeded import Seeded
 from ._lenient import LenientTensorClass, lenient_tensorclass
@@ -116,7 +117,7 @@ class _Server:
     """Stands for a container over a server, which this package lacks: nothing is an instance of it."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
-        raise ImportError("tensorclass has no containers over Redis or Dragonfly servers; see docs/migrating.md")
+        raise ImportError(f"tensorclass has no containers over Redis or Dragonfly servers; see {page_of('migrating')}")
 
 
 OWN: dict[str, Any] = {

@@ -3,6 +3,7 @@
 One idea: a container is a list of leaves in order plus a way to build a twin of itself around new leaves.
 """
 
+from .._system import release_in_forks as release_in_forks
 from ._base import BATCHED as BATCHED
 from ._base import STORAGE as STORAGE
 from ._base import VALUES as VALUES
@@ -59,7 +60,6 @@ from ._exported import with_keys as with_keys
 from ._forks import InTurn as InTurn
 from ._forks import Turn as Turn
 from ._forks import in_turn as in_turn
-from ._forks import release_in_forks as release_in_forks
 from ._html import represent_html as represent_html
 from ._keys import KEY_SEPARATOR as KEY_SEPARATOR
 from ._keys import FieldPath as FieldPath

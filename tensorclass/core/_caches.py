@@ -11,7 +11,7 @@ from types import MappingProxyType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin
 from weakref import WeakValueDictionary, ref
 
-from ._forks import release_in_forks
+from .._system import release_in_forks
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -87,7 +87,7 @@ KEPT = MappingProxyType({
     "cli._pipelines: warnings.simplefilter": "for the time of a command",
     # what users put there, by name
     "_kinds._kind.KINDS": "the kinds of fields, which are the package's own",
-    "core._forks._LOCKS": "the locks of the package; weak",
+    "_system._LOCKS": "the locks of the package; weak",
     "core._timing.timeit._seconds": "one number for each name, until `timeit.erase()`",
     "nn.distributions._extractors._MAPPINGS": "one function for each name that `add_custom_mapping` is given",
     "cli._target: sys.modules": "the file that a command was given; the process ends with the command",
@@ -118,7 +118,7 @@ KEPT = MappingProxyType({
     "io._memmap._EMPTY": "where mapped containers without tensors lie; weak values",
     "io._mapped_tensor._MAPS": "maps of files that handles share; weak values",
     "io._lock._HELD": "the files that this process has locked, until they are let go",
-    "io._system.libc": "the C library",
+    "_system.libc": "the C library",
     "parallel._seeds._torch_seeder": "how torch seeds its generators",
     "io._remote._OPEN": "remote files; weak values",
     "io._remote._RECENT": "sixteen remote files",

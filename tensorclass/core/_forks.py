@@ -1,29 +1,16 @@
-"""Locks of objects that threads share. In a forked process they are released: the thread that held them isn't there."""
+"""Objects that threads call in turns."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator, Iterator
 from functools import wraps
 from threading import RLock
 from typing import Any, TypeVar
-from weakref import WeakSet
+
+from .._system import release_in_forks
 
 F = TypeVar("F", bound=Callable[..., Any])
-L = TypeVar("L")
 T = TypeVar("T")
-_LOCKS: WeakSet[Any] = WeakSet()
-
-
-def release_in_forks(lock: L) -> L:
-    """Register a lock of `threading`, so that it is released in forked processes.
-
-    >>> import threading
-    >>> with release_in_forks(threading.Lock()):
-    ...     pass
-    """
-    _LOCKS.add(lock)
-    return lock
 
 
 class Turn:
@@ -81,12 +68,3 @@ class InTurn(Iterator[T]):
     def close(self) -> None:
         """End the generator."""
         self._items.close()
-
-
-def _open_again() -> None:
-    for lock in list(_LOCKS):
-        lock._at_fork_reinit()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_open_again)

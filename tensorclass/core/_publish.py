@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 from torch.compiler import is_dynamo_compiling
 
-from ._forks import release_in_forks
+from .._system import release_in_forks
 
 Step: TypeAlias = "partial[Any]"
 

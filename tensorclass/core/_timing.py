@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 
 from typing_extensions import Self
 
-from ._forks import release_in_forks
+from .._system import release_in_forks
 
 F = TypeVar("F", bound="Callable[..., Any]")
 

@@ -68,8 +68,7 @@ The system:
 - `_file_kinds`: `naming_reader(path, ...)` adds to the errors of a reader the name of the function that reads the
   path.
 - `_parts`: limits how many rows are in memory at a time: `spans`, `blocks`, `parts_of`, `tables_of`.
-- `_advice`: hints to the system about maps, and queries: `expect_random`, `expect_rows(begins, size)`,
-  `is_here(address)`.
+- `_advice`: hints to the system about maps: `expect_random`, `expect_rows(begins, size)`.
 - `_remote`: `open_file` of a URL gives a local file with holes, and `fetch(path, ranges)` fills them; `upload`;
   `read_version`, `replace_version`. `_documents`: manifests and shards of a writer, on the disk or in a store.
   `_planned`: what a batch needs of remote shards, requested at once. `_ahead`: batches read ahead.

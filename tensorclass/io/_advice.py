@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 import mmap
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from .._system import expect_of_file, expect_of_map
 from ._atomic import opened_file
-from ._system import LINUX, libc
 
 PAGE = mmap.PAGESIZE
 _CHUNK = 1 << 17
@@ -24,14 +22,12 @@ IntArray: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 def expect_random(address: int, size: int) -> None:
     """Turn readahead off for a map: by default, touching one page reads megabytes around it."""
-    if LINUX:
-        libc().madvise(address, size, mmap.MADV_RANDOM)
+    expect_of_map(address, size, "MADV_RANDOM")
 
 
 def expect_random_reads(fd: int) -> None:
     """Turn readahead off for a file."""
-    if LINUX:
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+    expect_of_file(fd, 0, "POSIX_FADV_RANDOM")
 
 
 def expect_heads(paths: Sequence[str]) -> None:
@@ -39,9 +35,9 @@ def expect_heads(paths: Sequence[str]) -> None:
 
     Errors are ignored: opening the file raises them.
     """
-    for path in paths if LINUX else ():
+    for path in paths:
         with suppress(OSError), opened_file(path) as (fd, _):
-            os.posix_fadvise(fd, 0, PAGE, os.POSIX_FADV_WILLNEED)
+            expect_of_file(fd, PAGE, "POSIX_FADV_WILLNEED")
 
 
 def expect_rows(begins: IntArray, size: int, more: int) -> None:
@@ -52,8 +48,6 @@ def expect_rows(begins: IntArray, size: int, more: int) -> None:
         size: bytes of a row.
         more: bytes after the last row that are requested too.
     """
-    if not LINUX:
-        return
     ends = begins + (size - 1)
     ends[-1] += more
     order = np.argsort(begins)
@@ -61,10 +55,4 @@ def expect_rows(begins: IntArray, size: int, more: int) -> None:
     cuts = np.flatnonzero(first[1:] > last[:-1] + 1)
     for page, end in zip(first[[0, *(cuts + 1)]].tolist(), last[[*cuts, -1]].tolist(), strict=True):
         for begin in range(page * PAGE, (end + 1) * PAGE, _CHUNK):
-            libc().madvise(begin, min(_CHUNK, (end + 1) * PAGE - begin), mmap.MADV_WILLNEED)
-
-
-def is_here(address: int) -> bool:
-    """Whether the page of a mapped byte is in the page cache; True if the system can't tell."""
-    found = ctypes.c_ubyte(1)
-    return not LINUX or bool(libc().mincore(address // PAGE * PAGE, 1, ctypes.byref(found))) or bool(found.value & 1)
+            expect_of_map(begin, min(_CHUNK, (end + 1) * PAGE - begin), "MADV_WILLNEED")

@@ -17,11 +17,10 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from .._places import is_url
-from ._memory import scatter
-from ._remote import fetch, open_remote, remote
-from ._system import (
+from .._system import (
     SAFE,
     Folder,
+    allocate,
     exchange,
     flock,
     process_lives,
@@ -30,6 +29,8 @@ from ._system import (
     write_buffers,
     write_part,
 )
+from ._memory import scatter
+from ._remote import fetch, open_remote, remote
 
 _KINDS = {
     stat.S_IFLNK: "a symbolic link", stat.S_IFDIR: "a directory", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket",
@@ -384,9 +385,4 @@ def reserve(fd: int, size: int, path: str) -> None:
         OSError: if the disk is full. The message names the path and the number of bytes.
     """
     with naming(path, f"while reserving {size} bytes"):
-        try:
-            os.posix_fallocate(fd, 0, size)
-        except (AttributeError, OSError) as error:
-            if isinstance(error, OSError) and error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
-                raise
-            os.ftruncate(fd, size)
+        allocate(fd, size)

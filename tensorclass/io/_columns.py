@@ -17,10 +17,11 @@ import torch
 from torch import Tensor
 
 from .._schema._json import NUMPY
+from .._system import page_is_here
 from ..core import TensorCollection, store_of
 from ..ops._compare import ATOMS, same_object
 from ..store import Node, NonTensorDataBase, NonTensorStack, RaggedTensor, TensorDict, Unbatched
-from ._advice import AHEAD, IntArray, expect_rows, is_here
+from ._advice import AHEAD, IntArray, expect_rows
 from ._memory import blank, over_address
 
 _COLD = 32
@@ -374,7 +375,7 @@ class FileRows:
         more = min(count * size, AHEAD) if self.cuts and count > 1 else 0
         if table.cold:
             table.cold -= 1
-        elif is_here(last) and (not more or is_here(last + more)):
+        elif page_is_here(last) and (not more or page_is_here(last + more)):
             return
         else:
             table.cold = _COLD

@@ -79,7 +79,7 @@ def length(raw: bytes, size: int, path: str) -> int:
     found = int.from_bytes(raw, "little")
     if found > MAX_HEADER:
         raise FileFormatError(
-            f"its header would have {found} bytes, {MAX_HEADER} at most; this is not a safetensors file", path, 0
+            f"not a safetensors file: its header would have {found} bytes, {MAX_HEADER} at most", path, 0
         )
     if found > size - 8:
         raise FileFormatError(f"its header has {found} bytes and the file ends after {size}: it is cut off", path, 8)

@@ -7,9 +7,9 @@ import os
 from contextlib import suppress
 from weakref import WeakSet
 
+from .._system import SAFE, call_in_forks, flock
 from ..core import Turn, in_turn
 from ._atomic import naming
-from ._system import SAFE, flock
 
 
 class FileLock:
@@ -74,5 +74,4 @@ def _forget() -> None:
         lock.forget()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+call_in_forks(_forget)

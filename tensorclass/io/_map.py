@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from .._budget import reserve
+from .._system import map_whole
 from ._atomic import read_at
 from ._memory import blank, buffer_of, tensor_over
-from ._system import map_whole
 
 
 class Extent(NamedTuple):

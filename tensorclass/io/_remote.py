@@ -27,10 +27,10 @@ import numpy as np
 
 from .._budget import LEAST
 from .._places import is_url, local_path
+from .._system import SAFE, flock, read_part, write_part
 from ..core import release_in_forks
 from ..errors import ArgumentError, HeldError, MemoryBudgetError, TensorClassError, UnsupportedOperationError
 from ._optional import optional
-from ._system import SAFE, flock, read_part, write_part
 
 T = TypeVar("T")
 BLOCK = 1 << 16
@@ -426,7 +426,7 @@ def _evict(folder: str, limit: int) -> None:
 
 def _remove_if_unused(path: str) -> bool:
     with suppress(OSError):
-        fds = [os.open(other, os.O_RDWR) for other in (path, f"{path[:-5]}.map")]
+        fds = [os.open(other, os.O_RDWR | SAFE) for other in (path, f"{path[:-5]}.map")]
         try:
             for fd in fds:
                 flock(fd, "LOCK_EX", "LOCK_NB")

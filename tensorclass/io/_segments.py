@@ -15,6 +15,7 @@ from secrets import token_hex
 from typing import NamedTuple
 
 from .._places import is_url
+from .._system import read_part
 from ..errors import ArgumentError, FileFormatError
 from ._documents import document_at, replacing_at
 from ._manifest import (
@@ -183,7 +184,7 @@ def _read_segments(folder: str, entries: Sequence[SegmentEntry]) -> list[Segment
     ]
     fetch_ranges([(file, [(0, file.size)]) for file in files])
     return [
-        _parse(os.pread(file.fd, file.size, 0), entry, file.url) for file, entry in zip(files, entries, strict=True)
+        _parse(read_part(file.fd, file.size, 0), entry, file.url) for file, entry in zip(files, entries, strict=True)
     ]
 
 

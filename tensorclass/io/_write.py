@@ -8,6 +8,7 @@ from zlib import crc32
 
 from torch import Tensor
 
+from .._system import by_descriptor
 from ..errors import UnsupportedOperationError
 from . import _format
 from ._atomic import Target, opened_file, replacing, reserve
@@ -15,7 +16,6 @@ from ._header import alignment_class, encode
 from ._map import Extent, mapped
 from ._memory import buffer_at, buffer_of
 from ._pack import Item, Packed
-from ._system import by_descriptor
 
 _HELD = 1 << 20
 """The most bytes of copies (of strided tensors, or from another device) that are held before they are written."""

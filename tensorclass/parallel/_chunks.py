@@ -12,13 +12,14 @@ import torch
 from torch import Tensor
 
 from .._flags import count
+from .._system import cores
 from ..core import InTurn, Path, TensorCollection, Turn
 from ..errors import ArgumentError, BatchDimError, BatchSizeError
 from ..io._memmap import is_memmap, tensors_in
 from ..io._progress import progress
 from ..ops import cat, stack
 from ._choose import choose, runs_alone, stays_here
-from ._engines import Engine, Failed, at_least, cores, error_at
+from ._engines import Engine, Failed, at_least, error_at
 from ._processes import ProcessEngine
 from ._seeds import base_seed, seed_of, seeded_block
 from ._share import is_shared

@@ -21,10 +21,11 @@ import torch
 
 from .._flags import flags
 from .._schema import schema_of
+from .._system import cores
 from ..core import release_in_forks
 from ..errors import ArgumentError, WorkerError
 from ..io._optional import optional
-from ._engines import GRAIN, Failed, Job, Sends, checked_limit, checked_retries, cores
+from ._engines import GRAIN, Failed, Job, Sends, checked_limit, checked_retries
 from ._wire import Parcel, take_apart
 
 _JOBS: dict[Any, Job] = {}

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from .._flags import count
+from .._system import cores
 from ..core import STORAGE, TensorCollection
 from ..errors import ArgumentError, HeldError, WorkerError, add_note, extend_message
 
@@ -81,11 +82,6 @@ class Engine(Protocol):
     def close(self) -> None:
         """Stop what `start` started; running tasks are abandoned."""
         ...
-
-
-def cores() -> int:
-    """The number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Inline:

@@ -16,7 +16,6 @@ from collections import deque
 from contextlib import suppress
 from math import inf, isfinite
 from multiprocessing import connection, reduction
-from tempfile import TemporaryFile
 from typing import Any
 
 import torch
@@ -24,9 +23,10 @@ import torch.multiprocessing as mp
 from torch import Tensor
 
 from .._flags import flags
+from .._system import can_send_descriptors, cores, is_killed, map_whole, memory_file
 from ..core import release_in_forks
 from ..errors import ArgumentError, WorkerError
-from ._engines import GRAIN, Failed, Job, Sends, at_least, checked_limit, checked_retries, cores
+from ._engines import GRAIN, Failed, Job, Sends, at_least, checked_limit, checked_retries
 from ._wire import Parcel, take_apart, unpicklable
 
 _INLINE = 1 << 16
@@ -234,7 +234,7 @@ class ProcessEngine:
         how = f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"
         if worker.until == -inf:
             how = f"stopped after {self._limit:g} s, the limit of a task"
-        hint = "; out of memory?" if how == f"signal {getattr(signal, 'SIGKILL', 9):d}" else ""
+        hint = "; out of memory?" if worker.until != -inf and is_killed(code) else ""
         died = "a worker process died" if handle.tries == 1 else f"{handle.tries} worker processes died in turn"
         handle.result = Failed(WorkerError(f"{died} ({how}) {self._job.about(handle.task)}{hint}"))
 
@@ -253,11 +253,11 @@ def _receive_parcel(pipe: Any) -> Any:
 
 
 def _map_descriptor(fd: int, size: int) -> Tensor:
-    """Map the memory of a descriptor. If the system has paths for descriptors, the map doesn't need it afterwards."""
-    path = f"/proc/self/fd/{fd}"
-    if os.path.exists(path):
-        return torch.from_file(path, shared=True, size=size, dtype=torch.uint8)
-    return torch.frombuffer(mmap.mmap(fd, size), dtype=torch.uint8)
+    """Map the memory of a descriptor. The map doesn't need the descriptor afterwards."""
+    found = map_whole(fd, size, write=True)
+    if isinstance(found, int):
+        raise MemoryError(f"a result of {size} bytes of a worker process: {os.strerror(found)}")
+    return torch.frombuffer(found, dtype=torch.uint8)
 
 
 # ---- in a worker -----------------------------------------------------------------------------------------------------
@@ -287,14 +287,12 @@ def _reply(pipe: Any, result: Any) -> None:
     except ArgumentError as error:
         parcel = take_apart(Failed(ArgumentError(f"the result of the function: {error}")))
     size = parcel.size
-    small = size <= _INLINE or not reduction.HAVE_SEND_HANDLE
+    small = size <= _INLINE or not can_send_descriptors()
     inline = parcel.block().numpy().tobytes() if small and size else None
     if small or not size:
         pipe.send_bytes(pickle.dumps((parcel.pickled, parcel.shapes, size, inline)))
         return
-    with (
-        TemporaryFile() if not hasattr(os, "memfd_create") else os.fdopen(os.memfd_create("tensorclass"), "w+b") as file
-    ):
+    with memory_file() as file:
         os.ftruncate(file.fileno(), size)
         with mmap.mmap(file.fileno(), size) as shared:
             block = torch.frombuffer(shared, dtype=torch.uint8)

@@ -91,7 +91,7 @@ def test_values(tmp_path, capsys):
     ("text", "name", "words"),
     [
         (RIGHT, ":clasifier", "did you mean `classifier`?"),
-        (RIGHT, ":Image", "is of type Meta, not a TensorClassSequential"),
+        (RIGHT, ":Image", "is the class Image, not a TensorClassSequential"),
         (RIGHT, ":broken", "can't be run: KeyError: 'no such thing'"),
         ("x = 1\n", "", "has no TensorClassSequential"),
         ("import no_such_package\n", "", "ModuleNotFoundError: No module named 'no_such_package'"),

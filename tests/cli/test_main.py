@@ -9,7 +9,7 @@ import pytest
 
 from tensorclass import __version__
 from tensorclass.cli import main
-from tensorclass.cli._main import CommandError
+from tensorclass.cli._main import COMMANDS, CommandError, parser_of
 from tensorclass.cli._target import load_target
 
 
@@ -31,6 +31,32 @@ def test_unknown_command(capsys):
     told = capsys.readouterr().err
     assert "no command `chek`; did you mean `check`?" in told
     assert "verify" in told
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("graph", ["arguments are required: FILE.py", "example: tensorclass graph train.py:classifier --out"]),
+        ("graph train.py --formt svg", ["usage: tensorclass graph", "no option `--formt`; did you mean `--format`?"]),
+        ("graph train.py --ot=g.svg", ["no option `--ot`; did you mean `--out`?"]),
+        ("doctor all", ["usage: tensorclass doctor", "one argument too many: `all`"]),
+        ("--verson", ["no option `--verson`; did you mean `--version`?"]),
+    ],
+)
+def test_wrong_arguments(line, told, capsys):
+    """The answer is of the command that was called: the nearest option, and an example of a whole line."""
+    assert main(line.split()) == 2
+    shown = capsys.readouterr().err
+    assert [text for text in told if text not in shown] == []
+
+
+def test_examples_of_commands_are_lines_of_theirs(capsys):
+    """Each command understands its example; `help NAME` is its help."""
+    for name, command in COMMANDS.items():
+        found, unknown = parser_of(name).parse_known_args([name, *command.example.split()])
+        assert (found.parser.prog, unknown) == (f"tensorclass {name}", [])
+    assert main(["help", "graph"]) == 0
+    assert "usage: tensorclass graph" in capsys.readouterr().out
 
 
 def test_target_in_a_file(tmp_path):

@@ -61,7 +61,7 @@ for statement in (
         exec(statement)
     except (ImportError, AttributeError) as error:
         name = statement.split()[-1].rpartition(".")[2]
-        assert name in str(error) and "0.15.3" in str(error) and "docs/compat.md" in str(error), error
+        assert name in str(error) and "0.15.3" in str(error) and page_of("compat") in str(error), error
     else:
         raise AssertionError(statement)
 """

@@ -19,8 +19,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode, resolve_name
 
 import tensorclass
-from tensorclass import NonTensorStack, RaggedTensor, TensorCollection
-from tensorclass.core import _forks, store_of
+from tensorclass import NonTensorStack, RaggedTensor, TensorCollection, _system
+from tensorclass.core import store_of
 from tensorclass.store import Node, Unbatched
 
 State: TypeAlias = "tuple[Any, ...]"
@@ -152,7 +152,7 @@ def _release_locks() -> None:
 
     Python looks for real interrupts at calls, so they don't come between the end of a `with` block and the release.
     """
-    for lock in list(_forks._LOCKS):
+    for lock in list(_system._LOCKS):
         is_held = getattr(lock, "_is_owned", None) or lock.locked
         while is_held():
             lock.release()

@@ -12,8 +12,7 @@ import pytest
 import torch
 
 import tensorclass
-from tensorclass import RaggedTensor, TensorClass, TensorDict
-from tensorclass.core import _forks
+from tensorclass import RaggedTensor, TensorClass, TensorDict, _system
 
 PACKAGE = Path(tensorclass.__file__).parent
 
@@ -40,7 +39,7 @@ def test_forked_while_locks_are_held():
     held, done = threading.Event(), threading.Event()
 
     def hold() -> None:
-        locks = list(_forks._LOCKS)
+        locks = list(_system._LOCKS)
         for lock in locks:
             lock.acquire()
         held.set()

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from tensorclass.io import _atomic, _system
+from tensorclass import _system
+from tensorclass.io import _atomic
 
 CALLS = (
     "open", "close", "fstat", "stat", "listdir", "unlink", "writev", "pwrite", "preadv", "fsync", "replace", "mkdir",

@@ -18,8 +18,8 @@ import torch
 
 import tensorclass as tc
 from tensorclass import TensorDict
+from tensorclass._system import flock
 from tensorclass.io import _atomic
-from tensorclass.io._system import flock
 from tests._marks import rest_is_slow
 from tests.io._exact import assert_same
 from tests.io._faults import Faulty, Killed

@@ -17,7 +17,7 @@ import torch
 from annotated_types import Lt
 from torch import Tensor
 
-from tensorclass import PerElement, Ragged, Shared, TensorClass, TensorClassDataset, TensorDict, load
+from tensorclass import PerElement, Ragged, Shared, TensorClass, TensorClassDataset, TensorDict, _system, load
 from tensorclass.errors import FileFormatError, SchemaError, StructureError
 from tensorclass.io import _advice, _columns, _shards, _shelf
 from tensorclass.typing import Float32, Int64
@@ -264,8 +264,8 @@ def test_rows_that_are_not_in_memory(tmp_path, monkeypatch):
             asked.append((begin, size))
             return 0
 
-    monkeypatch.setattr(_advice, "libc", Libc)
-    monkeypatch.setattr(_advice, "LINUX", True)
+    monkeypatch.setattr(_system, "libc", Libc)
+    monkeypatch.setattr(_system, "LINUX", True)
     page = _advice.PAGE
     begins = np.array([10 * page + 5, 3 * page, 4 * page, 10 * page + 90, 200 * page - 1])
     _advice.expect_rows(begins, 100, 0)
@@ -356,11 +356,11 @@ def test_runs(tmp_path):
 def test_rows_that_are_there_in_part(tmp_path, monkeypatch):
     """Where a look finds a row that is not in memory, the next rows are asked for without one."""
     data: Any = written(tmp_path, digits(64), 16)
-    monkeypatch.setattr(_columns, "is_here", lambda _: True)  # the system may drop pages at any time
+    monkeypatch.setattr(_columns, "page_is_here", lambda _: True)  # the system may drop pages at any time
     data[:]
     looked: list[bool] = []
     fetched: list[int] = []
-    monkeypatch.setattr(_columns, "is_here", lambda _: looked.append(len(looked) > 0) or looked[-1])
+    monkeypatch.setattr(_columns, "page_is_here", lambda _: looked.append(len(looked) > 0) or looked[-1])
     monkeypatch.setattr(_columns, "expect_rows", lambda begins, size, more: fetched.append(size))
     for _ in range(40):
         data[[60, 3]]
@@ -373,10 +373,10 @@ def test_looks(missing, tmp_path, monkeypatch):
     """A row is looked up; where it is not in memory, all columns are asked for."""
     batch = digits(64)
     data: Any = written(tmp_path, batch, 16)
-    monkeypatch.setattr(_columns, "is_here", lambda _: True)  # whatever else fills the memory
+    monkeypatch.setattr(_columns, "page_is_here", lambda _: True)  # whatever else fills the memory
     data[:]
     looked, fetched = [], []
-    monkeypatch.setattr(_columns, "is_here", lambda address: looked.append(address) or not missing)
+    monkeypatch.setattr(_columns, "page_is_here", lambda address: looked.append(address) or not missing)
     monkeypatch.setattr(_columns, "expect_rows", lambda begins, size, more: fetched.append((len(begins), size, more)))
     assert_same(data[[60, 3, 17]], batch[[60, 3, 17]])
     assert 1 <= len(looked) <= 8
@@ -389,7 +389,7 @@ def test_looks(missing, tmp_path, monkeypatch):
 def test_not_mapped(tmp_path, monkeypatch):
     """Rows of shards that were read into memory are never looked up."""
     written(tmp_path, digits(8), 3)
-    monkeypatch.setattr(_columns, "is_here", None)
+    monkeypatch.setattr(_columns, "page_is_here", None)
     assert len(TensorClassDataset(tmp_path, Digits, mmap=False)[[7, 0]]) == 2
 
 

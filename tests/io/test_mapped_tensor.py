@@ -16,9 +16,8 @@ import torch.multiprocessing as mp
 from torch import Tensor
 
 from tensorclass import MemoryMappedTensor as M
-from tensorclass import TensorDict, load, save
+from tensorclass import TensorDict, _system, load, save
 from tensorclass.errors import ArgumentError, FileFormatError, StructureError, UnsupportedOperationError
-from tensorclass.io import _atomic
 
 Anchor: Any = tensordict.MemoryMappedTensor
 DTYPES = [
@@ -225,7 +224,7 @@ def test_a_full_disk_is_an_error_at_once(tmp_path, monkeypatch):
         def posix_fallocate(self, *_: Any) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(_atomic, "os", Full())
+    monkeypatch.setattr(_system, "os", Full())
     with pytest.raises(OSError, match="4000 bytes") as caught:
         M.zeros(1000, filename=tmp_path / "x")
     assert caught.value.filename == str(tmp_path / "x")

@@ -1,38 +1,71 @@
 """What differs between operating systems: folders by descriptor, places in files, locks, maps, processes.
 
 The tests run on Linux. macOS and Windows lack some of these functions. Each has another way, which the tests run on
-Linux with the functions taken away.
+Linux with the functions taken away. No other file asks which system it is on.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import functools
 import mmap
 import os
+import signal
+import socket
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from tempfile import TemporaryFile
 from threading import RLock
-from typing import Any
-
-from ..core import release_in_forks
+from typing import Any, TypeVar
+from weakref import WeakSet
 
 try:
     import fcntl
 except ImportError:  # no such module on Windows
     fcntl = None  # type: ignore[assignment]
 
+L = TypeVar("L")
 LINUX = sys.platform == "linux"
 WINDOWS = os.name == "nt"
-SAFE = sum([getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY", "O_NOINHERIT")])
-"""Flags of every file: links are not followed, nothing blocks, no child inherits it, and bytes stay as they are."""
+PLAIN = sum([getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY", "O_NOINHERIT")])
+"""Flags of every file: nothing blocks, no child inherits it, and bytes stay as they are."""
+SAFE = PLAIN | getattr(os, "O_NOFOLLOW", 0)
+"""Flags of files that are not named by users: links are not followed either."""
 _NAMES_FROM_FOLDERS = {os.open, os.stat, os.unlink} <= os.supports_dir_fd
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _VECTORS = 1024
 """The most buffers of one system call."""
 _FAILED = ctypes.c_void_p(-1).value
 _NORESERVE = 0x4000 if LINUX else 0
+_LOCKS: WeakSet[Any] = WeakSet()
+
+
+def call_in_forks(function: Callable[[], object]) -> None:
+    """Call a function at the start of every forked process, where the system forks."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=function)
+
+
+def release_in_forks(lock: L) -> L:
+    """Register a lock of `threading`, so that it is released in forked processes: its thread isn't there.
+
+    >>> import threading
+    >>> with release_in_forks(threading.Lock()):
+    ...     pass
+    """
+    _LOCKS.add(lock)
+    return lock
+
+
+def _open_again() -> None:
+    for lock in list(_LOCKS):
+        lock._at_fork_reinit()
+
+
+call_in_forks(_open_again)
 _SEEKING = release_in_forks(RLock())
 """Held while the position of a descriptor is moved, where reads take no offset."""
 
@@ -166,6 +199,26 @@ def map_whole(fd: int, size: int, write: bool) -> Any:
     return buffer
 
 
+def expect_of_map(address: int, size: int, what: str) -> None:
+    """Tell the system how a map will be read, with the name of a constant such as "MADV_RANDOM", if it listens."""
+    if LINUX:
+        libc().madvise(address, size, getattr(mmap, what))
+
+
+def expect_of_file(fd: int, size: int, what: str) -> None:
+    """The same for the first bytes of a file, such as "POSIX_FADV_RANDOM"; size 0 is the whole file."""
+    if hasattr(os, "posix_fadvise"):
+        with suppress(OSError):
+            os.posix_fadvise(fd, 0, size, getattr(os, what))
+
+
+def page_is_here(address: int) -> bool:
+    """Whether the page of a mapped byte is in the page cache; True if the system can't tell."""
+    found = ctypes.c_ubyte(1)
+    start = address // mmap.PAGESIZE * mmap.PAGESIZE
+    return not LINUX or bool(libc().mincore(start, 1, ctypes.byref(found))) or bool(found.value & 1)
+
+
 # ---- names, locks, processes -----------------------------------------------------------------------------------------
 
 
@@ -204,3 +257,33 @@ def process_lives(pid: int) -> bool:
     except OSError:
         return True
     return True
+
+
+def can_send_descriptors() -> bool:
+    """Whether a descriptor goes through a pipe to another process. Windows sends handles, in another way."""
+    return not WINDOWS and hasattr(socket, "SCM_RIGHTS")
+
+
+def memory_file() -> Any:
+    """An open file without a name, in memory where the system has such files."""
+    return os.fdopen(os.memfd_create("tensorclass"), "w+b") if hasattr(os, "memfd_create") else TemporaryFile()
+
+
+def allocate(fd: int, size: int) -> None:
+    """Give a file that size, and take space on the disk for it where the system can."""
+    try:
+        os.posix_fallocate(fd, 0, size)
+    except (AttributeError, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+            raise
+        os.ftruncate(fd, size)
+
+
+def cores() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def is_killed(exit_code: int | None) -> bool:
+    """Whether a process that ended with this code was killed, as the system does when it runs out of memory."""
+    return exit_code is not None and exit_code == -getattr(signal, "SIGKILL", 9)

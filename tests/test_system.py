@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import ast
 import errno
 import os
+import re
+from multiprocessing import Pipe
 from pathlib import Path
+from threading import Thread
 
 import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import TensorClassDataset, TensorDict, load, tensorclass
-from tensorclass.io import _system
+from tensorclass import TensorClassDataset, TensorDict, _system, load, tensorclass
 from tensorclass.io._atomic import replacing_folder
+from tensorclass.parallel import _processes
 from tensorclass.typing import Float32
+from tests._sources import PACKAGE, sources
 
-UNIX_ONLY = ("preadv", "pread", "pwrite", "writev", "posix_fallocate")
+MODULES = {"os", "sys", "signal", "mmap", "reduction", "socket"}
+
+UNIX_ONLY = (
+    "preadv", "pread", "pwrite", "writev", "posix_fallocate", "posix_fadvise", "memfd_create", "sched_getaffinity",
+)  # fmt: skip
+SYSTEM = {
+    *UNIX_ONLY, "fork", "register_at_fork", "fchmod", "getuid", "killpg", "mkfifo", "uname", "kill", "supports_dir_fd",
+    "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY", "O_NOINHERIT", "O_DIRECTORY", "SIGKILL",
+    "platform", "MAP_SHARED", "MAP_PRIVATE", "PROT_READ", "PROT_WRITE", "HAVE_SEND_HANDLE",
+}  # fmt: skip
+"""Attributes of `os`, `sys`, `signal` and `mmap` that a system may lack, or gives its own value."""
 
 
 @tensorclass
@@ -63,6 +78,41 @@ def test_datasets_without_unix(tmp_path: Path) -> None:
     with replacing_folder(str(tmp_path / "f")) as folder:
         Path(folder, "a").write_text("1")
     assert os.listdir(tmp_path / "f") == ["a"]
+
+
+@pytest.mark.parametrize("size", [1, 1 << 18])
+@pytest.mark.parametrize("where", ["here", "elsewhere"])
+def test_results_of_workers(size: int, where: str, request: pytest.FixtureRequest) -> None:
+    """A large result comes as memory where descriptors can be sent, and through the pipe elsewhere."""
+    if where == "elsewhere":
+        request.getfixturevalue("elsewhere")
+    inside, outside = Pipe()
+    opened = len(os.listdir("/proc/self/fd")) if _system.LINUX else 0
+    sent = Thread(target=_processes._reply, args=(inside, TensorDict(a=torch.arange(size), batch_size=[size])))
+    sent.start()
+    assert _processes._receive_parcel(outside)["a"].sum() == size * (size - 1) // 2
+    sent.join()
+    assert opened == (len(os.listdir("/proc/self/fd")) if _system.LINUX else 0)
+    assert _system.cores() >= 1
+
+
+def test_one_file_knows_the_system() -> None:
+    """Constants and functions that a system may lack are named in one file."""
+    found = {
+        (source.name, node.attr)
+        for source in sources(PACKAGE)
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Attribute) and node.attr in SYSTEM and ast.unparse(node.value) in MODULES
+    }
+    texts = {
+        (source.name, node.value)
+        for source in sources(PACKAGE)
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and re.match("/proc/|/dev/|O_[A-Z]", node.value)
+    }
+    assert {name for name, _ in found | texts} == {"_system.py"}, found | texts
 
 
 @pytest.mark.usefixtures("elsewhere")
