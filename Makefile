@@ -47,9 +47,11 @@ $(VENV)/.stamp-mypy-%: $(VENV)/.stamp-test
 	$(PIP) install -qq --no-deps --target $(VENV)/mypy-$* mypy==$* && touch $@ || echo "mypy $* could not be installed"
 
 # Without their dependencies, too: one of them asks for an older anchor. The tests that need them are skipped without them.
-$(VENV)/.stamp-clients: tests/compat/clients.txt $(VENV)/.stamp-test
-	rm -rf $(VENV)/clients
-	$(PIP) install -qq --no-deps --target $(VENV)/clients -r tests/compat/clients.txt && touch $@ || echo "the clients could not be installed"
+$(VENV)/.stamp-clients: tests/compat/clients.txt tests/compat/sources.txt $(VENV)/.stamp-test
+	rm -rf $(VENV)/clients $(VENV)/sources
+	$(PIP) install -qq --no-deps --target $(VENV)/clients -r tests/compat/clients.txt && \
+	$(PIP) download -qq --no-deps --no-binary verl --dest $(VENV)/sources -r tests/compat/sources.txt && \
+	tar -xzf $(VENV)/sources/*.tar.gz -C $(VENV)/sources && touch $@ || echo "the clients could not be installed"
 
 $(VENV)/.stamp-docs: $(VENV)/.stamp
 	$(PIP) install -qq -c constraints.txt -e ".[docs]"

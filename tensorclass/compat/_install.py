@@ -12,6 +12,7 @@ from ._finder import NAME, Finder
 from ._methods import add_methods
 from ._reads import wrap_reads
 from ._torch_functions import take_containers
+from ._writes import allow_other_keys
 
 _MAIN = "TENSORCLASS_COMPAT_MAIN"
 _FINDER = Finder()
@@ -49,6 +50,7 @@ def install() -> None:
     sys.meta_path.insert(0, _FINDER)
     add_methods()
     wrap_reads()
+    allow_other_keys()
     say_texts()
     take_containers()
     _inherit()

@@ -30,6 +30,8 @@ def _apply_nest(self: Any, function: Any, *others: Any, **options: Any) -> Any:
 
 
 def _set_str(self: Any, key: Any, value: Any, *, inplace: bool = False, non_blocking: bool = False, **_: Any) -> Any:
+    if inplace is non_blocking is False:
+        return self.set(key, value)
     return self.set(key, value, inplace=inplace, non_blocking=non_blocking)
 
 

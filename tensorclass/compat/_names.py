@@ -56,7 +56,10 @@ _CONTAINERS = (TensorCollection, NonTensorDataBase, NonTensorStack)
 
 
 def _is_container(value: Any) -> bool:
-    return issubclass(value if isinstance(value, type) else type(value), _CONTAINERS)
+    kind = type(value)
+    if kind is TensorDict or kind is torch.Tensor:
+        return kind is TensorDict
+    return issubclass(value if isinstance(value, type) else kind, _CONTAINERS)
 
 
 def nested_tensors_as_lists(kind: type) -> bool:

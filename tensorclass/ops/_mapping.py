@@ -150,6 +150,10 @@ class MappingOps(ReadingOps):
         >>> TensorDict(batch_size=[2]).set(("a", "b"), torch.zeros(2))["a", "b"]
         tensor([0., 0.])
         """
+        if type(key) is str and inplace is non_blocking is False and not kwargs:  # the steps of `_set_path`
+            self._require_unlocked("write", key)
+            self._put(key, self._check(key, item))
+            return self
         if kwargs:
             raise ArgumentError(
                 f"set() has no argument {sorted(kwargs)[0]!r:.200}; values are given as `set(key, value)`"

@@ -16,23 +16,49 @@ PROGRAMS = {
     "dqn": "torchrl",
     "sac": "torchrl",
     "iql": "torchrl",
+    "td3": "torchrl",
+    "buffers": "torchrl",
+    "envs": "torchrl",
     "rsl": "rsl_rl",
 }
 """The library of each program."""
 
 
-def run_program(name: str, *arguments: str, layer: bool) -> str:
-    """What a program prints, with the layer or with `tensordict`."""
-    script = str(Path(__file__).parent / "programs" / f"{name}.py")
-    paths = [str(ROOT), str(FOLDER), os.environ.get("PYTHONPATH", "")]
-    found = subprocess.run(
-        [sys.executable, *(["-m", "tensorclass.compat"] if layer else []), script, *arguments],
+SOURCES = Path(sys.prefix, "sources")
+"""Where `make clients` unpacks the libraries whose source distribution has tests."""
+SUITES = {"verl": ["protocol_on_cpu", "protocol_v2_on_cpu", "base_config_on_cpu"]}
+"""The tests of a library that use containers, by their files."""
+
+
+def _run(arguments: list[str], folder: Path, library: Path) -> subprocess.CompletedProcess[str]:
+    paths = [str(ROOT), str(library), os.environ.get("PYTHONPATH", "")]
+    return subprocess.run(
+        [sys.executable, *arguments],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "OMP_NUM_THREADS": "1"},
-        cwd=ROOT,
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def source_of(name: str) -> Path | None:
+    """The unpacked source of a library, if it is there."""
+    return next((path for path in SOURCES.glob(f"{name}-*") if path.is_dir()), None)
+
+
+def passed_tests(name: str, folder: Path, *, layer: bool) -> set[str]:
+    """The tests of a library that pass, with the layer or with `tensordict`."""
+    options = ["-m", "pytest", "-n", "0", "-q", "-rp", "-W", "ignore", "-p", "no:cacheprovider"]
+    plugin = ["-p", "tensorclass.compat.pytest"] if layer else []
+    found = _run([*options, *plugin, *[f"tests/test_{file}.py" for file in SUITES[name]]], folder, folder)
+    return {line.split()[1] for line in found.stdout.splitlines() if line.startswith("PASSED ")}
+
+
+def run_program(name: str, *arguments: str, layer: bool) -> str:
+    """What a program prints, with the layer or with `tensordict`."""
+    script = str(Path(__file__).parent / "programs" / f"{name}.py")
+    found = _run([*(["-m", "tensorclass.compat"] if layer else []), script, *arguments], ROOT, FOLDER)
     if found.returncode:
         raise RuntimeError(f"{name}, {'layer' if layer else 'tensordict'}:\n{found.stderr[-2000:]}")
     return found.stdout
@@ -43,7 +69,7 @@ def main(rounds: int = 5) -> None:
     for name in PROGRAMS:
         pairs = [[float(run_program(name, "--time", layer=layer)) for layer in (False, True)] for _ in range(rounds)]
         theirs, ours = map(min, zip(*pairs, strict=True))
-        print(f"{name:4} tensordict {theirs:.2f} s, layer {ours:.2f} s, {theirs / ours:.2f}x", flush=True)
+        print(f"{name:7} tensordict {theirs:.2f} s, layer {ours:.2f} s, {theirs / ours:.2f}x", flush=True)
 
 
 if __name__ == "__main__":

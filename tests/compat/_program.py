@@ -103,6 +103,22 @@ def combine():
         print([key for key in data.keys(True, True, is_leaf=_NESTED_TENSORS_AS_LISTS)])  # noqa: C416  # a view
 
 
+def write_rows():
+    """Print what writes at an index leave, where the source has other keys."""
+
+    def target():
+        return TensorDict(a=torch.zeros(3), n=TensorDict(b=torch.zeros(3, 2), batch_size=[3]), batch_size=[3])
+
+    one, two = TensorDict(a=torch.tensor(1.0)), TensorDict(c=torch.ones(2, 4), batch_size=[2])
+    deep = TensorDict(n=TensorDict(d=torch.ones(2)), e=TensorDict(z=torch.ones(2)))
+    mask = torch.tensor([True, False, True])
+    writes = ((0, one), (slice(0, 2), two), (mask, two), ([2, 0], two), (1, deep), (0, TensorDict()), (0, {"c": 2}))
+    for index, source in writes:
+        data = target()
+        data[index] = source
+        print(held(data))
+
+
 def use_torch():
     """Print what functions of torch give for containers."""
     data = TensorDict(a=torch.arange(3.0), batch_size=[3])
@@ -158,6 +174,7 @@ def main():
             print(text in str(error))
     print(stack[1]["a"].shape)
     combine()
+    write_rows()
     use_torch()
 
 

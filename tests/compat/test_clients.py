@@ -1,10 +1,10 @@
-"""Whole programs of torchrl and rsl-rl, unmodified, give the numbers that they give with `tensordict`."""
+"""Libraries that import `tensordict`, unmodified: their programs and tests give what they give with `tensordict`."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.compat._clients import FOLDER, PROGRAMS, run_program
+from tests.compat._clients import FOLDER, PROGRAMS, SOURCES, SUITES, passed_tests, run_program, source_of
 
 
 @pytest.mark.slow
@@ -16,3 +16,15 @@ def test_equal_numbers(name):
     numbers = run_program(name, layer=True)
     assert len(numbers.split()) >= 16
     assert numbers == run_program(name, layer=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SUITES)
+def test_own_tests(name):
+    """Each test of the library that passes with `tensordict` passes with the layer."""
+    folder = source_of(name)
+    if folder is None:
+        pytest.skip(f"{name} is not unpacked in {SOURCES}: `make clients` unpacks it")
+    theirs = passed_tests(name, folder, layer=False)
+    assert len(theirs) >= 76
+    assert not theirs - passed_tests(name, folder, layer=True)
