@@ -27,7 +27,7 @@ def _grow(target: Any, source: Any) -> None:
 
 @wraps(_PLAIN)
 def _set_item(self: Any, index: Any, value: Any) -> None:
-    """Write an entry or rows; rows of fewer keys leave the other entries alone."""
+    """Write an entry or rows; rows of fewer keys keep the other entries."""
     try:
         _PLAIN(self, index, value)
     except MissingKeyError:  # and nothing is written
