@@ -231,6 +231,12 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
                 return value
         return super().get(key, default, **options)
 
+    def set(self, key: Key, item: Any, inplace: bool = False, *, non_blocking: bool = False, **options: Any) -> Self:
+        if type(key) is str and not options and inplace is non_blocking is False:
+            self[key] = item
+            return self
+        return super().set(key, item, inplace, non_blocking=non_blocking, **options)
+
     def _entry(self, key: str) -> Any:
         if key not in type(self).__tensorclass_schema__.fields:
             raise _build.unknown_field(type(self), key)
