@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
-from tensorclass import TensorClass, TensorDict
+from tensorclass import TensorDict, tensorclass
 from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32
 
@@ -20,13 +20,15 @@ EPOCHS, WIDTH = 50, 8
 PICTURE = Path("build", "autoencoder.png")
 
 
-class Digits(TensorClass):
+@tensorclass
+class Digits:
     """Scanned digits, with ink between 0 and 1."""
 
     image: Float32[Tensor, "64"]
 
 
-class Drawn(TensorClass):
+@tensorclass
+class Drawn:
     """The image decoded from a code, and the parameters of the distribution that the loss needs."""
 
     logits: Float32[Tensor, "64"]

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
-from tensorclass import PerElement, RaggedTensor, TensorClass
+from tensorclass import PerElement, RaggedTensor, tensorclass
 from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 
@@ -23,14 +23,16 @@ EPOCHS, BATCH = 20, 64
 PICTURE = Path("build", "captions.png")
 
 
-class Caption(TensorClass):
+@tensorclass
+class Caption:
     """A text, and its words as numbers; `n` differs from text to text."""
 
     text: PerElement[str]
     words: Int64[RaggedTensor, "n"]
 
 
-class Scan(TensorClass):
+@tensorclass
+class Scan:
     """An image, its caption, and the digit, which the model never sees."""
 
     image: Float32[Tensor, "1 8 8"]
@@ -38,14 +40,12 @@ class Scan(TensorClass):
     digit: Int64[Tensor, ""]
 
 
-class Meaning(TensorClass):
+@tensorclass
+class Meaning:
     """Unit vectors of an image and of a text."""
 
     seen: Float32[Tensor, "64"]
     read: Float32[Tensor, "64"]
-
-
-Model = TensorClassSequential[Scan, Meaning]
 
 
 def captions(texts: list[str]) -> Caption:
@@ -72,9 +72,9 @@ def load() -> Scan:
     bold, dark = torch.rand(2, len(image)) < 0.5
     thick = nn.functional.max_pool2d(nn.functional.pad(image, (0, 1, 0, 1)), 2, 1)
     image = torch.where(bold[:, None, None, None], thick, image)
-    texts = map(describe, digit.tolist(), bold.tolist(), dark.tolist())
     image = torch.where(dark[:, None, None, None], 1 - image, image)
-    return Scan(image=image, caption=captions([*texts]), digit=digit).shuffle()
+    texts = [*map(describe, digit.tolist(), bold.tolist(), dark.tolist())]
+    return Scan(image=image, caption=captions(texts), digit=digit).shuffle()
 
 
 class Words(nn.Module):
@@ -106,7 +106,7 @@ class Pixels(nn.Module):
         return nn.functional.normalize(self.layers(image), dim=-1)
 
 
-def build() -> Model:
+def build() -> TensorClassSequential[Scan, Meaning]:
     """Build the pipeline; each encoder reads its own part of a `Scan`, and the loss compares their outputs."""
     return TensorClassSequential(
         pixels=stage(Pixels(), Scan.image, out=Meaning.seen),
@@ -123,11 +123,10 @@ def loss_of(meaning: Meaning, scans: Scan) -> Tensor:
     return nn.functional.cross_entropy(scores, truth) + nn.functional.cross_entropy(scores.T, truth)
 
 
-def train(model: Model, scans: Scan) -> list[float]:
+def train(model: TensorClassSequential[Scan, Meaning], scans: Scan) -> list[float]:
     """Train with Adam; return the loss of every batch."""
     optimizer = torch.optim.Adam(model.parameters())
-    steps = EPOCHS * -(-len(scans) // BATCH)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=steps)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=EPOCHS * -(-len(scans) // BATCH))
     losses = []
     for _ in range(EPOCHS):
         for batch in scans.iter(BATCH, shuffle=True):
@@ -141,7 +140,7 @@ def train(model: Model, scans: Scan) -> list[float]:
 
 
 @torch.no_grad()
-def search(model: Model, scans: Scan, texts: list[str]) -> Tensor:
+def search(model: TensorClassSequential[Scan, Meaning], scans: Scan, texts: list[str]) -> Tensor:
     """Return how well each text fits each image, `[texts, images]`."""
     read: Tensor = model.get_submodule("words")(captions(texts).words)
     return read @ model(scans).seen.T

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.distributions import Categorical, MixtureSameFamily, Normal
 from torch.utils.data import DataLoader
 
-from tensorclass import TensorClass
+from tensorclass import tensorclass
 from tensorclass.nn import TensorClassSequential, sample, set_interaction_type, stage
 from tensorclass.typing import Float32
 
@@ -23,13 +23,15 @@ COMPONENTS = 3
 EPOCHS = 40
 
 
-class Patient(TensorClass):
+@tensorclass
+class Patient:
     """Ten measurements, each scaled to unit variance."""
 
     measured: Float32[Tensor, "10"]
 
 
-class Outcome(TensorClass):
+@tensorclass
+class Outcome:
     """The parameters of the mixture and a value drawn from it: the disease progression, scaled to unit variance."""
 
     logits: Float32[Tensor, "parts"]
@@ -38,7 +40,8 @@ class Outcome(TensorClass):
     progression: Float32[Tensor, ""]
 
 
-class Record(TensorClass):
+@tensorclass
+class Record:
     """A patient and the observed progression."""
 
     patient: Patient

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor, nn
 
-from tensorclass import RaggedTensor, TensorClass, collate
+from tensorclass import RaggedTensor, collate, tensorclass
 from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 
@@ -21,7 +21,8 @@ SIZE, CELLS, EPOCHS = 64, 16, 4
 PICTURE = Path("build", "detection.png")
 
 
-class Scene(TensorClass):
+@tensorclass
+class Scene:
     """A picture and its boxes; `n` differs from picture to picture, and is the same for boxes and kinds."""
 
     picture: Float32[Tensor, "1 64 64"]
@@ -29,7 +30,8 @@ class Scene(TensorClass):
     kinds: Int64[RaggedTensor, "n"]  # 0 is dark, 1 is bright
 
 
-class Grid(TensorClass):
+@tensorclass
+class Grid:
     """For each cell: whether it is the center of a box, the kind, and the logarithms of width and height."""
 
     middle: Float32[Tensor, "16 16"]
@@ -37,14 +39,12 @@ class Grid(TensorClass):
     place: Float32[Tensor, "4 16 16"]
 
 
-class Found(TensorClass):
+@tensorclass
+class Found:
     """The predictions for a picture: all boxes that were found."""
 
     boxes: Float32[RaggedTensor, "k 4"]
     kinds: Int64[RaggedTensor, "k"]
-
-
-Model = TensorClassSequential[Scene, Grid]
 
 
 def scene(random: torch.Generator) -> Scene:
@@ -110,10 +110,8 @@ def find(grid: Grid) -> Found:
     middle = (torch.stack([column, row], -1) + place[:, :2]) * SIZE / CELLS
     half = place[:, 2:].exp() * 10 / 2
     lengths = image.bincount(minlength=len(grid))
-    return Found(
-        boxes=RaggedTensor(torch.cat([middle - half, middle + half], -1), lengths=lengths),
-        kinds=RaggedTensor(grid.kind[image, :, row, column].argmax(-1), lengths=lengths),
-    )
+    boxes = RaggedTensor(torch.cat([middle - half, middle + half], -1), lengths=lengths)
+    return Found(boxes=boxes, kinds=RaggedTensor(grid.kind[image, :, row, column].argmax(-1), lengths=lengths))
 
 
 def hits(found: Found, scenes: Scene) -> int:
@@ -145,7 +143,7 @@ def main() -> None:
     random = torch.manual_seed(0)
     scenes = collate([scene(random) for _ in range(700)])
     test, training = scenes[:100], scenes[100:]
-    model = Model(network=stage(Network(), Scene.picture, out=(Grid.middle, Grid.kind, Grid.place)))
+    model = TensorClassSequential(network=stage(Network(), Scene.picture, out=(Grid.middle, Grid.kind, Grid.place)))
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     loss = torch.zeros(())
     for epoch in range(EPOCHS):

@@ -1,7 +1,4 @@
-"""Train a typed classifier on scikit-learn's bundled digits: 1,797 scanned images of 8 x 8 pixels, no download.
-
-The classes inherit from `TensorClass`: pyright shows what an index and methods give without a plugin or stubs.
-"""
+"""Train a typed classifier on scikit-learn's bundled digits: 1,797 scanned images of 8 x 8 pixels, no download."""
 
 from __future__ import annotations
 
@@ -13,23 +10,24 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from tensorclass import TensorClass, schema
+from tensorclass import schema, tensorclass
 from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 
 EPOCHS = 10
-PICTURE = Path("build", "digits.svg")
 TRAINING = Path("build", "digits-training.svg")
 
 
-class Digits(TensorClass):
+@tensorclass
+class Digits:
     """Scanned digits; the shape is that of one image, batch dims come before it."""
 
     image: Float32[Tensor, "1 8 8"]
     label: Int64[Tensor, ""]
 
 
-class Prediction(TensorClass):
+@tensorclass
+class Prediction:
     """A score for each class, and the most likely class."""
 
     logits: Float32[Tensor, "classes"]
@@ -39,10 +37,8 @@ class Prediction(TensorClass):
 def load() -> tuple[Digits, Digits]:
     """Load the images in random order: 80 % for training, 20 % for testing."""
     pixels, labels = load_digits(return_X_y=True)
-    digits = Digits(
-        image=torch.tensor(pixels, dtype=torch.float32).reshape(-1, 1, 8, 8) / 16,
-        label=torch.tensor(labels, dtype=torch.int64),
-    )[torch.randperm(len(labels))]
+    image = torch.tensor(pixels, dtype=torch.float32).reshape(-1, 1, 8, 8) / 16
+    digits = Digits(image=image, label=torch.tensor(labels, dtype=torch.int64)).shuffle()
     split = len(digits) * 4 // 5
     return digits[:split], digits[split:]
 
@@ -83,8 +79,7 @@ def train(classifier: TensorClassSequential[Digits, Prediction], digits: Digits)
 @torch.no_grad()
 def confusion(classifier: TensorClassSequential[Digits, Prediction], digits: Digits) -> Tensor:
     """Count how often each digit (row) is classified as each digit (column), `[10, 10]`."""
-    prediction = classifier.eval()(digits)
-    return (digits.label * 10 + prediction.digit).bincount(minlength=100).reshape(10, 10)
+    return (digits.label * 10 + classifier.eval()(digits).digit).bincount(minlength=100).reshape(10, 10)
 
 
 def draw(losses: list[float], confused: Tensor) -> None:
@@ -108,8 +103,8 @@ def main() -> None:
     training, test = load()
     classifier = build()
     print(schema(Digits), classifier.explain(batch_size=64), sep="\n\n")
-    PICTURE.parent.mkdir(exist_ok=True)
-    PICTURE.write_text(classifier.graph("svg"), "utf-8")
+    TRAINING.parent.mkdir(exist_ok=True)
+    TRAINING.with_name("digits.svg").write_text(classifier.graph("svg"), "utf-8")
     losses = train(classifier, training)
     confused = confusion(classifier, test)
     draw(losses, confused)

@@ -23,18 +23,20 @@ from torch.distributed.checkpoint.state_dict_loader import load as load_checkpoi
 from torch.distributed.checkpoint.state_dict_saver import save as save_checkpoint
 from torch.nn.parallel import DistributedDataParallel
 
-from tensorclass import TensorClass, TensorClassDataset
+from tensorclass import TensorClassDataset, tensorclass
 from tensorclass.typing import Float32
 
 
-class Sample(TensorClass):
+@tensorclass
+class Sample:
     """A point and its target value."""
 
     x: Float32[Tensor, "4"]
     y: Float32[Tensor, ""]
 
 
-class Losses(TensorClass):
+@tensorclass
+class Losses:
     """The result of a step."""
 
     loss: Float32[Tensor, ""]

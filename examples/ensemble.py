@@ -6,35 +6,33 @@ import torch
 from sklearn.datasets import load_diabetes
 from torch import Tensor
 
-from tensorclass import TensorClass
+from tensorclass import tensorclass
 from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32
 
 MODELS, FEATURES, RIDGE = 20, 50, 30.0
 
 
-class Patient(TensorClass):
+@tensorclass
+class Patient:
     """Ten measurements, each scaled to unit variance, and the progression of the disease."""
 
     measured: Float32[Tensor, "10"]
     progression: Float32[Tensor, ""]
 
 
-class Guess(TensorClass):
+@tensorclass
+class Guess:
     """The mean of the votes, and how far they differ."""
 
     value: Float32[Tensor, ""]
     spread: Float32[Tensor, ""]
 
 
-Model = TensorClassSequential[Patient, Guess]
-
-
 def load() -> Patient:
     """Shuffle the patients; center and scale all numbers."""
     table, target = (torch.tensor(array, dtype=torch.float32) for array in load_diabetes(return_X_y=True))
-    patients = Patient(measured=table / table.std(0), progression=(target - target.mean()) / target.std())
-    return patients.shuffle()
+    return Patient(measured=table / table.std(0), progression=(target - target.mean()) / target.std()).shuffle()
 
 
 def expand(measured: Tensor, weight: Tensor) -> Tensor:
@@ -42,7 +40,7 @@ def expand(measured: Tensor, weight: Tensor) -> Tensor:
     return torch.cat([(measured @ weight).tanh(), torch.ones(*measured.shape[:-1], 1)], -1)
 
 
-def fit(patients: Patient) -> Model:
+def fit(patients: Patient) -> TensorClassSequential[Patient, Guess]:
     """Draw features and patients for each model, and solve it; `[models, features]` weights are the ensemble."""
     weight = torch.randn(10, FEATURES) / 3
     solved = []

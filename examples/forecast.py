@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tensorclass import TensorClass
+from tensorclass import tensorclass
 from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Bool, Float32, Int64
 
@@ -13,16 +13,14 @@ DAYS, PAST, EPOCHS = 1500, 28, 12
 LEVELS = torch.tensor([0.1, 0.5, 0.9])
 
 
-class Day(TensorClass):
+@tensorclass
+class Day:
     """A day and the four weeks before it."""
 
     past: Float32[Tensor, "28"]
     weekday: Int64[Tensor, ""]
     holiday: Bool[Tensor, ""]
     sold: Float32[Tensor, ""]
-
-
-Model = TensorClassSequential[Day, Tensor]
 
 
 def load() -> Day:
@@ -34,7 +32,7 @@ def load() -> Day:
     return Day(past=past, weekday=day[PAST:] % 7, holiday=holiday[PAST:], sold=sold[PAST:])
 
 
-def build() -> Model:
+def build() -> TensorClassSequential[Day, Tensor]:
     """Encode the past and the weekday; join both with the holiday."""
     past = stage(nn.Linear(PAST, 16), Day.past)
     weekday = stage(nn.Embedding(7, 4), Day.weekday)
@@ -52,7 +50,7 @@ def pinball(quantiles: Tensor, sold: Tensor) -> Tensor:
     return torch.maximum(LEVELS * off, (LEVELS - 1) * off).mean()
 
 
-def train(model: Model, days: Day) -> None:
+def train(model: TensorClassSequential[Day, Tensor], days: Day) -> None:
     """Train with Adam."""
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for _ in range(EPOCHS):

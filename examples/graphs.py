@@ -13,7 +13,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from tensorclass import RaggedTensor, TensorClass, collate
+from tensorclass import RaggedTensor, collate, tensorclass
 from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 
@@ -21,15 +21,13 @@ WIDTH, ROUNDS, EPOCHS = 64, 4, 40
 PICTURE = Path("build", "graphs.svg")
 
 
-class Graph(TensorClass):
+@tensorclass
+class Graph:
     """A graph and the second eigenvalue of its Laplacian, which is 0 if the graph is disconnected."""
 
     nodes: Float32[RaggedTensor, "n 1"]  # how many neighbours each node has
     edges: Int64[RaggedTensor, "e 2"]  # from, to; each edge in both directions
     strength: Float32[Tensor, ""]
-
-
-Model = TensorClassSequential[Graph, Tensor]
 
 
 def load() -> Graph:
@@ -68,12 +66,12 @@ class Network(nn.Module):
 
 
 @torch.no_grad()
-def error(model: Model, graphs: Graph) -> float:
+def error(model: TensorClassSequential[Graph, Tensor], graphs: Graph) -> float:
     """Return the root mean square error of the predictions."""
     return nn.functional.mse_loss(model(graphs), graphs.strength).sqrt().item()
 
 
-def train(model: Model, graphs: Graph, test: Graph) -> list[float]:
+def train(model: TensorClassSequential[Graph, Tensor], graphs: Graph, test: Graph) -> list[float]:
     """Train with Adam; return the error on the test graphs after each epoch."""
     optimizer = torch.optim.Adam(model.parameters(), lr=4e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, EPOCHS)
@@ -95,7 +93,7 @@ def main() -> None:
     torch.set_num_threads(1)
     graphs = load().shuffle()
     test, training = graphs[:200], graphs[200:]
-    model = Model(network=stage(Network(), Graph.nodes, Graph.edges, returns=Float32[Tensor, ""]))
+    model = TensorClassSequential(network=stage(Network(), Graph.nodes, Graph.edges, returns=Float32[Tensor, ""]))
     errors = train(model, training, test)
     average = (test.strength - training.strength.mean()).square().mean().sqrt().item()
     print(f"off by {errors[-1]:.2f} on {len(test)} graphs; the mean of all graphs is off by {average:.2f}")

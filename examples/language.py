@@ -15,7 +15,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from tensorclass import RaggedTensor, TensorClass
+from tensorclass import RaggedTensor, tensorclass
 from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Bool, Float32, Int64
 
@@ -23,20 +23,19 @@ LETTERS, GAP, LONGEST, STEPS = 128, 127, 48, 700
 PICTURE = Path("build", "language.svg")
 
 
-class Text(TensorClass):
+@tensorclass
+class Text:
     """A sentence, one number for each letter; some of them may be gaps."""
 
     letters: Int64[RaggedTensor, "n"]
 
 
+@tensorclass
 class Puzzle(Text):
     """A sentence with gaps, and the original letters."""
 
     hidden: Bool[RaggedTensor, "n"]
     truth: Int64[RaggedTensor, "n"]
-
-
-Model = TensorClassSequential[Text, RaggedTensor]
 
 
 def sentences() -> list[str]:
@@ -63,11 +62,8 @@ def decode(letters: Tensor) -> str:
 def puzzles(text: Text, share: float = 0.15) -> Puzzle:
     """Make gaps at random positions of every sentence."""
     hidden = text.letters.apply(lambda letters: torch.rand(letters.shape) < share)
-    return Puzzle(
-        letters=text.letters.apply(lambda letters: letters.masked_fill(hidden.values, GAP)),
-        hidden=hidden,
-        truth=text.letters,
-    )
+    letters = text.letters.apply(lambda letters: letters.masked_fill(hidden.values, GAP))
+    return Puzzle(letters=letters, hidden=hidden, truth=text.letters)
 
 
 class Network(nn.Module):
@@ -90,18 +86,17 @@ class Network(nn.Module):
 
 def loss_of(scores: RaggedTensor, puzzle: Puzzle) -> Tensor:
     """Return the cross-entropy over the gaps of all sentences."""
-    gaps = puzzle.hidden.values
-    return nn.functional.cross_entropy(scores.values[gaps], puzzle.truth.values[gaps])
+    return nn.functional.cross_entropy(scores.values[puzzle.hidden.values], puzzle.truth.values[puzzle.hidden.values])
 
 
 @torch.no_grad()
-def accuracy(model: Model, puzzle: Puzzle) -> float:
+def accuracy(model: TensorClassSequential[Text, RaggedTensor], puzzle: Puzzle) -> float:
     """Return the fraction of gaps that are filled in correctly."""
     right = model(puzzle).values.argmax(-1) == puzzle.truth.values
     return right[puzzle.hidden.values].float().mean().item()
 
 
-def train(model: Model, text: Text, test: Puzzle) -> list[tuple[int, float]]:
+def train(model: TensorClassSequential[Text, RaggedTensor], text: Text, test: Puzzle) -> list[tuple[int, float]]:
     """Train with new gaps for each batch; measure the accuracy on test sentences every hundred steps."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=STEPS)
@@ -127,7 +122,7 @@ def main() -> None:
     test, training = puzzles(text[:500]), text[500:]
     usual = training.letters.values.bincount().argmax()
     always = (test.truth.values[test.hidden.values] == usual).float().mean().item()
-    model = Model(network=stage(Network(), Text.letters, returns=Float32[RaggedTensor, "n 128"]))
+    model = TensorClassSequential(network=stage(Network(), Text.letters, returns=Float32[RaggedTensor, "n 128"]))
     curve = train(model, training, test)
     print(f"{len(text)} sentences; {curve[-1][1]:.0%} of the gaps right, {always:.0%} with {chr(usual)!r} everywhere")
     riddle = encode(["ret_rn the n_mber of ch_racters", "rais_ an err_r if the fi_e does n_t exist"])

@@ -17,7 +17,7 @@ from sklearn.datasets import load_wine
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from tensorclass import TensorClass
+from tensorclass import tensorclass
 from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 
@@ -25,14 +25,16 @@ EPOCHS = 30
 PICTURE = Path("build", "lightning.svg")
 
 
-class Wine(TensorClass):
+@tensorclass
+class Wine:
     """The measurements of a wine, and its grower."""
 
     measured: Float32[Tensor, "13"]
     grower: Int64[Tensor, ""]
 
 
-class Metrics(TensorClass):
+@tensorclass
+class Metrics:
     """The logged metrics of a batch."""
 
     loss: Float32[Tensor, ""]
@@ -76,11 +78,6 @@ def load() -> Wine:
     return Wine(measured=torch.tensor(measured, dtype=torch.float32), grower=torch.tensor(grower)).shuffle()
 
 
-def loader(wines: Wine, shuffle: bool = False) -> DataLoader[Wine]:
-    """Make a loader; the wines are the dataset, and mini-batches are `Wine` too."""
-    return DataLoader(wines, batch_size=16, shuffle=shuffle)
-
-
 def draw(log: pd.DataFrame) -> None:
     """Draw the losses of each epoch, as the logger wrote them."""
     figure = Figure(figsize=(6, 3), layout="constrained")
@@ -102,7 +99,8 @@ def main() -> None:
         accelerator="cpu", max_epochs=EPOCHS, logger=logger, log_every_n_steps=1,
         enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
     )  # fmt: skip
-    trainer.fit(Classifier(), loader(wines[60:], shuffle=True), loader(wines[:60]))
+    # the wines are the dataset, and mini-batches are `Wine` too
+    trainer.fit(Classifier(), DataLoader(wines[60:], 16, shuffle=True), DataLoader(wines[:60], 16))
     reached = trainer.callback_metrics["validation/accuracy"].item()
     draw(pd.read_csv(Path(logger.log_dir, "metrics.csv")))
     print(f"validation accuracy: {reached:.0%}")

@@ -20,7 +20,7 @@ from torch.distributed.tensor import DTensor, Shard
 from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, RowwiseParallel, parallelize_module
 from torch.nn.functional import scaled_dot_product_attention
 
-from tensorclass import Shared, TensorClass
+from tensorclass import Shared, tensorclass
 from tensorclass.nn import TensorClassModule, TensorClassSequential
 from tensorclass.parallel import Layout, cross_entropy
 from tensorclass.typing import Float32, Int64
@@ -28,20 +28,23 @@ from tensorclass.typing import Float32, Int64
 VOCABULARY, LENGTH, WIDTH, HEADS, ROWS = 32, 16, 32, 4, 8
 
 
-class Text(TensorClass):
+@tensorclass
+class Text:
     """Sequences, and for each token the next one."""
 
     ids: Int64[Tensor, "t"]
     following: Int64[Tensor, "t"]
 
 
-class Scores(TensorClass):
+@tensorclass
+class Scores:
     """A score for each token of the vocabulary."""
 
     logits: Float32[Tensor, "t v"]
 
 
-class Loss(TensorClass):
+@tensorclass
+class Loss:
     """The mean over all tokens of the batch."""
 
     loss: Shared[Float32[Tensor, ""]]

@@ -11,7 +11,7 @@ import torch
 from sklearn.datasets import load_wine
 from torch import Tensor, nn
 
-from tensorclass import TensorClass, TensorDict
+from tensorclass import TensorDict, tensorclass
 from tensorclass.errors import BuildError, MissingKeyError, SchemaError
 from tensorclass.nn import TensorClassSequential, TensorDictModule, TensorDictSequential, stage
 from tensorclass.typing import Float32, Int64
@@ -49,14 +49,16 @@ def keyed(encoder: nn.Module, head: nn.Module) -> TensorDictSequential:
 # Step 2: classes declare the input and the output. Keyed modules take typed batches, and fields as keys.
 
 
-class Wine(TensorClass):
+@tensorclass
+class Wine:
     """The measurements of a wine, and its grower."""
 
     measured: Float32[Tensor, "13"]
     made_by: Int64[Tensor, ""]
 
 
-class Guess(TensorClass):
+@tensorclass
+class Guess:
     """The scores of the three growers, and the grower with the highest score."""
 
     hidden: Float32[Tensor, "32"]

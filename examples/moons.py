@@ -7,27 +7,18 @@ from sklearn.datasets import make_moons
 from torch import Tensor, nn
 from torch.distributions import Normal, kl_divergence
 
-from tensorclass import TensorClass
+from tensorclass import tensorclass
 from tensorclass.nn import NormalParamExtractor, TensorClassSequential, sample, set_interaction_type, stage
 from tensorclass.typing import Float32
 
 POINTS, EPOCHS = 1000, 20
 
 
-class Point(TensorClass):
+@tensorclass
+class Point:
     """A place in the plane."""
 
     place: Float32[Tensor, "2"]
-
-
-class Code(TensorClass):
-    """What the encoder draws, and the place that the decoder makes of it."""
-
-    z: Float32[Tensor, "2"]
-    place: Float32[Tensor, "2"]
-
-
-Model = TensorClassSequential[Point, Code]
 
 
 def load() -> Point:
@@ -41,24 +32,24 @@ def network(last: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(2, 64), nn.SiLU(), nn.Linear(64, 64), nn.SiLU(), nn.Linear(64, last))
 
 
-def build() -> Model:
+def build() -> TensorClassSequential[Point, Tensor]:
     """Encode, draw a code, decode."""
     return TensorClassSequential(
         encoder=stage(network(4), Point.place),
         halves=NormalParamExtractor(),
-        z=sample(Normal, out=Code.z),
-        decoder=stage(network(2), out=Code.place),
+        z=sample(Normal),
+        decoder=stage(network(2), returns=Float32[Tensor, "2"]),
     )
 
 
-def train(model: Model, points: Point) -> None:
+def train(model: TensorClassSequential[Point, Tensor], points: Point) -> None:
     """Train with Adam: the error of the decoded places and the divergence of the codes from a standard normal."""
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     for _ in range(EPOCHS):
         for batch in points.iter(100, shuffle=True):
             with set_interaction_type("random"):
-                code = model(batch)
-            far = (code.place - batch.place).square().sum(-1) / 0.02
+                place = model(batch)
+            far = (place - batch.place).square().sum(-1) / 0.02
             loss = (far + kl_divergence(model.get_dist(batch, "z"), Normal(0.0, 1.0)).sum(-1)).mean()
             optimizer.zero_grad()
             loss.backward()
@@ -75,7 +66,7 @@ def main() -> None:
         train(model, points)
     new = model.decoder(torch.randn(500, 2))
     far = torch.cdist(new, points.place).amin(-1)
-    back = (model(points).place - points.place).norm(dim=-1).mean().item()
+    back = (model(points) - points.place).norm(dim=-1).mean().item()
     print(f"decoded {back:.3f} from the point; new points {far.mean().item():.3f} from a real one")
     assert far.mean() < 0.3
 

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.distributions import Categorical
 
-from tensorclass import TensorClass
+from tensorclass import tensorclass
 from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Bool, Float32, Int64
 
@@ -25,19 +25,22 @@ DISCOUNT, TRACE, CLIP = 0.98, 0.9, 0.2
 PICTURE = Path("build", "ppo.svg")
 
 
-class State(TensorClass):
+@tensorclass
+class State:
     """The measurements of the cart: position, speed, angle, and angular speed."""
 
     measured: Float32[Tensor, "4"]
 
 
-class Policy(TensorClass):
+@tensorclass
+class Policy:
     """Scores of both actions, and the expected return of the rest of the episode."""
 
     logits: Float32[Tensor, "2"]
     value: Float32[Tensor, ""]
 
 
+@tensorclass
 class Step(State):
     """What was measured in one step, what was done, and the quantities computed from it afterwards."""
 

@@ -14,7 +14,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from tensorclass import PerElement, TensorClass, field
+from tensorclass import PerElement, field, tensorclass
 from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 
@@ -22,7 +22,8 @@ VIEWERS, FILMS, RATINGS, EPOCHS = 400, 200, 30_000, 12
 PICTURE = Path("build", "recommender.svg")
 
 
-class Rating(TensorClass):
+@tensorclass
+class Rating:
     """One row of the table: the viewer, the film and the stars."""
 
     viewer: Int64[Tensor, ""]

@@ -5,14 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tensorclass import RaggedTensor, TensorClass
+from tensorclass import RaggedTensor, tensorclass
 from tensorclass.nn import TensorClassSequential, module
 from tensorclass.typing import Bool, Float32
 
 PICTURES, ANCHORS, BOXES = 100, 40, 6
 
 
-class Raw(TensorClass):
+@tensorclass
+class Raw:
     """The output of a detector: boxes (left, top, right, bottom) and logits of all anchors; and the true boxes."""
 
     boxes: Float32[Tensor, "anchors 4"]
@@ -20,7 +21,8 @@ class Raw(TensorClass):
     truth: Float32[RaggedTensor, "n 4"]
 
 
-class Kept(TensorClass):
+@tensorclass
+class Kept:
     """The boxes that remain, best first, and whether each is right."""
 
     found: Float32[RaggedTensor, "k 4"]

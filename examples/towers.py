@@ -5,14 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tensorclass import RaggedTensor, TensorClass
+from tensorclass import RaggedTensor, tensorclass
 from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 
 USERS, FILMS, EPOCHS = 1000, 60, 5
 
 
-class Visit(TensorClass):
+@tensorclass
+class Visit:
     """The films that a user has seen, her age, and the film that she sees next."""
 
     seen: Int64[RaggedTensor, "films"]
@@ -20,14 +21,12 @@ class Visit(TensorClass):
     film: Int64[Tensor, ""]
 
 
-class Towers(TensorClass):
+@tensorclass
+class Towers:
     """A vector for the user and one for the film, both of length one."""
 
     user: Float32[Tensor, "16"]
     film: Float32[Tensor, "16"]
-
-
-Model = TensorClassSequential[Visit, Towers]
 
 
 def load() -> Visit:
@@ -45,7 +44,7 @@ def unit(vector: Tensor) -> Tensor:
     return nn.functional.normalize(vector, dim=-1)
 
 
-def build() -> Model:
+def build() -> TensorClassSequential[Visit, Towers]:
     """Both towers share the table of films."""
     films = nn.Embedding(FILMS, 16)
     seen = stage(lambda seen: seen.apply(films).mean(), Visit.seen)
@@ -59,7 +58,7 @@ def build() -> Model:
     )
 
 
-def train(model: Model, visits: Visit) -> None:
+def train(model: TensorClassSequential[Visit, Towers], visits: Visit) -> None:
     """Train with Adam: each user of a batch is nearest to her own film."""
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     for _ in range(EPOCHS):

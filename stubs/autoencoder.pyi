@@ -7,6 +7,7 @@
 All weights are in one `TensorDict`, so the average takes one line: `average.lerp_(weights, 0.01)`.
 """
 from __future__ import annotations
+from tensorclass import TensorClass as _TensorClass
 from tensorclass.typecheck import _stub_types as _t
 from typing import Any as _Any, Literal as _Literal, overload as _overload
 from typing_extensions import Self as _Self
@@ -15,13 +16,13 @@ import torch
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
-from tensorclass import TensorClass, TensorDict
+from tensorclass import TensorDict, tensorclass
 from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32
 EPOCHS, WIDTH = 50, 8
 PICTURE = Path("build", "autoencoder.png")
 
-class Digits(_t.Declared, TensorClass):
+class Digits(_t.Declared, _TensorClass):
     """Scanned digits, with ink between 0 and 1."""
     image: Float32[Tensor, "64"]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
@@ -50,7 +51,7 @@ class Digits(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Drawn(_t.Declared, TensorClass):
+class Drawn(_t.Declared, _TensorClass):
     """The image decoded from a code, and the parameters of the distribution that the loss needs."""
     logits: Float32[Tensor, "64"]
     center: Float32[Tensor, "8"]

@@ -8,6 +8,7 @@ The images are scikit-learn's digits, made thin or bold, and black on white or w
 them in words. After training, you can search the images by text, and the best caption names a digit.
 """
 from __future__ import annotations
+from tensorclass import TensorClass as _TensorClass
 from tensorclass.typecheck import _stub_types as _t
 from typing import Any as _Any, Literal as _Literal, overload as _overload
 from typing_extensions import Self as _Self
@@ -16,7 +17,7 @@ import torch
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
-from tensorclass import PerElement, RaggedTensor, TensorClass
+from tensorclass import PerElement, RaggedTensor, tensorclass
 from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 NAMES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
@@ -24,7 +25,7 @@ WORDS = [*NAMES, *["a", "scan", "picture", "of", "thin", "bold", "on", "light", 
 EPOCHS, BATCH = 20, 64
 PICTURE = Path("build", "captions.png")
 
-class Caption(_t.Declared, TensorClass):
+class Caption(_t.Declared, _TensorClass):
     """A text, and its words as numbers; `n` differs from text to text."""
     text: PerElement[str]
     words: Int64[RaggedTensor, "n"]
@@ -59,7 +60,7 @@ class Caption(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Scan(_t.Declared, TensorClass):
+class Scan(_t.Declared, _TensorClass):
     """An image, its caption, and the digit, which the model never sees."""
     image: Float32[Tensor, "1 8 8"]
     caption: Caption
@@ -104,7 +105,7 @@ class Scan(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Meaning(_t.Declared, TensorClass):
+class Meaning(_t.Declared, _TensorClass):
     """Unit vectors of an image and of a text."""
     seen: Float32[Tensor, "64"]
     read: Float32[Tensor, "64"]
@@ -135,7 +136,6 @@ class Meaning(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-Model = TensorClassSequential[Scan, Meaning]
 def captions(texts: list[str]) -> Caption:
     """Return a number for each word; an unknown word raises `ValueError`."""
 def describe(digit: int, bold: bool, dark: bool) -> str:
@@ -160,14 +160,14 @@ class Pixels(nn.Module):
         """Return `[images, 64]`."""
     layers: _Any
 
-def build() -> Model:
+def build() -> TensorClassSequential[Scan, Meaning]:
     """Build the pipeline; each encoder reads its own part of a `Scan`, and the loss compares their outputs."""
 def loss_of(meaning: Meaning, scans: Scan) -> Tensor:
     """Each image has to find its text in the batch, and each text its image; equal texts both count as correct."""
-def train(model: Model, scans: Scan) -> list[float]:
+def train(model: TensorClassSequential[Scan, Meaning], scans: Scan) -> list[float]:
     """Train with Adam; return the loss of every batch."""
 @torch.no_grad()
-def search(model: Model, scans: Scan, texts: list[str]) -> Tensor:
+def search(model: TensorClassSequential[Scan, Meaning], scans: Scan, texts: list[str]) -> Tensor:
     """Return how well each text fits each image, `[texts, images]`."""
 def draw(scans: Scan, texts: list[str], scores: Tensor) -> None:
     """Draw the eight images that fit each text best."""

@@ -9,6 +9,7 @@ parameters of the mixture, a probabilistic module builds the distribution from t
 log-probability of the observed values.
 """
 from __future__ import annotations
+from tensorclass import TensorClass as _TensorClass
 from tensorclass.typecheck import _stub_types as _t
 from typing import Any as _Any, Literal as _Literal, overload as _overload
 from typing_extensions import Self as _Self
@@ -18,13 +19,13 @@ from sklearn.datasets import load_diabetes
 from torch import Tensor, nn
 from torch.distributions import Categorical, MixtureSameFamily, Normal
 from torch.utils.data import DataLoader
-from tensorclass import TensorClass
+from tensorclass import tensorclass
 from tensorclass.nn import TensorClassSequential, sample, set_interaction_type, stage
 from tensorclass.typing import Float32
 COMPONENTS = 3
 EPOCHS = 40
 
-class Patient(_t.Declared, TensorClass):
+class Patient(_t.Declared, _TensorClass):
     """Ten measurements, each scaled to unit variance."""
     measured: Float32[Tensor, "10"]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
@@ -53,7 +54,7 @@ class Patient(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Outcome(_t.Declared, TensorClass):
+class Outcome(_t.Declared, _TensorClass):
     """The parameters of the mixture and a value drawn from it: the disease progression, scaled to unit variance."""
     logits: Float32[Tensor, "parts"]
     loc: Float32[Tensor, "parts"]
@@ -88,7 +89,7 @@ class Outcome(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Record(_t.Declared, TensorClass):
+class Record(_t.Declared, _TensorClass):
     """A patient and the observed progression."""
     patient: Patient
     progression: Float32[Tensor, ""]

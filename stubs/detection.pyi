@@ -8,6 +8,7 @@ The pictures are generated: bright and dark rectangles on noise. For each cell o
 network predicts whether the center of a box is there, and the size and the kind of the box.
 """
 from __future__ import annotations
+from tensorclass import TensorClass as _TensorClass
 from tensorclass.typecheck import _stub_types as _t
 from typing import Any as _Any, Literal as _Literal, overload as _overload
 from typing_extensions import Self as _Self
@@ -16,13 +17,13 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor, nn
-from tensorclass import RaggedTensor, TensorClass, collate
+from tensorclass import RaggedTensor, collate, tensorclass
 from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 SIZE, CELLS, EPOCHS = 64, 16, 4
 PICTURE = Path("build", "detection.png")
 
-class Scene(_t.Declared, TensorClass):
+class Scene(_t.Declared, _TensorClass):
     """A picture and its boxes; `n` differs from picture to picture, and is the same for boxes and kinds."""
     picture: Float32[Tensor, "1 64 64"]
     boxes: Float32[RaggedTensor, "n 4"]  # left, top, right, bottom, in pixels
@@ -59,7 +60,7 @@ class Scene(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Grid(_t.Declared, TensorClass):
+class Grid(_t.Declared, _TensorClass):
     """For each cell: whether it is the center of a box, the kind, and the logarithms of width and height."""
     middle: Float32[Tensor, "16 16"]
     kind: Float32[Tensor, "2 16 16"]
@@ -92,7 +93,7 @@ class Grid(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Found(_t.Declared, TensorClass):
+class Found(_t.Declared, _TensorClass):
     """The predictions for a picture: all boxes that were found."""
     boxes: Float32[RaggedTensor, "k 4"]
     kinds: Int64[RaggedTensor, "k"]
@@ -123,7 +124,6 @@ class Found(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-Model = TensorClassSequential[Scene, Grid]
 def scene(random: torch.Generator) -> Scene:
     """Make a picture with one to five rectangles whose centers are in different cells."""
 

@@ -2,11 +2,9 @@
 # ty: ignore
 # ruff: noqa
 # fmt: off
-"""Train a typed classifier on scikit-learn's bundled digits: 1,797 scanned images of 8 x 8 pixels, no download.
-
-The classes inherit from `TensorClass`: pyright shows what an index and methods give without a plugin or stubs.
-"""
+"""Train a typed classifier on scikit-learn's bundled digits: 1,797 scanned images of 8 x 8 pixels, no download."""
 from __future__ import annotations
+from tensorclass import TensorClass as _TensorClass
 from tensorclass.typecheck import _stub_types as _t
 from typing import Any as _Any, Literal as _Literal, overload as _overload
 from typing_extensions import Self as _Self
@@ -16,14 +14,13 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from tqdm import tqdm
-from tensorclass import TensorClass, schema
+from tensorclass import schema, tensorclass
 from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 EPOCHS = 10
-PICTURE = Path("build", "digits.svg")
 TRAINING = Path("build", "digits-training.svg")
 
-class Digits(_t.Declared, TensorClass):
+class Digits(_t.Declared, _TensorClass):
     """Scanned digits; the shape is that of one image, batch dims come before it."""
     image: Float32[Tensor, "1 8 8"]
     label: Int64[Tensor, ""]
@@ -54,7 +51,7 @@ class Digits(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Prediction(_t.Declared, TensorClass):
+class Prediction(_t.Declared, _TensorClass):
     """A score for each class, and the most likely class."""
     logits: Float32[Tensor, "classes"]
     digit: Int64[Tensor, ""]

@@ -10,6 +10,7 @@ If it is killed, run it again: it resumes from the last checkpoint, at the exact
 uninterrupted run.
 """
 from __future__ import annotations
+from tensorclass import TensorClass as _TensorClass
 from tensorclass.typecheck import _stub_types as _t
 from typing import Any as _Any, Literal as _Literal, overload as _overload
 from typing_extensions import Self as _Self
@@ -26,10 +27,10 @@ from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict_loader import load as load_checkpoint
 from torch.distributed.checkpoint.state_dict_saver import save as save_checkpoint
 from torch.nn.parallel import DistributedDataParallel
-from tensorclass import TensorClass, TensorClassDataset
+from tensorclass import TensorClassDataset, tensorclass
 from tensorclass.typing import Float32
 
-class Sample(_t.Declared, TensorClass):
+class Sample(_t.Declared, _TensorClass):
     """A point and its target value."""
     x: Float32[Tensor, "4"]
     y: Float32[Tensor, ""]
@@ -60,7 +61,7 @@ class Sample(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Losses(_t.Declared, TensorClass):
+class Losses(_t.Declared, _TensorClass):
     """The result of a step."""
     loss: Float32[Tensor, ""]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]

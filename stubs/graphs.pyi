@@ -8,6 +8,7 @@ Nodes and edges are ragged fields, so a mini-batch is one large graph with many 
 first node of each component, and `nodes.segment_ids` the component of each node. The graphs come with networkx.
 """
 from __future__ import annotations
+from tensorclass import TensorClass as _TensorClass
 from tensorclass.typecheck import _stub_types as _t
 from typing import Any as _Any, Literal as _Literal, overload as _overload
 from typing_extensions import Self as _Self
@@ -16,13 +17,13 @@ import networkx as nx
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
-from tensorclass import RaggedTensor, TensorClass, collate
+from tensorclass import RaggedTensor, collate, tensorclass
 from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 WIDTH, ROUNDS, EPOCHS = 64, 4, 40
 PICTURE = Path("build", "graphs.svg")
 
-class Graph(_t.Declared, TensorClass):
+class Graph(_t.Declared, _TensorClass):
     """A graph and the second eigenvalue of its Laplacian, which is 0 if the graph is disconnected."""
     nodes: Float32[RaggedTensor, "n 1"]  # how many neighbours each node has
     edges: Int64[RaggedTensor, "e 2"]  # from, to; each edge in both directions
@@ -59,7 +60,6 @@ class Graph(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-Model = TensorClassSequential[Graph, Tensor]
 def load() -> Graph:
     """Load the 995 connected graphs of two to seven nodes."""
 
@@ -73,9 +73,9 @@ class Network(nn.Module):
     last: _Any
 
 @torch.no_grad()
-def error(model: Model, graphs: Graph) -> float:
+def error(model: TensorClassSequential[Graph, Tensor], graphs: Graph) -> float:
     """Return the root mean square error of the predictions."""
-def train(model: Model, graphs: Graph, test: Graph) -> list[float]:
+def train(model: TensorClassSequential[Graph, Tensor], graphs: Graph, test: Graph) -> list[float]:
     """Train with Adam; return the error on the test graphs after each epoch."""
 def main() -> None:
     """Load, train, compare with the mean of all graphs."""

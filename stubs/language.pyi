@@ -8,6 +8,7 @@ The text comes from the docstrings of the standard library. Sentences differ in 
 so loss and accuracy cover all letters of a batch, and never see padding.
 """
 from __future__ import annotations
+from tensorclass import TensorClass as _TensorClass
 from tensorclass.typecheck import _stub_types as _t
 from typing import Any as _Any, Literal as _Literal, overload as _overload
 from typing_extensions import Self as _Self
@@ -18,13 +19,13 @@ from pathlib import Path
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
-from tensorclass import RaggedTensor, TensorClass
+from tensorclass import RaggedTensor, tensorclass
 from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Bool, Float32, Int64
 LETTERS, GAP, LONGEST, STEPS = 128, 127, 48, 700
 PICTURE = Path("build", "language.svg")
 
-class Text(_t.Declared, TensorClass):
+class Text(_t.Declared, _TensorClass):
     """A sentence, one number for each letter; some of them may be gaps."""
     letters: Int64[RaggedTensor, "n"]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
@@ -82,7 +83,6 @@ class Puzzle(Text):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-Model = TensorClassSequential[Text, RaggedTensor]
 def sentences() -> list[str]:
     """Load docstrings of the standard library, in pieces of 20 to 48 letters."""
 def encode(texts: list[str]) -> Text:
@@ -105,9 +105,9 @@ class Network(nn.Module):
 def loss_of(scores: RaggedTensor, puzzle: Puzzle) -> Tensor:
     """Return the cross-entropy over the gaps of all sentences."""
 @torch.no_grad()
-def accuracy(model: Model, puzzle: Puzzle) -> float:
+def accuracy(model: TensorClassSequential[Text, RaggedTensor], puzzle: Puzzle) -> float:
     """Return the fraction of gaps that are filled in correctly."""
-def train(model: Model, text: Text, test: Puzzle) -> list[tuple[int, float]]:
+def train(model: TensorClassSequential[Text, RaggedTensor], text: Text, test: Puzzle) -> list[tuple[int, float]]:
     """Train with new gaps for each batch; measure the accuracy on test sentences every hundred steps."""
 def main() -> None:
     """Load, train, fill in."""

@@ -8,6 +8,7 @@ The data are wines of three growers, 13 measurements each. The metrics are a cla
 on the line where it is written. Needs `pip install '.[lightning]'`; nothing is downloaded.
 """
 from __future__ import annotations
+from tensorclass import TensorClass as _TensorClass
 from tensorclass.typecheck import _stub_types as _t
 from typing import Any as _Any, Literal as _Literal, overload as _overload
 from typing_extensions import Self as _Self
@@ -20,13 +21,13 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_wine
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
-from tensorclass import TensorClass
+from tensorclass import tensorclass
 from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 EPOCHS = 30
 PICTURE = Path("build", "lightning.svg")
 
-class Wine(_t.Declared, TensorClass):
+class Wine(_t.Declared, _TensorClass):
     """The measurements of a wine, and its grower."""
     measured: Float32[Tensor, "13"]
     grower: Int64[Tensor, ""]
@@ -57,7 +58,7 @@ class Wine(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Metrics(_t.Declared, TensorClass):
+class Metrics(_t.Declared, _TensorClass):
     """The logged metrics of a batch."""
     loss: Float32[Tensor, ""]
     accuracy: Float32[Tensor, ""]
@@ -103,8 +104,6 @@ class Classifier(lightning.LightningModule):
 
 def load() -> Wine:
     """Load all wines in random order."""
-def loader(wines: Wine, shuffle: bool = False) -> DataLoader[Wine]:
-    """Make a loader; the wines are the dataset, and mini-batches are `Wine` too."""
 def draw(log: pd.DataFrame) -> None:
     """Draw the losses of each epoch, as the logger wrote them."""
 def main() -> None:

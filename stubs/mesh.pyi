@@ -11,6 +11,7 @@ The classes and the pipeline don't change: a layout says over which ranks their 
 modules, and the build checks that both fit. The model learns to continue sequences that count in steps.
 """
 from __future__ import annotations
+from tensorclass import TensorClass as _TensorClass
 from tensorclass.typecheck import _stub_types as _t
 from typing import Any as _Any, Literal as _Literal, overload as _overload
 from typing_extensions import Self as _Self
@@ -23,13 +24,13 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Shard
 from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, RowwiseParallel, parallelize_module
 from torch.nn.functional import scaled_dot_product_attention
-from tensorclass import Shared, TensorClass
+from tensorclass import Shared, tensorclass
 from tensorclass.nn import TensorClassModule, TensorClassSequential
 from tensorclass.parallel import Layout, cross_entropy
 from tensorclass.typing import Float32, Int64
 VOCABULARY, LENGTH, WIDTH, HEADS, ROWS = 32, 16, 32, 4, 8
 
-class Text(_t.Declared, TensorClass):
+class Text(_t.Declared, _TensorClass):
     """Sequences, and for each token the next one."""
     ids: Int64[Tensor, "t"]
     following: Int64[Tensor, "t"]
@@ -60,7 +61,7 @@ class Text(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Scores(_t.Declared, TensorClass):
+class Scores(_t.Declared, _TensorClass):
     """A score for each token of the vocabulary."""
     logits: Float32[Tensor, "t v"]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
@@ -89,7 +90,7 @@ class Scores(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Loss(_t.Declared, TensorClass):
+class Loss(_t.Declared, _TensorClass):
     """The mean over all tokens of the batch."""
     loss: Shared[Float32[Tensor, ""]]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]

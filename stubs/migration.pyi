@@ -7,6 +7,7 @@
 The data are scikit-learn's bundled wines, no download: 178 wines, 13 measurements each, three growers.
 """
 from __future__ import annotations
+from tensorclass import TensorClass as _TensorClass
 from tensorclass.typecheck import _stub_types as _t
 from typing import Any as _Any, Literal as _Literal, overload as _overload
 from typing_extensions import Self as _Self
@@ -14,7 +15,7 @@ from collections.abc import Callable
 import torch
 from sklearn.datasets import load_wine
 from torch import Tensor, nn
-from tensorclass import TensorClass, TensorDict
+from tensorclass import TensorDict, tensorclass
 from tensorclass.errors import BuildError, MissingKeyError, SchemaError
 from tensorclass.nn import TensorClassSequential, TensorDictModule, TensorDictSequential, stage
 from tensorclass.typing import Float32, Int64
@@ -27,7 +28,7 @@ def most_likely(logits: Tensor) -> Tensor:
 def keyed(encoder: nn.Module, head: nn.Module) -> TensorDictSequential:
     """The original program: strings name the entries that modules read and write, and no type declares them."""
 
-class Wine(_t.Declared, TensorClass):
+class Wine(_t.Declared, _TensorClass):
     """The measurements of a wine, and its grower."""
     measured: Float32[Tensor, "13"]
     made_by: Int64[Tensor, ""]
@@ -58,7 +59,7 @@ class Wine(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Guess(_t.Declared, TensorClass):
+class Guess(_t.Declared, _TensorClass):
     """The scores of the three growers, and the grower with the highest score."""
     hidden: Float32[Tensor, "32"]
     logits: Float32[Tensor, "3"]

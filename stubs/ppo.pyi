@@ -8,6 +8,7 @@
 the policy learns from mini-batches of `rollout.reshape(-1)`, which have the same class.
 """
 from __future__ import annotations
+from tensorclass import TensorClass as _TensorClass
 from tensorclass.typecheck import _stub_types as _t
 from typing import Any as _Any, Literal as _Literal, overload as _overload
 from typing_extensions import Self as _Self
@@ -19,14 +20,14 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.distributions import Categorical
-from tensorclass import TensorClass
+from tensorclass import tensorclass
 from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Bool, Float32, Int64
 STEPS, ENVIRONMENTS, UPDATES, SOLVED = 128, 16, 100, 475.0
 DISCOUNT, TRACE, CLIP = 0.98, 0.9, 0.2
 PICTURE = Path("build", "ppo.svg")
 
-class State(_t.Declared, TensorClass):
+class State(_t.Declared, _TensorClass):
     """The measurements of the cart: position, speed, angle, and angular speed."""
     measured: Float32[Tensor, "4"]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
@@ -55,7 +56,7 @@ class State(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Policy(_t.Declared, TensorClass):
+class Policy(_t.Declared, _TensorClass):
     """Scores of both actions, and the expected return of the rest of the episode."""
     logits: Float32[Tensor, "2"]
     value: Float32[Tensor, ""]

@@ -8,6 +8,7 @@ The data are generated, so nothing is downloaded: each viewer and each film has 
 well they match, with noise, on a scale from 1 to 5. The noise limits how good a model can be.
 """
 from __future__ import annotations
+from tensorclass import TensorClass as _TensorClass
 from tensorclass.typecheck import _stub_types as _t
 from typing import Any as _Any, Literal as _Literal, overload as _overload
 from typing_extensions import Self as _Self
@@ -17,13 +18,13 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
-from tensorclass import PerElement, TensorClass, field
+from tensorclass import PerElement, field, tensorclass
 from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 VIEWERS, FILMS, RATINGS, EPOCHS = 400, 200, 30_000, 12
 PICTURE = Path("build", "recommender.svg")
 
-class Rating(_t.Declared, TensorClass):
+class Rating(_t.Declared, _TensorClass):
     """One row of the table: the viewer, the film and the stars."""
     viewer: Int64[Tensor, ""]
     film: Int64[Tensor, ""]

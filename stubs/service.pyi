@@ -8,6 +8,7 @@ Each request is a batch of scanned digits as JSON. Data that violates the declar
 never reaches the model: FastAPI answers 422 with the path of the value. `uvicorn --factory service:create` starts it.
 """
 from __future__ import annotations
+from tensorclass import TensorClass as _TensorClass
 from tensorclass.typecheck import _stub_types as _t
 from typing import Any as _Any, Literal as _Literal, overload as _overload
 from typing_extensions import Self as _Self
@@ -20,12 +21,12 @@ from fastapi.testclient import TestClient
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
-from tensorclass import TensorClass
+from tensorclass import tensorclass
 from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 PICTURE = Path("build", "service.svg")
 
-class Scan(_t.Declared, TensorClass, validate="values"):
+class Scan(_t.Declared, _TensorClass, validate="values"):
     """The request of a client: images with ink between 0 and 1."""
     image: Annotated[Float32[Tensor, "8 8"], Interval(ge=0, le=1)]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
@@ -54,7 +55,7 @@ class Scan(_t.Declared, TensorClass, validate="values"):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Answer(_t.Declared, TensorClass):
+class Answer(_t.Declared, _TensorClass):
     """The response to a client: the digit, and the confidence of the network."""
     digit: Int64[Tensor, ""]
     confidence: Float32[Tensor, ""]
@@ -85,14 +86,13 @@ class Answer(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-Classifier = TensorClassSequential[Scan, Answer]
 def decide(logits: Tensor) -> tuple[Tensor, Tensor]:
     """Return the most likely digit and its probability."""
 def load() -> tuple[Scan, Tensor]:
     """Load all images and their labels."""
-def trained(scans: Scan, labels: Tensor) -> Classifier:
+def trained(scans: Scan, labels: Tensor) -> TensorClassSequential[Scan, Answer]:
     """Train a small network on all given images."""
-def create(classifier: Classifier | None = None) -> FastAPI:
+def create(classifier: TensorClassSequential[Scan, Answer] | None = None) -> FastAPI:
     """Create the service; request body, response and OpenAPI page come from the declarations."""
 def draw(answer: Answer, right: Tensor) -> None:
     """Draw the confidence of right and of wrong answers."""

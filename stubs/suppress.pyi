@@ -4,17 +4,18 @@
 # fmt: off
 """What follows a detector: the confident boxes of each picture that overlap no better one, compared with the truth."""
 from __future__ import annotations
+from tensorclass import TensorClass as _TensorClass
 from tensorclass.typecheck import _stub_types as _t
 from typing import Any as _Any, Literal as _Literal, overload as _overload
 from typing_extensions import Self as _Self
 import torch
 from torch import Tensor
-from tensorclass import RaggedTensor, TensorClass
+from tensorclass import RaggedTensor, tensorclass
 from tensorclass.nn import TensorClassSequential, module
 from tensorclass.typing import Bool, Float32
 PICTURES, ANCHORS, BOXES = 100, 40, 6
 
-class Raw(_t.Declared, TensorClass):
+class Raw(_t.Declared, _TensorClass):
     """The output of a detector: boxes (left, top, right, bottom) and logits of all anchors; and the true boxes."""
     boxes: Float32[Tensor, "anchors 4"]
     logits: Float32[Tensor, "anchors"]
@@ -51,7 +52,7 @@ class Raw(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Kept(_t.Declared, TensorClass):
+class Kept(_t.Declared, _TensorClass):
     """The boxes that remain, best first, and whether each is right."""
     found: Float32[RaggedTensor, "k 4"]
     score: Float32[RaggedTensor, "k"]

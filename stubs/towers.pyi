@@ -4,17 +4,18 @@
 # fmt: off
 """Two towers: what a user has seen and a film are vectors, and the film that a user sees next is near."""
 from __future__ import annotations
+from tensorclass import TensorClass as _TensorClass
 from tensorclass.typecheck import _stub_types as _t
 from typing import Any as _Any, Literal as _Literal, overload as _overload
 from typing_extensions import Self as _Self
 import torch
 from torch import Tensor, nn
-from tensorclass import RaggedTensor, TensorClass
+from tensorclass import RaggedTensor, tensorclass
 from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Float32, Int64
 USERS, FILMS, EPOCHS = 1000, 60, 5
 
-class Visit(_t.Declared, TensorClass):
+class Visit(_t.Declared, _TensorClass):
     """The films that a user has seen, her age, and the film that she sees next."""
     seen: Int64[RaggedTensor, "films"]
     age: Float32[Tensor, ""]
@@ -51,7 +52,7 @@ class Visit(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Towers(_t.Declared, TensorClass):
+class Towers(_t.Declared, _TensorClass):
     """A vector for the user and one for the film, both of length one."""
     user: Float32[Tensor, "16"]
     film: Float32[Tensor, "16"]
@@ -82,14 +83,13 @@ class Towers(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-Model = TensorClassSequential[Visit, Towers]
 def load() -> Visit:
     """Make users with a taste: each sees films of one of six kinds."""
 def unit(vector: Tensor) -> Tensor:
     """Divide vectors by their lengths."""
-def build() -> Model:
+def build() -> TensorClassSequential[Visit, Towers]:
     """Both towers share the table of films."""
-def train(model: Model, visits: Visit) -> None:
+def train(model: TensorClassSequential[Visit, Towers], visits: Visit) -> None:
     """Train with Adam: each user of a batch is nearest to her own film."""
 @torch.no_grad()
 def main() -> None:

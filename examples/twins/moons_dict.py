@@ -35,11 +35,11 @@ class Model(nn.Module):
         loc, scale = self.encoder(batch["place"]).chunk(2, -1)
         return Normal(loc, nn.functional.softplus(scale + 0.5413).clamp(min=1e-4))
 
-    def forward(self, batch: Batch, draw: bool = False) -> Batch:
-        """Return the code and the decoded place."""
+    def forward(self, batch: Batch, draw: bool = False) -> Tensor:
+        """Return the place that is decoded from the code."""
         posterior = self.posterior(batch)
-        z = posterior.rsample() if draw else posterior.mean
-        return {"z": z, "place": self.decoder(z)}
+        place: Tensor = self.decoder(posterior.rsample() if draw else posterior.mean)
+        return place
 
 
 def train(model: Model, points: Batch) -> None:
@@ -48,8 +48,8 @@ def train(model: Model, points: Batch) -> None:
     for _ in range(EPOCHS):
         for index in torch.randperm(POINTS).split(100):
             batch = {name: value[index] for name, value in points.items()}
-            code = model(batch, draw=True)
-            far = (code["place"] - batch["place"]).square().sum(-1) / 0.02
+            place = model(batch, draw=True)
+            far = (place - batch["place"]).square().sum(-1) / 0.02
             loss = (far + kl_divergence(model.posterior(batch), Normal(0.0, 1.0)).sum(-1)).mean()
             optimizer.zero_grad()
             loss.backward()
@@ -66,7 +66,7 @@ def main() -> None:
         train(model, points)
     new = model.decoder(torch.randn(500, 2))
     far = torch.cdist(new, points["place"]).amin(-1)
-    back = (model(points)["place"] - points["place"]).norm(dim=-1).mean().item()
+    back = (model(points) - points["place"]).norm(dim=-1).mean().item()
     print(f"decoded {back:.3f} from the point; new points {far.mean().item():.3f} from a real one")
     assert far.mean() < 0.3
 
