@@ -110,6 +110,44 @@ def test_own_constructor_and_forward(base):
         assert module(_data())["y"].tolist() == [5, 5]
 
 
+@pytest.mark.parametrize("base", BUILDS, ids=lambda base: base.__name__)
+def test_diamond_of_every_class(base):
+    """Classes that pass arguments on meet in one, with a mixin before the base; each constructor runs once."""
+    positional, options = BUILDS[base]
+    made = []
+
+    class Mixin(TensorDictModuleBase):
+        def __init__(self, *args, mark=0, **kwargs):
+            made.append("mixin")
+            super().__init__(*args, **kwargs)
+            self.mark = mark
+
+    class Left(Mixin, base):
+        pass
+
+    class Right(base):
+        def __init__(self, *args, **kwargs):
+            made.append("right")
+            super().__init__(*args, **kwargs)
+            self.right = nn.Linear(1, 1)
+
+    class Both(Left, Right):
+        def forward(self, tensordict, *args, **kwargs):
+            if base is TensorDictModuleBase:
+                return tensordict.set("y", tensordict["x"])
+            return super().forward(tensordict, *args, **kwargs)
+
+    keys = {"in_keys": ["x"], "out_keys": ["y"]} if base is TensorDictModuleBase else {}
+    module = Both(*positional, mark=3, **options)
+    for name, value in keys.items():
+        setattr(module, name, value)
+    assert (module.mark, sorted(made), "right.weight" in module.state_dict()) == (3, ["mixin", "right"], True)
+    data = TensorDict(x=torch.zeros(2, 1), loc=torch.zeros(2, 1), scale=torch.ones(2, 1), batch_size=[2])
+    assert "y" in module(data).keys()  # noqa: SIM118  # a container
+    assert isinstance(module, base)
+    assert "y" in TensorDictSequential(module)(data).keys()  # noqa: SIM118  # a container
+
+
 class Spec(TensorDictModule):
     """A mixin like those of libraries: a constructor with an argument of its own."""
 
