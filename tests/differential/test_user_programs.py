@@ -261,3 +261,22 @@ def outcome(run: Program, library: Any) -> Any:
 def test_the_same_results(name: str) -> None:
     """Values, dtypes, sizes, names, locks and keys, in everything that a program returns."""
     assert outcome(PROGRAMS[name], tensorclass) == outcome(PROGRAMS[name], tensordict)
+
+
+def test_when_post_init_runs() -> None:
+    """The original runs `__post_init__` for each result, here only the constructor does."""
+    runs = []
+    for library in (tensordict, tensorclass):
+        made: list[int] = []
+
+        class Row:
+            x: Tensor
+
+            def __post_init__(self, made: list[int] = made) -> None:
+                made.append(1)
+
+        row: Any = library.tensorclass(Row)(torch.ones(2), batch_size=[2])
+        for call in (copy.copy, torch.clone, torch.zeros_like, lambda row: row[0], lambda row: row + 1):
+            call(row)
+        runs.append(len(made))
+    assert runs == [6, 1]
