@@ -17,6 +17,7 @@ PROGRAMS = {
     "sac": "torchrl",
     "iql": "torchrl",
     "td3": "torchrl",
+    "losses": "torchrl",
     "buffers": "torchrl",
     "envs": "torchrl",
     "rsl": "rsl_rl",
