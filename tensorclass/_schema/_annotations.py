@@ -217,7 +217,7 @@ def _refuse_unions(core: Any, owner: type | None) -> None:
         raise WrongDeclaration(
             f"a union of {' and '.join(type_name(member) for member in members)}",
             "a field has one tensor or container type, by itself or with `| None`; declare a dtype family such as "
-            "`Float[Tensor, ...]`, or two optional fields",
+            '`Float[Tensor, "..."]`, or two optional fields',
         )
 
 
