@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import zipfile
 from pathlib import Path
@@ -103,6 +104,13 @@ def test_workflows_call_make(path):
             assert make == "make"
             assert set(called) <= targets
         assert all("@" in step["uses"] for step in job["steps"] if "uses" in step)
+
+
+def test_workflows_are_valid():
+    """Actionlint accepts them: events, expressions, the inputs of actions."""
+    program = Path(sysconfig.get_path("scripts")) / "actionlint"
+    done = subprocess.run([program, *WORKFLOWS], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
 
 
 def test_a_tag_publishes():
