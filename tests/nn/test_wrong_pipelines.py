@@ -206,13 +206,13 @@ AT_BUILD: dict[str, Wrong] = {
     "mean over the batch": W(lambda: loss(lambda z: z.mean(0)), "E112", ("shape [10]",)),
     "flatten over the batch": W(lambda: odd(torch.flatten), "E112", ("flattened",)),
     "recurrent without batch_first": W(
-        lambda: alone(lambda x: x.movedim(0, 1), "f t 8", "f t 8"), "E112", ("batch_first=True",)
+        lambda: alone(lambda x: x.movedim(0, 1), "f t 8", "f t 8"), "E112", ("`movedim(1, 0)`",)
     ),
     "attention weights of a layer that takes the batch second": W(
         lambda: pipeline(
             Second(nn.MultiheadAttention(8, 2), lambda layer, x: layer(x, x, x)), ("f t 8",), ("f t 8", "f t t")
         ),
-        "E112", ("`layer` (MultiheadAttention) takes the batch as its second dim",),
+        "E112", ("`layer` (MultiheadAttention) takes the batch as its second dim: give it `batch_first=True`",),
     ),
     "last state of a layer that takes the batch second": W(
         lambda: alone(Second(nn.LSTM(8, 8), lambda layer, x: layer(x)[1][0][-1]), "f t 8", "f 8"),
@@ -228,6 +228,9 @@ AT_BUILD: dict[str, Wrong] = {
     "joined results of a layer that takes the batch second": W(
         lambda: alone(Second(nn.GRU(8, 8), lambda layer, x: torch.cat([layer(x)[0]] * 2, 1)), "f t 8", "f t 8"),
         "E114", ("`layer` (GRU) takes the batch as its second dim",),
+    ),
+    "a dim of one that a layer takes in full": W(
+        lambda: alone(nn.Linear(8, 4), "f 1", "f 4"), "E108", ("accepts 8 for event dim 0", "`expand(-1, 8)` repeats it")
     ),
     "constant batch": W(lambda: alone(lambda x: x.new_zeros(2, 8), "f 8", "f 8"), "E112", ("for a batch of 3",)),
     "no in field": W(lambda: pipeline(lambda: torch.zeros(6), (), ("f ",)), "E112", ("no in field",)),

@@ -154,6 +154,38 @@ USE_OF_CONTRACTS = """
     Buffer().add(None, steps[0])
     newest(steps)
 """
+RESULTS = """
+    import torch
+    from torch import Tensor
+    from tensorclass.typing import Float32, Int64
+
+    class Tools:
+        @staticmethod
+        def chosen(x: Tensor) -> Int64[Tensor, "b"]:
+            return x.argmax(-1)
+
+    def halved(x: Float32[Tensor, "b 8 8"]) -> Float32[Tensor, "b 4 8"]:
+        return x[:, :4]
+
+    def numbers(count: int) -> Tensor:
+        made = torch.arange(count)
+        return made
+
+    def anything(x: Tensor) -> Tensor:
+        return x / 2
+"""
+USE_OF_RESULTS = """
+    from project_schema import Digits
+    from project_results import Tools, anything, halved, numbers
+
+    def use(d: Digits) -> None:
+        d.image = halved(d.image)
+        d.image = numbers(4)
+        d.image = Tools.chosen(d.image)
+        d.label = Tools.chosen(d.image)
+        d.label = numbers(4)
+        d.image = anything(d.image)
+"""
 FLOWS = [(line, "tensorclass-flow") for line in (8, 9, 9, 12, 13, 14)]
 OTHER = ("nn.Linear(8, 8), in_fields=Hidden.g", "nn.Linear(64, 8), in_fields=Digits.image")
 """What makes `encode` of LAYERS read what the input has."""
@@ -425,6 +457,19 @@ def test_modules_of_other_files(tmp_path: Path) -> None:
     assert (8, "tensorclass-flow") not in _codes(_mypy(tmp_path, "project_use.py")[1])
     layers.write_text(original, "utf-8")
     assert _mypy(tmp_path, "project_use.py") == cold
+
+
+@pytest.mark.slow
+def test_results_of_functions_of_other_files(tmp_path: Path) -> None:
+    """What functions of another file return is known by annotation or by their text, also from mypy's cache."""
+    _write(tmp_path, "project_schema.py", SCHEMA)
+    results, use = _write(tmp_path, "project_results.py", RESULTS), _write(tmp_path, "project_use.py", USE_OF_RESULTS)
+    wrong = [(5, "tensorclass-shape"), (6, "tensorclass-shape"), (7, "tensorclass-dtype")]
+    assert _codes(_mypy(tmp_path, "project_use.py")[1]) == wrong
+    use.write_text(use.read_text("utf-8") + "\n# changed\n", "utf-8")
+    assert _codes(_mypy(tmp_path, "project_use.py")[1]) == wrong
+    results.write_text(results.read_text("utf-8").replace('"b 4 8"', '"b 8 8"').replace("[:, :4]", ""), "utf-8")
+    assert _codes(_mypy(tmp_path, "project_use.py")[1]) == wrong[1:]
 
 
 @pytest.mark.slow

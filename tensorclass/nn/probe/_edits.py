@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ..check._declared import Use
 from ..parts._stage import module_of
 
-_COPIED: Final = 1 << 22
+COPIED: Final = 1 << 22
 """A module with more parameters is not copied for a change."""
 _WIDTHS: Final = {
     "Linear": ("in_features", -1),
@@ -40,6 +40,9 @@ def changed_inputs(use: Use, value: Tensor, sizes: Sequence[int]) -> Iterator[Ch
     for dim in reversed(range(batch, value.ndim)):
         for size in sizes:
             text = f"{size} for event dim {dim - batch} of {name}, it is given {shape[dim]}"
+            if shape[dim] == 1:
+                dims = ", ".join(str(size if at == dim else -1) for at in range(value.ndim))
+                text += f"; `expand({dims})` repeats it"
             yield text, [*shape[:dim], size, *shape[dim + 1 :]], value.dtype
     for dtype in (torch.float32, torch.int64, torch.float64, torch.bool):
         yield f"{str(dtype)[6:]} for {name}, it is given {str(value.dtype)[6:]}", shape, dtype
@@ -71,7 +74,7 @@ def changed_modules(
 ) -> Iterator[tuple[str, Callable[..., Any]]]:
     """Copies of a module with another dtype of its parameters, or with one layer of the width that it is given."""
     module = module_of(target)
-    if module is None or module is not target or sum(p.numel() for p in module.parameters()) > _COPIED:
+    if module is None or module is not target or sum(p.numel() for p in module.parameters()) > COPIED:
         return
     own = {p.dtype for p in module.parameters() if p.is_floating_point()}
     given = {v.dtype for v in values if isinstance(v, Tensor) and v.is_floating_point()}

@@ -252,7 +252,7 @@ class Prober(ModuleFindings):
     def _sweep(self, number: int, tensors: Tensors | None = None, isolator: Isolator | None = None) -> Sweep:
         used: Tensors = self.tensors if tensors is None else tensors
         sizes = SweepSizes(self.unifier, self.plan, number, small=used.real)
-        sweep = Sweep(number, sizes, isolator or self.isolator(used), used)
+        sweep = self.swept[number] = Sweep(number, sizes, isolator or self.isolator(used), used)
         if number == 0:
             self.first = sizes
         for place in self.report.inputs.values():

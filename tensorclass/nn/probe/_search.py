@@ -25,6 +25,7 @@ from ..check._known import INPUT, Place
 from ..check._unify import Clash, Rest, Term, plain_name
 from ..parts._diagnostics import Diagnostic
 from ..parts._stage import Stage, module_of
+from ._batch_first import batch_first_fits
 from ._copy import Isolator
 from ._edits import changed_inputs, changed_modules
 from ._effects import Reach
@@ -99,6 +100,9 @@ class Searcher:
         self.targets = targets
         self.real = real
         self.words = Words(report, stages, targets)
+        self.words.takes_batch_first = functools.partial(batch_first_fits, self)
+        self.swept: dict[int, Sweep] = {}
+        """The last sweep of each number."""
         self.unifier = report.state.unifier
         uses = (use for used in (*report.reads, *report.writes) for use in used if use is not None)
         terms = (term for use in uses for term in self.unifier.resolve(use.place.terms))

@@ -133,7 +133,7 @@ class RealRuns:
         return values, self._run(values, norms=False)
 
     def _mixing(self, code: str, change: str) -> Diagnostic:
-        hint = "count dims from the end, as in `softmax(-1)`; recurrent and attention layers take `batch_first`"
+        hint = "count dims from the end, as in `softmax(-1)`"
         if code == "W207":
             hint += "; if the module should mix elements, filter `PipelineWarning`"
         return self.searcher.words.diagnostic(self.index, code, f"mixes elements of the batch: {change}", (), hint)

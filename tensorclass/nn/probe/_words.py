@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path as File
 from typing import Any
 
@@ -36,6 +36,8 @@ class Words:
         self.stages = stages
         self.targets = targets
         self.unifier = report.state.unifier
+        self.takes_batch_first: Callable[[int], bool] = lambda index: False
+        """Tries a copy of a module with `batch_first=True`."""
 
     def who(self, index: int) -> str:
         """A module in a message."""
@@ -54,7 +56,10 @@ class Words:
     def diagnostic(self, index: int, code: str, message: str, notes: Sequence[str] = (), hint: str = "") -> Diagnostic:
         """A diagnostic with the line that declares the module; names a batch-second layer as a possible cause."""
         layer = self._batch_second(index) if code in SHAPED else ""
-        hint = f"{layer}; or else: {hint}" if layer else hint
+        if layer and self.takes_batch_first(index):
+            hint = f"{layer}: give it `batch_first=True`"
+        elif layer:
+            hint = f"{layer}; {hint}" if hint else layer
         return self.stages[index].finding(index, code, f"{self.who(index)} {message}", notes, hint)
 
     def _batch_second(self, index: int) -> str:
@@ -64,7 +69,7 @@ class Words:
         for name, layer in layers:
             if getattr(layer, "batch_first", True) is False:
                 who = f"`{name}` ({type(layer).__name__})" if name else f"{type(layer).__name__}"
-                return f"{who} takes the batch as its second dim: give it `batch_first=True`"
+                return f"{who} takes the batch as its second dim"
         return ""
 
     def rejected(self, index: int, error: Exception, given: str, hint: str) -> Diagnostic:
@@ -193,7 +198,7 @@ class Words:
             )
         if batch in shape[1:]:
             place = shape.index(batch)
-            hint = f"dim {place} looks like the batch; the batch comes first (`batch_first=True`, `movedim`)"
+            hint = f"dim {place} looks like the batch; the batch comes first, `movedim({place}, 0)`"
         elif shape and shape[0] and shape[0] % batch == 0 and batch > 1:
             hint = (
                 "the batch was flattened into other dims, or a mean or sum took it; `flatten(1)` keeps it, and so do "

@@ -20,7 +20,7 @@ from ._joins import result
 from ._meet import BETWEEN, compared, extended, moved, returned
 from ._refs import reference
 from ._shapes import torch_name
-from ._source import anything, by_name, callee_name, source_of, type_of
+from ._source import anything, by_name, named_items, source_of, type_of
 from ._values import tensor_facts
 
 READS = ("__getitem__", "get", "pop")
@@ -163,12 +163,13 @@ def _keyed_type(ctx: MethodContext | FunctionContext, owner: Instance, name: str
     )
     for key, typ in _keys(ctx, name):
         for path in _paths(ctx.api, key, typ):
-            place = facts.at_path(owner, path)
+            place, meant = facts.at_path(owner, path), None
             if isinstance(place, facts.NoField):
                 if not lenient:
                     ctx.api.fail(str(place), key, code=UNKNOWN_KEY)
+                    meant = facts.meant_field(place)  # its type, so that nothing else is said
                 place = None
-            found.append(place)
+            found.append(place or meant)
             if place is not None and name in ("__setitem__", "set") and len(ctx.args) > 1 and ctx.args[1]:
                 value = source_of(ctx.api).assigned.get(ctx.context, ctx.args[1][0])  # type: ignore[call-overload]  # a node
                 written(ctx.api, owner, path, place, value, ctx.arg_types[1][0], ctx.context, _own_batch(ctx))
@@ -215,7 +216,7 @@ def _check_update(ctx: MethodContext, owner: Instance) -> None:
     for values, names, formal in zip(ctx.args, ctx.arg_names, ctx.callee_arg_names, strict=False):
         if formal == "kwargs":
             pairs += [(name, value) for name, value in zip(names, values, strict=True) if name is not None]
-    pairs += _items(ctx.api, ctx.args[0] if ctx.args else [])[0]
+    pairs += named_items(source_of(ctx.api), ctx.args[0][0])[0] if ctx.args and ctx.args[0] else []
     rows = [(name, value, type_of(ctx.api, value)) for name, value in pairs]
     check_named_values(ctx.api, owner, rows, _own_batch(ctx))
 
@@ -226,26 +227,13 @@ def _from_names(ctx: MethodContext, name: str) -> None:
     if owner is None or facts.option(owner.type, "removed"):  # it accepts former names
         return
     given = dict(zip(ctx.callee_arg_names, ctx.args, strict=True)).get(MAPPINGS[name]) or []
-    pairs, whole = _items(ctx.api, given)
+    pairs, whole = named_items(source_of(ctx.api), given[0]) if given else ([], False)
     check_named_values(ctx.api, owner, [(n, value, type_of(ctx.api, value)) for n, value in pairs if "." not in n])
     if whole and name == "from_dict":
         names = {n for n, _ in pairs}
         missing = sorted(facts.required(owner.type) - names)
         if missing and names <= facts.fields_of(owner.type).keys():  # else a misspelled name was reported
             ctx.api.fail(f"{owner.type.name} needs {', '.join(missing)}", given[0], code=UNKNOWN_KEY)
-
-
-def _items(api: Any, given: list[nodes.Expression]) -> tuple[list[tuple[str, nodes.Expression]], bool]:
-    """The pairs of a mapping that is written out, and whether these are all."""
-    source = source_of(api)
-    mapping = source.follow(given[0]) if given else None
-    rows = mapping.items if isinstance(mapping, nodes.DictExpr) else []
-    if isinstance(mapping, nodes.CallExpr) and callee_name(mapping) == "builtins.dict":
-        found = [(name, value) for name, value in zip(mapping.arg_names, mapping.args, strict=True) if name is not None]
-        return found, len(found) == len(mapping.args)
-    keys = [(None if key is None else source.follow(key), value) for key, value in rows]
-    pairs = [(key.value, value) for key, value in keys if isinstance(key, nodes.StrExpr)]
-    return pairs, bool(rows) and len(pairs) == len(rows)
 
 
 # ---- dtypes ----------------------------------------------------------------------------------------------------------

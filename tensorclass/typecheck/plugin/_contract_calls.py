@@ -25,7 +25,7 @@ from ...errors import DimSyntaxError
 from . import _facts as facts
 from ._batch_sizes import BatchDim, BatchDims, sizes_in
 from ._source import anything, callee_name, source_of
-from ._types import static_type
+from ._types import owner_of, static_type
 
 CHECKED: Final = "tensorclass.classes._contracts.checked"
 _PARTIAL: Final = "functools.partial"
@@ -136,7 +136,7 @@ def contract_of(api: Any, call: nodes.CallExpr) -> CallContract | None:
     node = callee.node if isinstance(callee, nodes.RefExpr) else None
     bound = False
     if node is None and isinstance(callee, nodes.MemberExpr):
-        owner = _owner(static_type(api, callee.expr))
+        owner = owner_of(static_type(api, callee.expr))
         symbol = None if owner is None else owner.type.get(callee.name)
         node, bound = (None if symbol is None else symbol.node), True
     return own_contract(node, bound)
@@ -163,11 +163,6 @@ def has_marks(signature: CallableType) -> bool:
 def _is_checked(decorated: nodes.Decorator) -> bool:
     names = [one.fullname for one in decorated.original_decorators if isinstance(one, nodes.RefExpr)]
     return CHECKED in names and len(names) == len(decorated.original_decorators)
-
-
-def _owner(typ: Type | None) -> Instance | None:
-    found = facts.batch_instance(typ) or facts.made_by(typ) or facts.bounded(typ)
-    return found if isinstance(found, Instance) else None
 
 
 def _keeps_signature(decorated: nodes.Decorator, signature: CallableType) -> bool:

@@ -23,7 +23,7 @@ from mypy.types import (
     get_proper_type,
 )
 
-from ...errors import did_you_mean
+from ...errors import did_you_mean, nearest
 from .._rules import ClassDeclaration as ClassDeclaration
 from ._source import anything
 
@@ -205,6 +205,13 @@ class NoField(NamedTuple):
     def __str__(self) -> str:
         names = list(fields_of(self.owner.type))
         return f'{self.owner.type.name} has no field "{self.name}"{did_you_mean(self.name, names)}'
+
+
+def meant_field(missing: NoField) -> Found | None:
+    """The field that was probably meant by a name that is none."""
+    near = nearest(missing.name, fields_of(missing.owner.type))
+    found = None if near is None else at_path(missing.owner, (near,))
+    return found if isinstance(found, Found) else None
 
 
 def at_path(owner: Instance, path: tuple[str, ...]) -> Found | NoField | None:

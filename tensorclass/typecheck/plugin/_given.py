@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from mypy import nodes
 from mypy.erasetype import erase_type
-from mypy.plugin import AttributeContext, FunctionContext, FunctionSigContext
+from mypy.plugin import AttributeContext
 from mypy.subtypes import is_subtype
-from mypy.types import FunctionLike, Instance, NoneType, ProperType, Type, UnionType, get_proper_type
+from mypy.types import Instance, NoneType, ProperType, Type, UnionType, get_proper_type
 
 from ..._dims import AnyDim, Bindings, Dims
 from ...errors import did_you_mean
@@ -21,7 +21,7 @@ from ._promotion import kind_rank
 from ._shapes import sizes_of, torch_name
 from ._sizes import KnownSizes, Shape
 from ._source import Source, call_arguments, source_of
-from ._torch_calls import Several, TensorFacts
+from ._torch_calls import Known, Several, TensorFacts
 from ._types import instance_of
 from ._values import Values, tensor_facts
 
@@ -42,13 +42,17 @@ class GivenCheck:
         self.source: Source = source_of(api)
         self.bindings = Bindings()
 
+    def known(self, value: nodes.Expression) -> Known:
+        """What is known of a value."""
+        return Values(self.api).known(value)
+
     def check(self, values: Mapping[str, nodes.Expression], batch: Batch | None = None, whole: bool = False) -> None:
         """Values by field. With `whole` they make an instance, so that all of them must agree about the batch."""
         if facts.option(self.info, "validate") == "off":
             return
         fields = facts.fields_of(self.info)
         known = {name: value for name, value in values.items() if name in fields and fields[name].coerce != "cast"}
-        found = {name: Values(self.api).known(value) for name, value in known.items()}
+        found = {name: self.known(value) for name, value in known.items()}
         if batch is None and whole:
             batch = self.infer(known)
         for name, fact in found.items():
@@ -65,8 +69,8 @@ class GivenCheck:
         fields, said = facts.fields_of(self.info), list[tuple[bool, Batch]]()
         for name, value in values.items():
             dims = fields[name].shape if name in fields and fields[name].kind.is_batched else None
-            fact = None if dims is None or dims.rank is None else tensor_facts(self.api, value)
-            if dims is None or dims.rank is None or fact is None or fact.shape is None:
+            fact = None if dims is None or dims.rank is None else self.known(value)
+            if dims is None or dims.rank is None or not isinstance(fact, TensorFacts) or fact.shape is None:
                 continue
             shape, count = fact.shape, len(fact.shape.dims) - dims.rank
             if shape.base is not None:
@@ -224,9 +228,13 @@ def _starts_with(inner: KnownSizes, batch: KnownSizes) -> bool:
 
 
 def check_named_values(
-    api: Any, owner: Instance, rows: Iterable[tuple[str, nodes.Expression, Type | None]], batch: Batch | None = None
+    api: Any,
+    owner: Instance,
+    rows: Iterable[tuple[str, nodes.Expression, Type | None]],
+    batch: Batch | None = None,
+    values: bool = True,
 ) -> None:
-    """Check values by field name: the names, the types, and the values together."""
+    """Check values by field name: the names, the types, and, unless that is done elsewhere, the values together."""
     rows = list(rows)
     for name, value, typ in rows:
         place = facts.at_path(owner, (name,))
@@ -234,7 +242,8 @@ def check_named_values(
             api.fail(str(place), value, code=UNKNOWN_KEY)
         elif place is not None and typ is not None and is_certainly_wrong(place, typ):
             _fail_type(api, owner, (name,), place, typ, value)
-    GivenCheck(api, owner.type).check({name: value for name, value, _ in rows}, batch)
+    if values:
+        GivenCheck(api, owner.type).check({name: value for name, value, _ in rows}, batch)
 
 
 def written(
@@ -314,55 +323,18 @@ def device(api: Any, expr: nodes.Expression) -> None:
         api.fail(f'"{value.value}" names no device; names are "cpu", "cuda", "cuda:1"{near}', expr, code=DEVICE)
 
 
-# ---- constructors ----------------------------------------------------------------------------------------------------
+# ---- batch sizes and attributes --------------------------------------------------------------------------------------
 
 
-def taken(ctx: FunctionSigContext) -> FunctionLike:
-    """The signature of a constructor. It handles classes made from classes, and values for `PerElement[str] | None`."""
-    signature, made = ctx.default_signature, facts.batch_instance(ctx.default_signature.ret_type)
-    if made is not None and any(facts.MADE_OF in base.names for base in made.type.mro):
-        signature = facts.with_fields(signature, made)
-    if made is None or not any(field.kind.is_listed for field in facts.fields_of(made.type).values()):
-        return signature
-    types: list[Type] = [facts.set_type(typ) for typ in signature.arg_types]
-    return signature.copy_modified(arg_types=types)
-
-
-def constructed(ctx: FunctionContext) -> Type:
-    """Check the arguments of a constructor call against the fields."""
-    made = facts.batch_instance(ctx.default_return_type)
-    if made is None:
-        return ctx.default_return_type
-    info, init = made.type, made.type.get("__init__")
-    ours = facts.MADE_OF in info.names or (init is not None and init.plugin_generated)
-    if not ours:
-        return ctx.default_return_type  # a user-defined constructor
-    given = {
-        name: values[0]
-        for name, values, kinds in zip(ctx.callee_arg_names, ctx.args, ctx.arg_kinds, strict=True)
-        if name is not None
-        and len(values) == 1
-        and not kinds[0].is_star()
-        and (kinds[0].is_named() or name not in facts.EXTRAS)
-    }
-    checker = GivenCheck(ctx.api, info)
-    batch = _batch_argument(checker.source, given)
-    if "device" in given:
-        device(ctx.api, given["device"])
-    fields = {name: value for name, value in given.items() if name not in facts.EXTRAS}
-    checker.check(fields, batch, whole=True)
-    known = batch or checker.infer(fields)
-    names = checker.source.items(given["names"]) if "names" in given else None
-    if known is not None and known.sizes.rank is not None and names is not None and len(names) != known.sizes.rank:
-        text = f"{info.name}: {len(names)} names are given, and the batch size is {known.sizes}{known.source}"
-        ctx.api.fail(text, given["names"], code=BATCH)
-    return ctx.default_return_type
-
-
-def _batch_argument(source: Source, given: Mapping[str, nodes.Expression]) -> Batch | None:
-    value = given.get("batch_size")
+def batch_argument(api: Any, given: Mapping[str, nodes.Expression]) -> Batch | None:
+    """The batch size that the arguments of a constructor name: numbers, or that of another instance."""
+    source, value = source_of(api), given.get("batch_size")
     sizes = None if value is None else sizes_of(source, value)
-    return None if sizes is None else Batch(KnownSizes(sizes), "")
+    if sizes is not None:
+        return Batch(KnownSizes(sizes), "")
+    read = source.follow(value) if value is not None else None
+    of = read.expr if isinstance(read, nodes.MemberExpr) and read.name in ("batch_size", "shape") else None
+    return batch_of_instance(api, of) if of is not None and instance_of(api, of) is not None else None
 
 
 def batch_of(api: Any, expr: nodes.Expression) -> KnownSizes | None:
@@ -377,7 +349,7 @@ def batch_of(api: Any, expr: nodes.Expression) -> KnownSizes | None:
     if found is None:
         return None
     explicit = "batch_size" in found
-    batch = _batch_argument(source, found) if explicit else GivenCheck(api, info).infer(found)
+    batch = batch_argument(api, found) if explicit else GivenCheck(api, info).infer(found)
     return None if batch is None else batch.sizes
 
 

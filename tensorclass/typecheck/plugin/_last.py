@@ -19,8 +19,10 @@ from ._contracts import check_contracts
 from ._facts import batch_instance, made_by
 from ._given import batch_of_instance, check_augmented_write, check_named_values
 from ._layers import check_layer_calls, check_layer_loops
+from ._results import record_results
 from ._source import anything, source_of
 from ._types import method_type, static_type
+from ._values import Values
 
 OPERATOR = "builtins.int.__invert__"
 _MARK = -1
@@ -61,6 +63,7 @@ def check_rest(ctx: MethodContext, hook_of: Callable[[str], Hook | None]) -> Typ
             inner = get_proper_type(receiver.item) if isinstance(receiver, TypeType) else receiver
             if isinstance(inner, TypeVarType):
                 _check(ctx.api, call, call.callee, receiver, hook_of)
+        record_results(ctx.api, source_of(ctx.api), Values)
         check_contracts(ctx.api)
         check_layer_calls(ctx.api, source_of(ctx.api).method_calls)
         check_layer_loops(ctx.api)

@@ -218,7 +218,10 @@ def _attention(source: Source, layer: nodes.CallExpr, name: str, given: TensorFa
 def _flat(source: Source, layer: nodes.CallExpr, name: str, given: TensorFacts) -> Known:
     named = call_arguments(layer, ("start_dim", "end_dim")) or {}
     start, end = (int_of(source, named[key]) if key in named else at for key, at in (("start_dim", 1), ("end_dim", -1)))
-    return replace(given, shape=shapes.flattened(given.shape, start, end))
+    shape = given.shape
+    if (start, end) == (1, -1) and shape is not None and shape.base is not None and shape.extra == len(shape.dims):
+        return replace(given, shape=shapes.flattened(KnownSizes((None, *shape.dims)), 1, -1))  # made for one batch dim
+    return replace(given, shape=shapes.flattened(shape, start, end))
 
 
 _MAKERS: Final = {

@@ -16,6 +16,7 @@ from .._rules import ANNOTATED
 from . import _access as access
 from . import _algebra as algebra
 from . import _annotations as brackets
+from . import _constructors as constructors
 from . import _definitions as classes
 from . import _early as early
 from . import _flow as flow
@@ -131,7 +132,7 @@ class TensorClassPlugin(plugin.Plugin):
         if hook is None and name is not None:
             hook = partial(access.torch_called, name=name)
         elif hook is None and is_batch_class(self._class(fullname)):
-            hook = values.constructed
+            hook = constructors.constructed
         return None if hook is None else guarded(hook)
 
     def get_function_signature_hook(self, fullname: str) -> Callable[[plugin.FunctionSigContext], FunctionLike] | None:
@@ -142,7 +143,7 @@ class TensorClassPlugin(plugin.Plugin):
             loader = self._class(torch.LOADER)
             return None if loader is None else guarded(torch.iterating, loader=loader)
         if torch.torch_function(fullname) is None:
-            return guarded(values.taken) if is_batch_class(self._class(fullname)) else None
+            return guarded(constructors.signature) if is_batch_class(self._class(fullname)) else None
         collection, sequence = self._class(torch.COLLECTION), self._class("typing.Sequence")
         if collection is None or sequence is None:
             return None

@@ -315,6 +315,7 @@ class Source:
     def _stays(self, variable: nodes.Node, value: nodes.Expression) -> bool:
         """Whether no use of a variable changes its list, or the shape of its tensor."""
         is_list = isinstance(_content(value), nodes.ListExpr | nodes.DictExpr) or _repeated_list(value) is not None
+        is_list |= callee_name(value) == "builtins.dict"
         return all(self._is_kept(use, variable, is_list) for use in self.uses.get(variable, ()))
 
     def _is_kept(self, use: nodes.Node, variable: nodes.Node, is_list: bool) -> bool:
@@ -367,6 +368,18 @@ def _content(value: nodes.Expression) -> nodes.Expression:
     return value.args[0] if isinstance(value, nodes.CallExpr) and known else value
 
 
+def named_items(source: Source, expr: nodes.Expression) -> tuple[list[tuple[str, nodes.Expression]], bool]:
+    """The pairs of a mapping that is written out, and whether these are all."""
+    mapping = source.follow(expr)
+    if isinstance(mapping, nodes.CallExpr) and callee_name(mapping) == "builtins.dict":
+        found = [(name, value) for name, value in zip(mapping.arg_names, mapping.args, strict=True) if name is not None]
+        return found, len(found) == len(mapping.args)
+    rows = mapping.items if isinstance(mapping, nodes.DictExpr) else []
+    keys = [(None if key is None else source.follow(key), value) for key, value in rows]
+    pairs = [(key.value, value) for key, value in keys if isinstance(key, nodes.StrExpr)]
+    return pairs, bool(rows) and len(pairs) == len(rows)
+
+
 def _repeated_list(value: nodes.Node) -> tuple[nodes.Expression, int] | None:
     """The list and the number of `[...] * n`; a number that is not written out is too large."""
     if not isinstance(value, nodes.OpExpr) or value.op != "*" or not isinstance(value.left, nodes.ListExpr):
@@ -380,7 +393,9 @@ def _keeps(use: nodes.Node, variable: nodes.Node, is_list: bool) -> bool:
     if not is_list:
         return True
     if isinstance(use, nodes.CallExpr):
-        return callee_name(use).startswith(_HARMLESS)
+        rows = zip(use.args, use.arg_kinds, strict=True)
+        copied = all(kind.is_star() for arg, kind in rows if isinstance(arg, nodes.NameExpr) and arg.node is variable)
+        return copied or callee_name(use).startswith(_HARMLESS)
     if isinstance(use, nodes.ForStmt):
         return True
     return isinstance(use, nodes.AssignmentStmt) and not (

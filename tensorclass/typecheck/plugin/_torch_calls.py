@@ -408,7 +408,46 @@ def _reshape_facts(call: Call) -> Known:
     return replace(first, shape=shapes.reshaped(first.shape, wanted))
 
 
+def _chunk_facts(call: Call) -> Known:
+    first, count, dim = call.first(), call.number("chunks", None), call.number("dim", 0)
+    size = None if dim is None else _size_of(first.shape, dim)
+    if count is None or dim is None or not 0 < count <= _PARTS or size is None or size % count:
+        return None  # there may be fewer
+    return (replace(first, shape=shapes.resized(first.shape, dim, size // count)),) * count
+
+
+def _split_facts(call: Call) -> Known:
+    """Parts of one size, of which the last may be smaller, or of the sizes in a list."""
+    first, dim, given = call.first(), call.number("dim", 0), call.get("split_size")
+    wanted = None if given is None else call.reader.sizes(given)
+    if wanted is None or dim is None:
+        return None
+    one = call.reader.number(given)
+    whole = _size_of(first.shape, dim) if one is not None else None
+    if one is not None:
+        count = 0 if whole is None or one < 1 else whole // one
+        wanted = (one,) * count + ((whole % one,) if count and whole is not None and whole % one else ())
+    parts = tuple(replace(first, shape=shapes.resized(first.shape, dim, size)) for size in wanted)
+    return parts if 0 < len(parts) <= _PARTS else None
+
+
+def _unbind_facts(call: Call) -> Known:
+    first, dim = call.first(), call.number("dim", 0)
+    size = None if dim is None else _size_of(first.shape, dim)
+    one = replace(first, shape=shapes.remove_dim(first.shape, dim))
+    return (one,) * size if size is not None and 0 < size <= _PARTS else None
+
+
+def _size_of(shape: KnownSizes | None, dim: int) -> int | None:
+    at = None if shape is None else shapes.place_of(shape, dim)
+    return shape.dims[at] if shape is not None and at is not None and at >= 0 else None
+
+
+_PARTS: Final = 64
 _MAKERS: dict[str, Callable[[Call], Known]] = {
+    "chunk": _chunk_facts,
+    "split": _split_facts,
+    "unbind": _unbind_facts,
     "same": lambda call: call.first(),
     "magnitude": _unary(magnitudes),
     "floating": _unary(floating),

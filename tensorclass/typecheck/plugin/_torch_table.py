@@ -72,6 +72,9 @@ KINDS: Final[dict[str, str]] = {
     **_rows("expand", "expand broadcast_to"),
     **_rows("narrow", "narrow"),
     **_rows("select", "select"),
+    **_rows("chunk", "chunk"),
+    **_rows("split", "split"),
+    **_rows("unbind", "unbind"),
 }  # fmt: skip
 """The kind of each operation; `_torch_calls` says what a kind does."""
 PARAMETERS: Final[dict[str, tuple[str, ...]]] = {
@@ -93,6 +96,9 @@ PARAMETERS: Final[dict[str, tuple[str, ...]]] = {
     "swap": ("input", "dim0", "dim1"),
     "narrow": ("input", "dim", "start", "length"),
     "select": ("input", "dim", "index"),
+    "chunk": ("input", "chunks", "dim"),
+    "split": ("input", "split_size", "dim"),
+    "unbind": ("input", "dim"),
     "drawn_index": ("input", "num_samples", "replacement"),
 }
 """The parameters that are read, in order; two tensors for kinds that are not named here."""

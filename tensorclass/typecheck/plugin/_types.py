@@ -51,6 +51,15 @@ def instance_of(api: Any, expr: nodes.Node, depth: int = 0) -> Instance | None:
     return batch_instance(some[0] if len(some) == 1 < len(members) else found)
 
 
+def owner_of(typ: Type | None) -> Instance | None:
+    """The instance whose class has the methods of a value: of an instance, a class object, a type variable."""
+    found = bounded(typ)
+    if isinstance(found, FunctionLike) and found.is_type_obj():
+        found = bounded(found.items[0].ret_type)
+    found = bounded(found.item) if isinstance(found, TypeType) else found
+    return found if isinstance(found, Instance) else None
+
+
 def _of_name(node: object) -> Type | None:
     if isinstance(node, nodes.Var):
         return node.type
@@ -88,12 +97,12 @@ def _called_as(callee: Instance) -> ProperType | None:
 def method_type(receiver: Type | None, name: str) -> FunctionLike | None:
     """The signature of a method of an instance or a class, without its first parameter."""
     proper = get_proper_type(receiver)
-    owner = batch_instance(proper) or made_by(proper) or bounded(proper)
-    symbol = owner.type.get(name) if isinstance(owner, Instance) else None
+    owner = owner_of(proper)
+    symbol = None if owner is None else owner.type.get(name)
     node = None if symbol is None else symbol.node
     first = node.items[0] if isinstance(node, nodes.OverloadedFuncDef) else node
     function = first.func if isinstance(first, nodes.Decorator) else first
     typ = get_proper_type(getattr(node.var if isinstance(node, nodes.Decorator) else node, "type", None))
-    if not isinstance(typ, FunctionLike) or not isinstance(function, nodes.FuncDef) or not isinstance(owner, Instance):
+    if not isinstance(typ, FunctionLike) or not isinstance(function, nodes.FuncDef) or owner is None:
         return None
     return typ if function.is_static else bind_self(typ, owner, is_classmethod=function.is_class)

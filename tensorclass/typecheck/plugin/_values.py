@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from mypy import nodes
-from mypy.types import CallableType, Instance, Type, get_proper_type
+from mypy.types import Instance, Type, get_proper_type
 
 from ..._dims import Dim, Dims
 from .._rules import ClassDeclaration, WrongAnnotation
@@ -19,6 +19,7 @@ from . import _sizes as shapes
 from ._annotations import AnnotationReader
 from ._layer_table import applied
 from ._promotion import BOOL, FLOATS, Dtypes
+from ._results import function_called, result_of
 from ._shapes import ALIASES, created, dtype_of, int_of, literal, sizes_of, torch_name
 from ._sizes import KnownSizes, Shape
 from ._source import Source, source_of
@@ -46,6 +47,8 @@ class Values:
     def __init__(self, api: Any) -> None:
         self.api = api
         self.source: Source = source_of(api)
+        self.entered: dict[nodes.Node, dict[nodes.Node | None, TensorFacts]] = {}
+        """The functions whose bodies are being read, with what their parameters are given."""
         self._left = _MOST
 
     def tensor(self, expr: nodes.Expression) -> TensorFacts | None:
@@ -144,12 +147,26 @@ class Values:
         if isinstance(expr, nodes.NameExpr) and isinstance(expr.node, nodes.Var):
             value = self.source.follow(expr)
             if value is not expr and not isinstance(value, nodes.NameExpr):
-                return Lead(value, expr)
+                return self._lead_of_copy(value) or Lead(value, expr)
             if self.source.is_steady(expr):
                 return Lead(expr.node, expr)
-        return Lead(expr, expr)
+        return self._lead_of_copy(expr) or Lead(expr, expr)
+
+    def _lead_of_copy(self, expr: nodes.Expression) -> object:
+        """That of the instance of which a method makes another one with the same batch dims."""
+        callee = expr.callee if isinstance(expr, nodes.CallExpr) else None
+        if not isinstance(callee, nodes.MemberExpr) or callee.name not in _COPIES:
+            return None
+        named = expr.arg_names if isinstance(expr, nodes.CallExpr) else []
+        owner = None if "batch_size" in named else instance_of(self.api, callee.expr)
+        return None if owner is None else self.lead(callee.expr)
 
     def _declared_name(self, expr: nodes.NameExpr) -> TensorFacts | None:
+        given = next(
+            (row[expr.node] for row in self.entered.values() if expr.node is not None and expr.node in row), None
+        )
+        if given is not None and self.source.is_argument(expr):
+            return given if self.source.is_steady(expr) else None
         annotation = self.source.annotations.get(expr.node) if expr.node is not None else None
         if annotation is None or not (self.source.is_argument(expr) or self.source.bound_once(expr.node)):
             return None
@@ -172,7 +189,7 @@ class Values:
     def _of_property(self, owner: Instance, name: str) -> TensorFacts | None:
         symbol = owner.type.get(name)
         row = None if symbol is None else symbol.node
-        return self._result_of(row.func) if isinstance(row, nodes.Decorator) and row.func.is_property else None
+        return result_of(self, row.func) if isinstance(row, nodes.Decorator) and row.func.is_property else None
 
     # ---- calls -------------------------------------------------------------------------------------------------------
 
@@ -191,17 +208,9 @@ class Values:
             found = self._method(call, call.callee, plain, named)
             if found is not None:
                 return found
-        function = call.callee.node if isinstance(call.callee, nodes.RefExpr) else None
-        function = function.func if isinstance(function, nodes.Decorator) else function
-        if isinstance(function, nodes.FuncDef):
-            return self._result_of(function)
-        return applied(self, self.source, call)
-
-    def _result_of(self, function: nodes.FuncDef) -> TensorFacts | None:
-        """What the annotation of a function of this file says of its result."""
-        written = function.unanalyzed_type
-        steady = function in self.source.functions and not function.is_coroutine and not function.is_generator
-        return self._annotated(written.ret_type) if steady and isinstance(written, CallableType) else None
+        layer = applied(self, self.source, call)
+        function = None if layer is not None else function_called(self.api, call.callee)
+        return layer if function is None else result_of(self, function, call)
 
     def _method(
         self,
@@ -214,8 +223,7 @@ class Values:
         if owner is not None:
             if name == "get" and len(plain) == 1 and isinstance(plain[0], nodes.StrExpr):
                 return self.field(owner, plain[0].value, callee.expr)
-            method = owner.type.get(name)
-            return self._result_of(method.node) if method and isinstance(method.node, nodes.FuncDef) else None
+            return None
         if name not in KINDS and name not in _CASTS and name not in _MADE:
             return None
         base = self.tensor(callee.expr)
@@ -317,6 +325,20 @@ class Values:
         return len(range(*slice(*numbers).indices(size)))
 
 
+_COPIES: Final = (
+    "clone",
+    "replace",
+    "to",
+    "cpu",
+    "cuda",
+    "detach",
+    "contiguous",
+    "copy",
+    "pin_memory",
+    "float",
+    "double",
+)
+"""Methods of instances that keep the batch dims."""
 _MADE: Final = ("to", "type", "new_zeros", "new_ones", "new_empty")
 _WORDS: Final = ("in", "not in", "is", "is not")
 
