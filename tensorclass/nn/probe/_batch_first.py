@@ -43,6 +43,6 @@ def _with_batch_first(target: Callable[..., Any]) -> nn.Module | None:
         changed = copy.deepcopy(module)
         for layer in changed.modules():
             if getattr(layer, "batch_first", True) is False:
-                layer.batch_first = True
+                vars(layer)["batch_first"] = True
         return changed
     return None

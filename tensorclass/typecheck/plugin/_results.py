@@ -196,9 +196,10 @@ def _recorded(api: Any, function: nodes.FuncDef) -> Facts:
     if row is None:
         return None
     dtypes, dims, behind = row
-    whole = None if dims is None else KnownSizes(tuple(dims))
-    shape = shapes.behind_unknown(*dims) if behind else whole
-    return TensorFacts(None if dtypes is None else frozenset(dtypes), shape)
+    known = None if dtypes is None else frozenset[str](dtypes)
+    if dims is None:
+        return TensorFacts(known, None)
+    return TensorFacts(known, shapes.behind_unknown(*dims) if behind else KnownSizes(tuple(dims)))
 
 
 @lru_cache(maxsize=256)

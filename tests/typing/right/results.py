@@ -88,16 +88,16 @@ for one in DataLoader(boxes(), batch_size=2):
     Box(one.corners, one.corners.sum(-1), one.kind)
 Box(b.corners, b.area, b.kind, batch_size=b.batch_size)
 values = {"corners": torch.zeros(3, 4), "area": torch.zeros(3), "kind": torch.zeros(3, dtype=torch.int64)}
-Box(**values)
-Box(**values, batch_size=[3], device="cpu")
+Box(**values)  # pyright: ignore[reportArgumentType]
+Box(**values, batch_size=[3], device="cpu")  # pyright: ignore[reportArgumentType]
 rows = {"corners": b.corners, "area": b.area}
-Box(**rows, kind=b.kind)
+Box(**rows, kind=b.kind)  # pyright: ignore[reportArgumentType]
 called = dict(corners=b.corners, area=b.area)  # noqa: C408
-Box(**called, kind=b.kind)
+Box(**called, kind=b.kind)  # pyright: ignore[reportArgumentType]
 made(**values)
 some: dict[str, Tensor] = {}
 some.update(values)
-Box(**some)
+Box(**some)  # pyright: ignore[reportArgumentType]
 images = torch.rand(2, 3, 8, 8)
 body = nn.Sequential(nn.Conv2d(3, 8, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4))
 Box(corners=body(images), area=torch.zeros(2), kind=torch.zeros(2).long())
