@@ -230,7 +230,7 @@ AT_BUILD: dict[str, Wrong] = {
         "E114", ("`layer` (GRU) takes the batch as its second dim",),
     ),
     "a dim of one that a layer takes in full": W(
-        lambda: alone(nn.Linear(8, 4), "f 1", "f 4"), "E108", ("accepts 8 for event dim 0", "`expand(-1, 8)` repeats it")
+        lambda: alone(nn.Linear(8, 4), "f 1", "f 4"), "E108", ("accepts 8", "`expand(-1, 8)` repeats it")
     ),
     "constant batch": W(lambda: alone(lambda x: x.new_zeros(2, 8), "f 8", "f 8"), "E112", ("for a batch of 3",)),
     "no in field": W(lambda: pipeline(lambda: torch.zeros(6), (), ("f ",)), "E112", ("no in field",)),
