@@ -62,7 +62,7 @@ def result_of(values: Any, function: nodes.FuncDef, call: nodes.CallExpr | None 
 
 
 def _given(values: Any, function: nodes.FuncDef, call: nodes.CallExpr) -> dict[nodes.Node | None, TensorFacts]:
-    """What is known of the tensors that a call gives the parameters of a function."""
+    """The known facts about the tensors that a call gives the parameters of a function."""
     variables = [one.variable for one in function.arguments if not one.kind.is_star()]
     if function.info and not function.is_static and isinstance(call.callee, nodes.MemberExpr):
         variables = variables[1:]

@@ -417,7 +417,7 @@ def _chunk_facts(call: Call) -> Known:
 
 
 def _split_facts(call: Call) -> Known:
-    """Parts of one size, of which the last may be smaller, or of the sizes in a list."""
+    """Parts of one size, the last of them perhaps smaller, or of the sizes in a list."""
     first, dim, given = call.first(), call.number("dim", 0), call.get("split_size")
     wanted = None if given is None else call.reader.sizes(given)
     if wanted is None or dim is None:

@@ -153,7 +153,7 @@ class Values:
         return self._lead_of_copy(expr) or Lead(expr, expr)
 
     def _lead_of_copy(self, expr: nodes.Expression) -> object:
-        """That of the instance of which a method makes another one with the same batch dims."""
+        """That of the instance whose method makes another one with the same batch dims."""
         callee = expr.callee if isinstance(expr, nodes.CallExpr) else None
         if not isinstance(callee, nodes.MemberExpr) or callee.name not in _COPIES:
             return None
