@@ -149,7 +149,7 @@ def parse_sealed(raw: bytes, path: str, what: str, model: type[P], newest: int =
     """Parse what `sealed` wrote as an instance of a model, of a version up to `newest`; errors call it `what`."""
     head = len(_START)
     if not raw.startswith(_START.encode()) or raw[head + 8 : head + 10] != b'",':
-        raise FileFormatError(f"it is not {what}, or is cut off", path, 0)
+        raise FileFormatError(f"it is not the {what} of a dataset, or is cut off", path, 0)
     body = b"{" + raw[head + 10 :]
     _check_version(body, path, what, newest)
     if raw[head : head + 8] != f"{crc32(body):08x}".encode():

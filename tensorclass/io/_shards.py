@@ -76,6 +76,7 @@ class Known(NamedTuple):
     """The whole header."""
     size: int
     """The size of the file in bytes."""
+    rows: int
     mark: int
     """The position of the id in the header."""
     places: list[Extent]
@@ -183,13 +184,13 @@ def _facts_of_shard(
     mark = raw.find(shard.entry.id.encode())
     if form is None or form.looks() or len(whole) != len(parts.tensors) or mark < len(START):
         return None
-    return Known(raw, size, mark, whole, form)
+    return Known(raw, size, shard.rows, mark, whole, form)
 
 
 def _columns_like_known(fd: int, size: int, shard: Shard, known: Known) -> list[Tensor] | None:
-    """The columns of a shard whose header differs from a known one only in the id; None for any other."""
+    """The columns of a shard whose header differs from a known one only in the id. None: the general path is to read it."""
     mark, key, begin = known.mark, shard.entry.id.encode(), 8 + len(START)
-    if size != known.size:
+    if size != known.size or shard.rows != known.rows:
         return None
     if is_url(shard.path):  # of the same layout, as the manifest says
         tensors = mapped(fd, size, shard.path, known.places)
@@ -200,7 +201,7 @@ def _columns_like_known(fd: int, size: int, shard: Shard, known: Known) -> list[
     other, end = known.raw, mark + len(key)
     same = raw[:begin] == other[:begin] and raw[behind:mark] == other[behind:mark] and raw[end:] == other[end:]
     if not same or raw[mark:end] != key or not is_sealed(raw[8:], digits.decode("ascii", "replace")):
-        return None  # the general path finds the fault and raises it
+        return None
     tensors = mapped(fd, size, shard.path, known.places)
     _expect_random(known.places, tensors, size)
     return tensors

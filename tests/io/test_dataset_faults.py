@@ -400,9 +400,9 @@ def change_manifest(path: Path, change: Any) -> None:
     (path / "manifest.json").write_text(text)
 
 
-def shard(manifest: Any, **changes: Any) -> None:
-    """Change the first shard."""
-    manifest["shards"][0].update(changes)
+def shard(manifest: Any, at: int = 0, **changes: Any) -> None:
+    """Change a shard."""
+    manifest["shards"][at].update(changes)
 
 
 MANIFESTS: dict[str, Any] = {
@@ -416,7 +416,9 @@ MANIFESTS: dict[str, Any] = {
     "a fraction": (lambda m: shard(m, rows=1.5), "rows"),
     "a text": (lambda m: shard(m, rows="4"), "rows"),
     "more rows": (lambda m: shard(m, rows=5), "5 rows"),
-    "other bytes": (lambda m: shard(m, bytes=5), "5 bytes"),
+    "more rows behind others": (lambda m: shard(m, 1, rows=5), "5 rows"),
+    "fewer rows behind others": (lambda m: shard(m, 1, rows=3), "3 rows"),
+    "other bytes": (lambda m: shard(m, bytes=5), "5 bytes|has 5"),
     "another id": (lambda m: shard(m, id="0" * 16), "another dataset"),
     "a shard twice": (lambda m: m["shards"].append(m["shards"][0]), "twice"),
     "shards exchanged": (
@@ -432,9 +434,10 @@ def test_manifests(kind, tmp_path):
     change, text = MANIFESTS[kind]
     write(tmp_path, digits(10))
     change_manifest(tmp_path, change)
-    with pytest.raises(FileFormatError, match=text) as caught:
-        TensorClassDataset(tmp_path)[:]  # type: ignore[misc]  # a slice is an index
-    assert str(tmp_path) in str(caught.value)
+    for path in (str(tmp_path), f"file://{tmp_path}"):
+        with pytest.raises(FileFormatError, match=text) as caught:
+            TensorClassDataset(path)[:]  # type: ignore[misc]  # a slice is an index
+        assert path in str(caught.value)
 
 
 def test_damaged_manifest(tmp_path):
