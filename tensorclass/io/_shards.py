@@ -188,7 +188,7 @@ def _facts_of_shard(
 
 
 def _columns_like_known(fd: int, size: int, shard: Shard, known: Known) -> list[Tensor] | None:
-    """The columns of a shard whose header differs from a known one only in the id. None: the general path is to read it."""
+    """The columns of a shard whose header differs from a known one only in the id; None for others."""
     mark, key, begin = known.mark, shard.entry.id.encode(), 8 + len(START)
     if size != known.size or shard.rows != known.rows:
         return None
