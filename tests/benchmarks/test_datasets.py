@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.benchmarks import _far
 from tests.benchmarks._datasets import WORKS, Images, measure, table
 
 SCALE = 0.001
@@ -47,3 +48,14 @@ def test_candidates_agree(work, tmp_path):
         assert all(np.array_equal(first, other) for other in others)
     found = measure(work, tmp_path / "measured", SCALE, 1)
     assert len(table(work, found).splitlines()) == 1 + len(found) + len(work.targets)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of the peers
+def test_candidates_of_a_server_agree(tmp_path):
+    """Each reads every row once, in an order of its own."""
+    _far.write(tmp_path, 600)
+    for read in _far.candidates().values():
+        found = _far.epoch(read, tmp_path, 0.0)
+        assert sorted(found.labels) == list(range(600))
+        assert found.labels[:256] != list(range(256))
