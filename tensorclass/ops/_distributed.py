@@ -46,10 +46,28 @@ def refuse_mixtures(op: str, holder: Any, leaves: Sequence[Tensor], others: Sequ
     """
     if not any_dtensor([*leaves, *others]):
         return
-    paths = holder if isinstance(holder, list) else holder._layout()
-    for path, leaf, other in zip(paths, leaves, others, strict=True):
+    for path, leaf, other in zip(_paths(holder), leaves, others, strict=True):
         if problem := reason_of_mixture(leaf, [other]):
             raise UnsupportedOperationError(f"{op}: `{_shown_path(path)}` {problem}; nothing was written")
+
+
+def refuse_sums(op: str, holder: Any, leaves: Sequence[Any], others: Sequence[Any], copies: bool = False) -> None:
+    """Refuse a write that DTensor can't divide into summands: a fill under a mask, and, of `copies`, pieces.
+
+    The holder is the container of the leaves, or their paths.
+
+    Raises:
+        UnsupportedOperationError: names the entry.
+    """
+    for number, (leaf, other) in enumerate(zip(leaves, others, strict=True)):
+        if not is_dtensor(leaf) or not is_dtensor(other):
+            continue
+        pairs = zip(leaf.placements, other.placements, strict=True)
+        if any(one.is_partial() and (two.is_shard() or not copies) for one, two in pairs):
+            raise UnsupportedOperationError(
+                f"{op}: `{_shown_path(_paths(holder)[number])}` is {leaf.placements}, an unfinished sum; "
+                f"make a new batch instead, or finish it first: `batch.distribute(layout)`; nothing was written"
+            )
 
 
 def refuse_split_index(holder: Any, leaves: Sequence[Any], parts: Sequence[Any]) -> None:
@@ -85,6 +103,10 @@ def refuse_distributed(op: str, holder: Any, leaves: Sequence[Any], dim: Any = N
                 f"{op}: `{_shown_path(holder._layout()[number])}` is a DTensor, {leaf.placements}; call it on the "
                 f"piece of this rank, `batch.local()`, or on `batch.whole()`"
             )
+
+
+def _paths(holder: Any) -> Any:
+    return holder if isinstance(holder, list) else holder._layout()
 
 
 def _shown_path(path: str | Path) -> str:

@@ -41,7 +41,7 @@ from ..errors import (
     did_you_mean,
 )
 from ._compare import same_object
-from ._distributed import refuse_mixtures, refuse_split_index, replicated_beside, whole_tensor
+from ._distributed import refuse_mixtures, refuse_split_index, refuse_sums, replicated_beside, whole_tensor
 from ._index import Index, IndexOps, indexed_size, normalise
 from ._lengths import Ragged, gather_rows, has_lengths, take_back
 from ._levels import by_level
@@ -422,6 +422,7 @@ class InplaceOps(IndexOps):
             event = entry.shape[len(self._batch_size) :]
             source = as_source(value, entry, path)
             refuse_mixtures("in-place write", [path], [entry], [source])
+            refuse_sums("in-place write", [path], [entry], [source], copies=True)
             require_writable(entry, path)
             source = spread(source, size, event, source_dims, path)
             return [(entry, replicated_beside(entry, source), path)]
@@ -482,6 +483,7 @@ class InplaceOps(IndexOps):
         back = gather_rows(twin, leaves, "masked_fill_")
         wides = twin._broadcast(as_mask(mask, self._batch_size))
         refuse_mixtures("masked_fill_", twin, leaves, wides)
+        refuse_sums("masked_fill_", twin, leaves, wides)
         rows = zip(leaves, wides, strict=True)
         masked = [(leaf, wide) for leaf, wide in rows if wide is not None]
         for leaf, _ in masked:

@@ -11,28 +11,31 @@ import torch.distributed as dist
 
 from ..errors import StructureError
 from ._layout import Layout
-from ._links import device_of, talking
+from ._links import device_of, is_fake, talking
 from ._structure import Structure, difference
 
 
-def is_fake(group: Any) -> bool:
-    """Whether a group has no other ranks: torch's fake process group."""
-    return str(dist.get_backend(group)) == "fake"
+def groups_of(layout: Layout) -> list[Any]:
+    """All ranks at once, or the lines of a mesh that has some of them."""
+    made = layout._made
+    if made is None or made.size() == dist.get_world_size():
+        return [dist.group.WORLD]
+    return [made.get_group(dim) for dim in range(made.ndim)]
 
 
-def agree(batch: Any, layout: Layout, mesh: Any, source: str, problem: str, rows: bool = False) -> None:
+def agree(batch: Any, layout: Layout, source: str, problem: str, rows: bool = False) -> None:
     """Compare layout and structure on all ranks of a mesh.
 
     Raises:
         StructureError: on every rank, if one has another layout, structure or source, or can't lay out its batch.
     """
-    if is_fake(mesh.get_group(0)):
+    groups = groups_of(layout)
+    if is_fake(groups[0]):
         return
     found = [] if batch is None or problem else _without_rows(Structure(batch).rows, rows)
     told = (repr(layout), source, found, problem)
     data = repr((layout._key, source, found, not problem)).encode()
     digest = int.from_bytes(hashlib.sha256(data).digest()[:7], "little")
-    groups = [mesh.get_group(dim) for dim in range(mesh.ndim)]
     most = torch.tensor([digest, -digest, bool(problem)], device=device_of(groups[0]))
     with talking(groups[0], "distribute"):
         for group in groups:

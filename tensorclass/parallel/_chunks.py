@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from .._deferred import is_dtensor
 from .._flags import count
 from .._system import cores
 from ..core import InTurn, Path, TensorCollection, Turn
-from ..errors import ArgumentError, BatchDimError, BatchSizeError
+from ..errors import ArgumentError, BatchDimError, BatchSizeError, StructureError, UnsupportedOperationError
 from ..io._memmap import is_memmap, tensors_in
 from ..io._progress import progress
 from ..ops import cat, stack
 from ._choose import choose, runs_alone, stays_here
-from ._engines import Engine, Failed, at_least, error_at
+from ._engines import Engine, Failed, Inline, at_least, error_at
+from ._layout import Layout
+from ._mesh_maps import MeshEngine, run_together
 from ._processes import ProcessEngine
 from ._seeds import base_seed, seed_of, seeded_block
 from ._share import is_shared
@@ -196,6 +199,8 @@ def _plan_chunks(
     if not callable(fn):
         raise ArgumentError(f"map takes a function of a container, got {fn!r:.80}")
     made, workers = choose(engine, num_workers, pool, **options)
+    if not isinstance(made, Inline):
+        refuse_placed(batch)
     known = workers or getattr(pool, "_processes", None)
     dim, cuts = cut_up(batch, dim, chunksize, num_chunks, known)
     base = None if pool is not None and generator is None else base_seed(generator)
@@ -207,9 +212,56 @@ def _plan_chunks(
     return _Plan(made, workers, ChunkJob(fn, batch, dim, cuts, base, runs_alone(made), order, None, watched), pbar)
 
 
-def map_chunks(batch: Any, fn: Any, dim: int, num_workers: Any, *, out: Any, pbar: bool, **how: Any) -> Any:
+def _plan_together(layout: Any, batch: Any, num_workers: Any, how: dict[str, Any]) -> _Plan:
+    """The plan of the first rank on all ranks of a mesh; what is wrong on one rank is raised on all."""
+    if not isinstance(layout, Layout):
+        raise ArgumentError(f"map: layout= takes a tensorclass.parallel.Layout, got a {type(layout).__name__}")
+    layout.expect_ranks(False)
+    own: list[_Plan] = []
+
+    def plan() -> tuple[Any, ...]:
+        refuse_placed(batch)
+        chunks = layout.data_rank()[1] * (num_workers or cores())
+        number = how["num_chunks"] if how["chunksize"] is not None else how["num_chunks"] or chunks
+        own.append(_plan_chunks(batch, num_workers=num_workers, shuffle=False, **{**how, "num_chunks": number}))
+        job = own[0].job
+        return repr(layout), type(batch).__name__, tuple(batch.batch_size), job.dim, job.cuts, job.seed
+
+    first, *others = run_together(layout, plan)
+    for other in others:
+        if other[:4] != first[:4]:
+            raise StructureError(
+                f"map: one rank maps dim {first[3]} of a {first[1]} of batch size {list(first[2])} with {first[0]}, "
+                f"another one dim {other[3]} of a {other[1]} of {list(other[2])} with {other[0]}; all ranks make the "
+                f"same call"
+            )
+    job = replace(own[0].job, cuts=first[4], seed=first[5])
+    return own[0]._replace(engine=MeshEngine(layout, own[0].engine), job=job)
+
+
+def refuse_placed(batch: Any) -> None:
+    """Refuse a distributed batch: chunks in workers would be pieces, and each rank would wait for the others.
+
+    Raises:
+        UnsupportedOperationError: names the field.
+    """
+    for path, leaf in tensors_in(batch):
+        if is_dtensor(leaf):
+            raise UnsupportedOperationError(
+                f"map: `{'.'.join(path)}` is a DTensor; map `batch.local()` on each rank, or `batch.whole()` with "
+                f"`layout=` on all ranks, or pass `num_workers=0`"
+            )
+
+
+def map_chunks(
+    batch: Any, fn: Any, dim: int, num_workers: Any, *, out: Any, pbar: bool, layout: Any, **how: Any
+) -> Any:
     """See `TensorDictBase.map`."""
-    plan = _plan_chunks(batch, fn, dim, num_workers, pbar=pbar, shuffle=False, **how)
+    how |= {"fn": fn, "dim": dim, "pbar": pbar}
+    if layout is None:
+        plan = _plan_chunks(batch, num_workers=num_workers, shuffle=False, **how)
+    else:
+        plan = _plan_together(layout, batch, num_workers, how)
     job = plan.job
     if out is None:
         all_kept = plan._replace(held=math.inf)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from math import prod
 from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar
 from weakref import WeakKeyDictionary
@@ -15,10 +16,11 @@ from torch.distributed.device_mesh import init_device_mesh
 from .._deferred import dtensor
 from .._schema import Dim, parse_dims
 from ..classes import FieldRef
-from ..errors import ArgumentError, DimSyntaxError, FrozenError, did_you_mean
+from ..errors import ArgumentError, DimSyntaxError, FrozenError, StructureError, did_you_mean
 from ._followed import follow
 from ._layout_rules import Rules, class_name
 from ._layout_table import LayoutTable, table
+from ._links import is_fake, talking
 from ._sequences import split_sequences
 
 _MESHES: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
@@ -235,7 +237,7 @@ class Layout:
             if found is None:
                 raise ArgumentError(f"rank {dist.get_rank()} is not in the mesh of {self!r}")
             return tuple(found)
-        self._expect_ranks()
+        self.expect_ranks()
         rank, place = dist.get_rank(), list[int]()
         for size in reversed([*self.sizes.values()]):
             rank, at = divmod(rank, size)
@@ -250,30 +252,50 @@ class Layout:
 
         Raises:
             ArgumentError: if no process group was started, or one of another size.
+            StructureError: on all ranks, if they make meshes of other dims or sizes.
         """
         if self._made is not None:
             return self._made
-        self._expect_ranks()
+        self.expect_ranks()
         made = _MESHES.setdefault(dist.group.WORLD, {})
         key = (device_type, *self.sizes.items())
         if key not in made:
+            self._compare()
             made[key] = init_device_mesh(device_type, tuple(self.sizes.values()), mesh_dim_names=tuple(self.sizes))
         return made[key]
 
-    def _expect_ranks(self) -> None:
-        wanted = 1
-        for size in self.sizes.values():
-            wanted *= size
+    def _compare(self) -> None:
+        """Compare the meshes that all ranks are about to make: of two meshes, the first ranks would wait for ever."""
+        world: Any = dist.group.WORLD
+        if is_fake(world):
+            return
+        each: list[Any] = [None] * dist.get_world_size()
+        with talking(world, "making a mesh"):
+            dist.all_gather_object(each, [*self.sizes.items()])
+        for rank, sizes in enumerate(each):
+            if sizes != each[0]:
+                raise StructureError(
+                    f"rank 0 makes the mesh {_times(each[0])}, and rank {rank} {_times(sizes)}; all ranks of a mesh "
+                    f"give its dims alike"
+                )
+
+    def expect_ranks(self, sizes: bool = True) -> None:
+        """Refuse a process group that was not started, or, with `sizes`, one of another size than the mesh."""
+        wanted = prod(self.sizes.values())
         if not dist.is_available() or not dist.is_initialized():
             raise ArgumentError(
                 f"{self!r} needs {wanted} ranks, and no process group was started: call "
                 f"`torch.distributed.init_process_group` first"
             )
-        if dist.get_world_size() != wanted:
-            sizes = " x ".join(f"{name}={size}" for name, size in self.sizes.items())
+        if sizes and dist.get_world_size() != wanted:
+            mesh = _times(self.sizes.items())
             raise ArgumentError(
-                f"the mesh {sizes} needs {wanted} ranks, and the process group has {dist.get_world_size()}"
+                f"the mesh {mesh} needs {wanted} ranks, and the process group has {dist.get_world_size()}"
             )
+
+
+def _times(sizes: Iterable[tuple[str, int]]) -> str:
+    return " x ".join(f"{name}={size}" for name, size in sizes)
 
 
 def _short(places: Any) -> str:

@@ -36,6 +36,11 @@ def group_of(group: Any) -> Any:
     return dist.group.WORLD
 
 
+def is_fake(group: Any) -> bool:
+    """Whether a group has no other ranks: torch's fake process group."""
+    return str(dist.get_backend(group)) == "fake"
+
+
 def peer_of(given: Any, group: Any, group_rank: Any, what: str) -> tuple[Any, int]:
     """The group, and the other rank in it.
 

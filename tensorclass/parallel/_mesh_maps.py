@@ -10,21 +10,23 @@ import torch.distributed as dist
 from typing_extensions import Self
 
 from ..errors import StructureError, UnsupportedOperationError
-from ._agreed import is_fake
+from ._agreed import groups_of
 from ._commit import Commits, MapRequest
 from ._engines import Engine, Failed, Job, unwrap_result
 from ._layout import Layout
+from ._links import is_fake, talking
 from ._rows import Done
 
 
 def gather_outcomes(layout: Layout, call: Callable[[], Any]) -> list[tuple[int, Any]]:
     """The results of a call on all ranks of the mesh, with their ranks; an error is a `Failed`, also for `call`."""
     said: list[Any] = [(dist.get_rank(), _outcome(call))]
-    for group in _groups(layout):
+    for group in groups_of(layout):
         if is_fake(group):
             raise UnsupportedOperationError("map: the ranks of a fake process group do nothing; start a real one")
         each: list[Any] = [None] * dist.get_world_size(group)
-        dist.all_gather_object(each, said, group=group)
+        with talking(group, "map"):
+            dist.all_gather_object(each, said, group=group)
         said = [one for part in each for one in part]
     return sorted(said, key=lambda one: one[0])
 
@@ -39,14 +41,6 @@ def _outcome(call: Callable[[], Any]) -> Any:
         return call()
     except Exception as error:  # the other ranks hear it and raise it as well
         return Failed(error)
-
-
-def _groups(layout: Layout) -> list[Any]:
-    """All ranks at once, or the lines of a mesh that has some of them."""
-    made = layout._made
-    if made is None or made.size() == dist.get_world_size():
-        return [dist.group.WORLD]
-    return [made.get_group(dim) for dim in range(made.ndim)]
 
 
 class MeshEngine:

@@ -12,7 +12,7 @@ from .._deferred import dtensor, is_dtensor
 from ..core import TensorCollection, is_shared, is_typed
 from ..errors import ArgumentError, BatchSizeError, HeldError, UnsupportedOperationError
 from ..ops import cat
-from ._agreed import agree, is_fake, rows_of_all
+from ._agreed import agree, rows_of_all
 from ._collectives import all_gather
 from ._layout import Layout
 from ._layout_rules import (
@@ -23,6 +23,7 @@ from ._layout_rules import (
     placements_of,
     warn_unknown,
 )
+from ._links import is_fake
 from ._walks import place_leaves
 
 SOURCES = (
@@ -43,13 +44,13 @@ def distribute(batch: Any, layout: Any, source: Any, check: bool) -> Any:
         return _laid_out_again(batch, layout, source, all(held))
     if source not in ("everywhere", "rows") and (type(source) is not int or source < 0):
         raise ArgumentError(f"distribute: where are the values? Say {SOURCES}; got source={source!r:.80}")
-    devices = {leaf.device.type for leaf in leaves} or {"cpu"}
-    mesh = layout.mesh_on(min(devices))
+    device = min({leaf.device.type for leaf in leaves} or {"cpu"})
+    layout.expect_ranks(False)
     if source == "rows":
-        return _by_rows(batch, layout, mesh, check)
-    given = _received(batch, layout, mesh, source, check) if isinstance(source, int) else batch
-    _checked(given, layout, mesh, repr(source), check)
-    where = layout.coordinate()
+        return _by_rows(batch, layout, device, check)
+    given = _received(batch, layout, device, source, check) if isinstance(source, int) else batch
+    _checked(given, layout, repr(source), check)
+    mesh, where = layout.mesh_on(device), layout.coordinate()
     sizes = tuple(layout.sizes.values())
 
     def cut(place: FieldPlace, leaf: Tensor, found: Shards) -> Tensor:
@@ -58,15 +59,20 @@ def distribute(batch: Any, layout: Any, source: Any, check: bool) -> Any:
     return place_leaves(given, layout, cut)
 
 
-def _checked(batch: Any, layout: Layout, mesh: Any, source: str, check: bool, rows: bool = False) -> None:
-    """Look at all placements, on all ranks, before the first tensor is made; every rank raises the problem of one."""
+def _checked(batch: Any, layout: Layout, source: str, check: bool, rows: bool = False) -> None:
+    """Look at all placements, on all ranks, before the mesh and the first tensor are made.
+
+    Every rank raises the problem of one. Without a batch, which one rank will send, only the layouts are compared.
+    """
     problem: HeldError | None = None
     try:
-        place_leaves(batch, layout, lambda place, leaf, found: leaf)
+        layout.coordinate()
+        if batch is not None:
+            place_leaves(batch, layout, lambda place, leaf, found: leaf)
     except ArgumentError as error:
         problem = HeldError(error)
     if check:
-        agree(batch, layout, mesh, source, "" if problem is None else str(problem.error), rows)
+        agree(batch, layout, source, "" if problem is None else str(problem.error), rows)
     if problem is not None:
         problem.reraise()
 
@@ -90,10 +96,10 @@ def _laid_out_again(batch: Any, layout: Layout, source: Any, every: bool) -> Any
     return place_leaves(batch, layout, move)
 
 
-def _received(batch: Any, layout: Layout, mesh: Any, source: int, check: bool) -> Any:
+def _received(batch: Any, layout: Layout, device: str, source: int, check: bool) -> Any:
     """The batch of one rank, on all ranks of the mesh."""
-    if check:
-        agree(None, layout, mesh, repr(source), "")
+    _checked(None, layout, repr(source), check)
+    mesh = layout.mesh_on(device)
     if is_fake(mesh.get_group(0)):
         return batch
     if source not in mesh.mesh.flatten().tolist():
@@ -110,14 +116,15 @@ def _received(batch: Any, layout: Layout, mesh: Any, source: int, check: bool) -
     return found
 
 
-def _by_rows(batch: Any, layout: Layout, mesh: Any, check: bool) -> Any:
+def _by_rows(batch: Any, layout: Layout, device: str, check: bool) -> Any:
     """Pieces of rows become one batch; other dims are sliced."""
     mine = layout._rules.of_rows()
     if not mine:
         raise ArgumentError('distribute: source="rows" needs a layout that splits the first batch dim: `batch="dp"`')
     if not batch._batch_size:
         raise ArgumentError('distribute: source="rows" needs a batch dim, and the batch has none')
-    _checked(batch, layout, mesh, repr("rows"), check, rows=True)
+    _checked(batch, layout, repr("rows"), check, rows=True)
+    mesh = layout.mesh_on(device)
     total = rows_of_all(len(batch), layout, mesh, mine)
     own, sizes, where = [name in mine for name in layout.sizes], tuple(layout.sizes.values()), layout.coordinate()
 

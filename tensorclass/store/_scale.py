@@ -46,6 +46,7 @@ class ScaleOps(TableOps):
         engine: Any = None,
         retries: int | None = None,
         timeout: float | None = None,
+        layout: Any = None,
     ) -> Any:
         """Call a function on chunks along a dim, in workers, and join the results.
 
@@ -70,6 +71,9 @@ class ScaleOps(TableOps):
             engine: "processes" (the default), the name of another engine ("threads", ...), or an `Engine`.
             retries: how often a chunk runs again after its worker has died; by default 2.
             timeout: seconds that a chunk may take; its worker is then stopped, as if it had died. Not for threads.
+            layout: a `tensorclass.parallel.Layout`: all ranks of its mesh make this call with the same whole batch, and
+                share the chunks; every rank gets all results. Ranks with the same rows run the same chunks, so the
+                function may be a tensor-parallel pipeline with `num_workers=0`.
 
         Returns:
             The results, joined along `dim`, or `out`; None if the function returned None for every chunk.
@@ -78,6 +82,8 @@ class ScaleOps(TableOps):
             ArgumentError: for numbers that define no chunks, an unknown engine, and a function that can't be pickled
                 or that, in this process, writes to its chunk.
             BatchDimError: for anything but a batch dim.
+            UnsupportedOperationError: for a distributed batch and workers, and with a layout.
+            StructureError: on all ranks, if their calls with a layout differ.
             WorkerError: for a chunk whose workers died, the retries included.
             Exception: the exception of the function, with the elements of its chunk added.
 

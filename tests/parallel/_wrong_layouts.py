@@ -1,4 +1,4 @@
-"""Forty wrong layouts and pipelines, each as a function of a mesh (dp=2, tp=2): a build must refuse it or warn."""
+"""Fifty wrong layouts and pipelines, each as a function of a mesh (dp=2, tp=2): a build must refuse it or warn."""
 
 from __future__ import annotations
 
@@ -247,6 +247,37 @@ def _other_order(mesh: DeviceMesh) -> object:
 def _other_size(mesh: DeviceMesh) -> object:
     module = replicated(nn.Linear(8, 8), init_device_mesh("cpu", (4, 1), mesh_dim_names=("dp", "tp")))
     return line(Layout(mesh, batch="dp"), fn(module, [Item.x], [Wide.h]), output=Wide)
+
+
+class Sequence(TensorClass):
+    x: Float32[Tensor, "t d"]
+    mask: Float32[Tensor, "t"]
+
+
+ROWS, COLUMNS = {"batch": "dp"}, {"batch": "dp", "d": "tp"}
+"""Layouts of the rows, and of rows and columns."""
+FURTHER: dict[str, tuple[dict[str, str], Callable[..., Any], list[Any], Any]] = {
+    "the largest of a sharded dim": (COLUMNS, lambda x: x.amax(-1), [Item.x], Score.score),
+    "a gather by index from a sharded dim": (
+        COLUMNS, lambda x, label: x.gather(-1, label.unsqueeze(-1)).squeeze(-1), [Item.x, Item.label], Score.score),
+    "one column of a sharded dim": (COLUMNS, lambda x: x[:, 0], [Item.x], Score.score),
+    "rows chosen by index from sharded rows": (ROWS, lambda x, label: x[label], [Item.x, Item.label], Hidden.h),
+    "a roll along a sharded dim": (COLUMNS, lambda x: x.roll(1, -1), [Item.x], Hidden.h),
+    "a difference along a sharded dim": (
+        COLUMNS, lambda x: nn.functional.pad(x.diff(dim=-1), (0, 1)), [Item.x], Hidden.h),
+    "rows less the mean of their shard": (ROWS, lambda x: x - x.mean(0), [Item.x], Hidden.h),
+    "a sum over the batch as a number": (ROWS, lambda x: x * float(x.sum()), [Item.x], Hidden.h),
+    "a mean under a mask over a sharded sequence": (
+        {"batch": "dp", "t": "tp"}, lambda x, mask: (x.mean(-1) * mask).sum(1) / mask.sum(1),
+        [Sequence.x, Sequence.mask], Score.score),
+}  # fmt: skip
+for _name, (_places, _function, _reads, _write) in FURTHER.items():
+    CASES[_name] = lambda mesh, p=_places, f=_function, r=_reads, w=_write: line(  # type: ignore[misc]  # defaults bind
+        Layout(mesh, **p), fn(f, r, [w]), input=r[0]._owner, output=w._owner
+    )
+CASES["a batch norm over sharded rows"] = lambda mesh: line(
+    Layout(mesh, batch="dp"), fn(replicated(nn.BatchNorm1d(8), mesh), [Item.x], [Hidden.h]), output=Hidden
+)
 
 
 def right() -> list[Build]:

@@ -16,7 +16,7 @@ from tensorclass.nn import PipelineWarning, TensorClassSequential
 from tensorclass.parallel import Layout, LayoutWarning
 from tests.parallel._meshes import fake_mesh
 from tests.parallel._ranks import run
-from tests.parallel._wrong_layouts import CASES, RIGHT, Hidden, Item, Loss, Score, Wide, fn, items, line
+from tests.parallel._wrong_layouts import CASES, FURTHER, RIGHT, Hidden, Item, Loss, Score, Wide, fn, items, line
 
 WARNED = {"a dim that no field has": LayoutWarning, "a norm by hand on the local piece": PipelineWarning}
 CODES = {
@@ -38,13 +38,16 @@ CODES = {
     "features sharded where columns need all of them": "E119",
     "a module on a mesh of another order": "E119",
     "a module whose mesh has another size": "E119",
+    **dict.fromkeys([*FURTHER, "a batch norm over sharded rows"], "E119"),
+    "the largest of a sharded dim": "E120",
+    "a gather by index from a sharded dim": "E120",
 }
 
 
 @pytest.mark.filterwarnings("ignore:.*W205")
 @pytest.mark.parametrize("name", CASES)
 def test_wrong_layouts_are_refused(name: str) -> None:
-    """Of forty wrong layouts and pipelines, 38 are errors and two warn; none passes in silence."""
+    """Of fifty wrong layouts and pipelines, 48 are errors and two warn; none passes in silence."""
     with fake_mesh(dp=2, tp=2) as mesh:
         if name in WARNED:
             with pytest.warns(WARNED[name]):

@@ -155,3 +155,54 @@ def test_a_map_needs_ranks(data: Any, tmp_path: Path) -> None:
         data.map(noisy, out=tmp_path / "out", layout={})
     with fake_mesh(0, dp=2), pytest.raises(RuntimeError, match="start a real one"):
         data.map(noisy, out=tmp_path / "out", layout=Layout(TWO, batch="dp"))
+
+
+def _in_memory(rank: int, sizes: dict[str, int]) -> list[Any]:
+    layout, batch, seen = Layout(sizes, batch="dp"), items(9), list[int]()
+
+    def fn(part: Any) -> Noisy:
+        seen.append(len(part))
+        return noisy(part)
+
+    def of(seed: int) -> torch.Generator:
+        return torch.Generator().manual_seed(seed)
+
+    alone = batch.map(noisy, num_workers=0, chunksize=2, generator=of(3))
+    spread = batch.map(fn, num_workers=0, chunksize=2, generator=of(3 + rank), layout=layout)
+    workers = batch.map(noisy, num_workers=2, chunksize=2, generator=of(3), layout=layout)
+    out = Noisy(label=torch.zeros(9, dtype=torch.int64), noise=torch.zeros(9))
+    batch.map(noisy, num_workers=0, chunksize=2, generator=of(3), layout=layout, out=out)
+    assert all(bool((one == alone).all()) for one in (spread, workers, out))
+    placed = batch.distribute(layout, source="everywhere")
+    calls: list[Any] = [
+        lambda: batch.map(fails_late if rank else noisy, num_workers=0, layout=layout),
+        lambda: batch[rank:].map(noisy, num_workers=0, layout=layout),
+        lambda: batch.map(noisy, num_workers=0, layout=layout if rank else Layout({"dp": 5}, batch="dp")),
+        lambda: batch.map(noisy if rank else 3, num_workers=0, layout=layout),
+        lambda: placed.map(noisy, num_workers=0, layout=layout),
+        lambda: placed.map(noisy, num_workers=1),
+    ]
+    batch.label += 30
+    return [seen, *map(_problem, calls)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", [TWO, FOUR])
+def test_batches_in_memory(sizes: dict[str, int]) -> None:
+    """Ranks share the chunks of a batch and get all results; a wrong call or chunk of one rank is an error on all."""
+    found = run(lambda rank, _: _in_memory(rank, sizes), 2 if sizes is TWO else 4, timeout=60)
+    half = len(found) // 2
+    assert [one[0] for one in found] == [[2, 2, 1]] * half + [[2, 2]] * half
+    assert all(one[1:] == found[0][1:] for one in found)
+    texts = found[0][1:]
+    wanted = ["ValueError: late", "all ranks make the same call", "needs 5 ranks", "takes a function of a container"]
+    assert all(want in text for want, text in zip(wanted, texts, strict=False))
+    assert all("`x` is a DTensor; map `batch.local()`" in text for text in texts[4:])
+
+
+def test_layouts_of_maps_in_memory() -> None:
+    """Another object than a layout is named, and a layout needs a process group."""
+    with pytest.raises(ArgumentError, match=r"layout= takes a tensorclass\.parallel\.Layout, got a dict"):
+        items(3).map(noisy, layout=TWO)
+    with pytest.raises(ArgumentError, match="needs 2 ranks, and no process group was started"):
+        items(3).map(noisy, layout=Layout(TWO, batch="dp"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -259,6 +260,31 @@ def test_ranks(world: int) -> None:
     assert "the batches differ" in classes
     assert "Inner" in classes
     assert "rank 1" in wrong
+
+
+def _other_meshes(rank: int, world: int) -> list[str]:
+    made_by_all = [init_device_mesh("cpu", shape, mesh_dim_names=("dp", "tp")) for shape in ((2, 2), (4, 1))]
+    named: list[Any] = [{"dp": 2, "tp": 2}, {"dp": 4, "tp": 1}, {"tp": 2, "dp": 2}, {"dp": 3}]
+    pairs: list[Any] = [(named[0], named[1]), (named[0], named[2]), (named[0], named[3]), made_by_all]
+    found = [Layout(pair[rank == 1], batch="dp") for pair in pairs]
+    said = [_problem(partial(made().distribute, one, source=source)) for one in found for source in SOURCES]
+    return [*said, _problem(lambda: found[0].mesh_on("cpu"))]
+
+
+SOURCES = ("everywhere", "rows", 0)
+
+
+@pytest.mark.slow
+def test_meshes_of_different_shapes() -> None:
+    """Ranks with meshes of other sizes, orders or numbers of ranks raise one error at once, for every source."""
+    found = run(_other_meshes, 4)
+    assert all(one == found[0] for one in found[1:])
+    *said, making = found[0]
+    wanted = ["Layout(dp=4, tp=1; ", "Layout(tp=2, dp=2; ", "needs 3 ranks", "Layout(dp=4, tp=1; "]
+    assert all(text in one for text, one in zip(wanted, said[::3], strict=True))
+    assert all(text in one for text, one in zip(wanted, said[1::3], strict=True))
+    assert all(text in one for text, one in zip(wanted, said[2::3], strict=True))
+    assert "rank 0 makes the mesh dp=2 x tp=2, and rank 1 dp=4 x tp=1" in making
 
 
 def _saved_and_exchanged(rank: int, world: int, folder: str) -> list[str]:

@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import DTensor, Partial, Shard, distribute_tensor
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
 
 from tensorclass import PerElement, RaggedTensor, Shared, TensorClass, TensorDict, lazy_stack
 from tensorclass._operations import ROWS
@@ -221,6 +221,16 @@ def test_unfinished_sums_are_not_scaled_wrongly() -> None:
                 write()
         assert torch.equal(sums["a"].to_local(), torch.ones(2))  # type: ignore[attr-defined]  # a DTensor
         assert torch.equal(sums.mul_(2)["x"].to_local(), torch.full((2,), 2.0))
+        mask = distribute_tensor(torch.tensor([True, False]), mesh, [Replicate()], src_data_rank=None)
+        pieces = TensorDict({"x": sums["a"]}, batch_size=[2])
+        for write in (
+            lambda: sums.masked_fill_(mask, 1),
+            lambda: sums.update_(pieces),
+            lambda: sums.set_("x", sums["a"]),
+        ):
+            with pytest.raises(UnsupportedOperationError, match=r"`x` is .*an unfinished sum.*nothing was written"):
+                write()
+        assert torch.equal(sums["a"].to_local(), torch.full((2,), 2.0))  # type: ignore[attr-defined]  # a DTensor
 
 
 def _on_ranks(rank: int, world: int) -> list[str]:
