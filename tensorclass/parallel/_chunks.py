@@ -216,7 +216,7 @@ def _plan_together(layout: Any, batch: Any, num_workers: Any, how: dict[str, Any
     """The plan of the first rank on all ranks of a mesh; what is wrong on one rank is raised on all."""
     if not isinstance(layout, Layout):
         raise ArgumentError(f"map: layout= takes a tensorclass.parallel.Layout, got a {type(layout).__name__}")
-    layout.expect_ranks(False)
+    layout._expect_ranks(False)
     own: list[_Plan] = []
 
     def plan() -> tuple[Any, ...]:

@@ -237,7 +237,7 @@ class Layout:
             if found is None:
                 raise ArgumentError(f"rank {dist.get_rank()} is not in the mesh of {self!r}")
             return tuple(found)
-        self.expect_ranks()
+        self._expect_ranks()
         rank, place = dist.get_rank(), list[int]()
         for size in reversed([*self.sizes.values()]):
             rank, at = divmod(rank, size)
@@ -256,7 +256,7 @@ class Layout:
         """
         if self._made is not None:
             return self._made
-        self.expect_ranks()
+        self._expect_ranks()
         made = _MESHES.setdefault(dist.group.WORLD, {})
         key = (device_type, *self.sizes.items())
         if key not in made:
@@ -279,7 +279,7 @@ class Layout:
                     f"give its dims alike"
                 )
 
-    def expect_ranks(self, sizes: bool = True) -> None:
+    def _expect_ranks(self, sizes: bool = True) -> None:
         """Refuse a process group that was not started, or, with `sizes`, one of another size than the mesh."""
         wanted = prod(self.sizes.values())
         if not dist.is_available() or not dist.is_initialized():

@@ -45,7 +45,7 @@ def distribute(batch: Any, layout: Any, source: Any, check: bool) -> Any:
     if source not in ("everywhere", "rows") and (type(source) is not int or source < 0):
         raise ArgumentError(f"distribute: where are the values? Say {SOURCES}; got source={source!r:.80}")
     device = min({leaf.device.type for leaf in leaves} or {"cpu"})
-    layout.expect_ranks(False)
+    layout._expect_ranks(False)
     if source == "rows":
         return _by_rows(batch, layout, device, check)
     given = _received(batch, layout, device, source, check) if isinstance(source, int) else batch
