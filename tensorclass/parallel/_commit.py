@@ -172,7 +172,8 @@ class Commits:
         self.flush()
         if self._manifest is None:
             if self.cls is None:
-                raise ArgumentError("map: there are no rows, so that nothing says their class; pass cls=")
+                why = "map: no row is left, so nothing says the class: pass cls=; rows that failed are in `out/failed`"
+                raise ArgumentError(why)
             self._manifest = Manifest(cls=class_part(self.cls))
             self._listing.replace(self._manifest)
         self._journal(True)

@@ -318,8 +318,9 @@ def test_all_rows_fail(data: Any, tmp_path: Path) -> None:
     found = data.map(fails, out=tmp_path / "a", cls=Item, errors="skip", num_workers=0)
     assert len(found) == 0
     assert len(TensorClassDataset(tmp_path / "a" / "failed")) == ROWS
-    with pytest.raises(ArgumentError, match="pass cls="):
+    with pytest.raises(ArgumentError, match="pass cls=; rows that failed are in `out/failed`"):
         data.map(fails, out=tmp_path / "b", errors="skip", num_workers=0)
+    assert TensorClassDataset(tmp_path / "b" / "failed")[0].error.item() == "ValueError: never"
 
 
 @pytest.mark.parametrize("times", [1, 2])
