@@ -164,6 +164,7 @@ PLAIN = {
     ("compat/_names.py", "ImportError"): "a name that an import asks for, and that there is no container for",
     ("compat/_names.py", "IndexError"): "what programs for `tensordict` catch",
     ("nn/parts/_unnamed.py", "AttributeError"): "Python asks every object for the methods of its protocols",
+    ("parallel/_processes.py", "MemoryError"): "the system has no room to map a result",
     ("store/_absent.py", "AttributeError"): "Python's protocol of modules",
     ("store/_absent.py", "ImportError"): "a name that an import asks for, and that there is no container for",
     ("__init__.py", "AttributeError"): "Python's protocol of modules that load names late",

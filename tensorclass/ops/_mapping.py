@@ -49,7 +49,7 @@ from ._pairs import both, items_of, once, tensors_at, wanted_paths
 from ._reading import UNSET as UNSET
 from ._reading import BatchIndex as BatchIndex
 from ._reading import IndexPart as IndexPart
-from ._reading import ReadingOps, below, through_leaf
+from ._reading import ReadingOps, through_leaf, with_prefix
 from ._reading import Unset as Unset
 from ._steps import all_begin_with, clone_leaves
 
@@ -234,7 +234,7 @@ class MappingOps(ReadingOps):
                 f"written by itself; set `{name}` to a whole instance first"
             ) from None
         except MissingKeyError as error:
-            raise _with_prefix(path[: depth - 1], error) from None
+            raise with_prefix(path[: depth - 1], error) from None
 
     def _copied_alike(self, source: Any, whole: bool, non_blocking: bool) -> bool:
         """Copy the leaves of a dict or a container of this class if all of them fit; else copy nothing, return False.
@@ -473,7 +473,7 @@ class MappingOps(ReadingOps):
         try:
             plan.append((self, self._check_all(values)))
         except (SchemaError, BatchSizeError, StructureError, MissingKeyError) as error:
-            raise _with_prefix(prefix, error) from None
+            raise with_prefix(prefix, error) from None
 
     def _replace_all(self, source: TensorCollection, clone: bool) -> Self:
         if self._stacked:
@@ -583,20 +583,7 @@ def _check_item(holder: Any, path: Path, item: Any) -> Any:
     try:
         return holder._check(path[-1], item)
     except (SchemaError, BatchSizeError, StructureError, MissingKeyError) as error:
-        raise _with_prefix(path[:-1], error) from None
-
-
-def _with_prefix(prefix: Path, error: Any) -> Exception:
-    """The error of a nested container, with the path to it."""
-    where = join_path(prefix)
-    if not prefix:
-        return error  # type: ignore[no-any-return]  # as it was raised
-    if isinstance(error, SchemaError):
-        problems = [problem._replace(path=f"{where}.{problem.path}") for problem in error.problems]
-        return SchemaError.of(error.cls_name, problems)
-    if isinstance(error, MissingKeyError):
-        return below((*prefix, error.key), error)
-    return type(error)(f"in `{where}`: {error}")  # type: ignore[no-any-return]  # of the same class
+        raise with_prefix(path[:-1], error) from None
 
 
 def _clone_entry(value: Any) -> Any:

@@ -35,6 +35,7 @@ from ..errors import (
     KeyThroughLeafError,
     Later,
     MissingKeyError,
+    SchemaError,
     UnknownFieldError,
 )
 from ._modes import get_defaults_to_none
@@ -65,6 +66,19 @@ def below(path: Path, error: Any) -> Exception:
     found: Any = type(error)(Later("no entry `{}`: {}".format, join_path(path), told))
     found.__dict__.update({**error.__dict__, "key": join_path(path), "told": told})
     return found  # type: ignore[no-any-return]  # an error
+
+
+def with_prefix(prefix: Path, error: Any) -> Exception:
+    """The error of a nested container, with the path to it."""
+    where = join_path(prefix)
+    if not prefix:
+        return error  # type: ignore[no-any-return]  # as it was raised
+    if isinstance(error, SchemaError):
+        problems = [problem._replace(path=f"{where}.{problem.path}") for problem in error.problems]
+        return SchemaError.of(error.cls_name, problems)
+    if isinstance(error, MissingKeyError):
+        return below((*prefix, error.key), error)
+    return type(error)(f"in `{where}`: {error}")  # type: ignore[no-any-return]  # of the same class
 
 
 class ReadingOps(TensorCollection):

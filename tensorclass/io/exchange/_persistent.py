@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import takewhile
-from math import prod
 from typing import Any, ClassVar
 from urllib.parse import unquote
 
@@ -63,7 +62,15 @@ from .._paths import StrPath
 from .._values import decode
 from ._arrays_out import BLOCK_BYTES, as_json_entry, encoded_entry, new_array
 from ._columns import restored, stored
-from ._store_nodes import check_depth, check_packed, child_of, has_child, reserve_rows, stored_bytes, texts_of
+from ._store_nodes import (
+    check_depth,
+    check_packed,
+    child_of,
+    has_child,
+    reserve_rows,
+    stored_bytes,
+    texts_of,
+)
 from ._store_ops import StoreOps
 from ._stores import EntryWrite, name_of, open_store, place_of, plain_index, runs_of
 
@@ -411,21 +418,6 @@ class PersistentTensorDict(StoreOps):
         )  # fmt: skip
         return TensorDict._from_entries(entries, size, self._device, names)
 
-    def _weight(self, begin: int, end: int) -> int:
-        """The size of some rows in bytes, without Python objects."""
-        return sum([self._weight_of(node, begin, end) for node in self._nodes().values()])
-
-    def _weight_of(self, node: Any, begin: int, end: int) -> int:
-        """The size of some rows of one entry."""
-        has_tensor = self._about(node).get("kind") is None
-        if not self._is_group(node):
-            return (end - begin) * _row_bytes(node) if has_tensor else 0
-        child = self._child(node)
-        if has_tensor:
-            return child._weight(begin, end)
-        lengths = child._load("lengths", child._node("lengths"), slice(begin, end))
-        return int(lengths.sum()) * _row_bytes(child._node("values"))
-
     @in_turn
     def _twin(self) -> Any:
         """Read the whole store into memory."""
@@ -596,8 +588,3 @@ class PersistentTensorDict(StoreOps):
     def _shape_steps(self, size: torch.Size, names: Names) -> list[Step]:
         self._writable("change the batch size")
         return [*super()._shape_steps(size, names), partial(self._note, batch_size=list(size))]
-
-
-def _row_bytes(array: Any) -> int:
-    """The size of one row of an array in bytes."""
-    return int(prod(array.shape[1:]) * array.dtype.itemsize)

@@ -229,3 +229,8 @@ class _LinklessFolder(type(Path())):  # type: ignore[misc]  # the class of paths
             if part == os.pardir or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                 raise FileFormatError("a link, pipe or device in a zarr group is not followed", here)
         return folder / name
+
+
+def row_bytes(array: Any) -> int:
+    """The size of one row of an array in bytes."""
+    return int(prod(array.shape[1:]) * array.dtype.itemsize)

@@ -14,6 +14,7 @@ from ..._flags import flags
 from ...core import Names, Owners, Path, Step, Turn, assign, belongs, changed, in_turn
 from ...errors import UnsupportedOperationError
 from ...store import TensorDict, TensorDictBase
+from ._store_nodes import row_bytes
 from ._stores import name_of
 
 _OF_STORES = {
@@ -40,6 +41,8 @@ class StoreOps(TensorDictBase):
     _nodes: Callable[[], dict[str, Any]]
     _about: Callable[[Any], dict[str, Any]]
     _load: Callable[..., Any]
+    _child: Callable[[Any], Any]
+    _node: Callable[[str], Any]
 
     def _is_group(self, node: Any) -> bool:
         return not hasattr(node, "dtype")
@@ -76,6 +79,21 @@ class StoreOps(TensorDictBase):
             else:
                 found[key] = self._load(key, node)
         return found
+
+    def _weight(self, begin: int, end: int) -> int:
+        """The size of some rows in bytes, without Python objects."""
+        return sum([self._weight_of(node, begin, end) for node in self._nodes().values()])
+
+    def _weight_of(self, node: Any, begin: int, end: int) -> int:
+        """The size of some rows of one entry."""
+        has_tensor = self._about(node).get("kind") is None
+        if not self._is_group(node):
+            return (end - begin) * row_bytes(node) if has_tensor else 0
+        child = self._child(node)
+        if has_tensor:
+            return int(child._weight(begin, end))
+        lengths = child._load("lengths", child._node("lengths"), slice(begin, end))
+        return int(lengths.sum()) * row_bytes(child._node("values"))
 
     def _refuse_frozen(self, what: str, key: str | None = None) -> None:
         if key is None:  # asked by an instance of a typed class, whose operations in place write to leaves: copies

@@ -17,9 +17,9 @@ from mypy.types import CallableType, ProperType, Type, TypeType, TypeVarType, ge
 
 from ._contracts import check_contracts
 from ._facts import batch_instance, made_by
+from ._function_results import record_results
 from ._given import batch_of_instance, check_augmented_write, check_named_values
 from ._layers import check_layer_calls, check_layer_loops
-from ._results import record_results
 from ._source import anything, source_of
 from ._types import method_type, static_type
 from ._values import Values

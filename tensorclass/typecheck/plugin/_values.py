@@ -17,9 +17,9 @@ from .._rules import ClassDeclaration, WrongAnnotation
 from . import _facts as facts
 from . import _sizes as shapes
 from ._annotations import AnnotationReader
+from ._function_results import function_called, result_of
 from ._layer_table import applied
 from ._promotion import BOOL, FLOATS, Dtypes
-from ._results import function_called, result_of
 from ._shapes import ALIASES, created, dtype_of, int_of, literal, sizes_of, torch_name
 from ._sizes import KnownSizes, Shape
 from ._source import Source, source_of
