@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from functools import wraps
-from typing import Any
+from functools import partial, wraps
+from itertools import repeat
+from typing import Any, Final
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 
-from .._kinds import INIT_VAR, per_kind
+from .._kinds import INIT_VAR, TENSOR, per_kind
 from .._schema import EXACT, MISSING, FieldSpec, Options, Schema
 from ..core import as_batch_size, as_jagged, blank
+from ..ops._steps import kind_check
+from ..ops._writable import interpreters
 from ..store import TensorDict
 from ._compile import compile_function
 from ._convert import says_size
@@ -23,7 +27,7 @@ from ._convert import says_size
 # A field may be named `size`, `type` or `object`, but never with a leading `_`: so all other names here begin with one.
 HEAD = """\
 def __init__(_self, {parameters}):
-    try:
+    {data}try:
         while not _unknown and device is None and names is None:
 {checks}
             _store = _new(_TensorDict)
@@ -64,6 +68,48 @@ DEFAULT: Any = Given.DEFAULT
 """A default that is made for each call: the result of a factory, or a tensor spread over the batch."""
 
 
+def _in_order(init: Any) -> Callable[..., None]:
+    """A constructor that passes its arguments on by position: Python compares each keyword with every parameter."""
+    code = init.__code__
+    parameters = [*zip(code.co_varnames[1 : code.co_argcount], init.__defaults__, strict=True)]
+
+    @wraps(init)
+    def ordered(self: Any, /, *args: Any, **given: Any) -> None:
+        init(self, *args, *[given.pop(name, default) for name, default in parameters[len(args) :]], **given)
+
+    return ordered
+
+
+def _never(*_: Any) -> bool:
+    return False
+
+
+NO_KIND: Final = (as_batch_size(None), None, _never)
+
+
+def _no_known_kind() -> Any:
+    """What a class knows of the tensors that passed all checks of its constructor, to check the next ones in one call.
+
+    A function remembers a batch size, the argument that said it, and tensors. Its attribute `kind` holds what it made
+    of them, and `waits()` is True until another kind may be remembered: longer each time. Dynamo takes the values of
+    closures for functions, not for objects of a class.
+    """
+
+    def learn(size: torch.Size, given: Any, *tensors: Tensor) -> None:
+        _wait(known, known.number * 8)
+        if interpreters() is None:  # a function transform, whose tensors have other sizes than they show
+            known.kind = size, given if type(given) in (tuple, torch.Size) else None, kind_check(tensors)
+
+    known: Any = learn
+    known.kind = NO_KIND
+    _wait(known, 1)
+    return known
+
+
+def _wait(known: Any, number: int) -> None:
+    known.number, known.waits = number, partial(next, repeat(True, number), False)
+
+
 SPACE = globals()
 """The globals of generated code; the names of its class are in its closure."""
 SPACE.update(
@@ -77,21 +123,16 @@ SPACE.update(
     _DEFAULT=DEFAULT,
     _type=type,
     _len=len,
+    _tracing=is_dynamo_compiling,
+    _NO_KIND=NO_KIND,
+    _AttributeError=AttributeError,
     _object=object,
     **{f"_{kind.__name__}": kind for kind in EXACT},
 )
 
 
-def _in_order(init: Any) -> Callable[..., None]:
-    """A constructor that passes its arguments on by position: Python compares each keyword with every parameter."""
-    code = init.__code__
-    parameters = [*zip(code.co_varnames[1 : code.co_argcount], init.__defaults__, strict=True)]
-
-    @wraps(init)
-    def ordered(self: Any, /, *args: Any, **given: Any) -> None:
-        init(self, *args, *[given.pop(name, default) for name, default in parameters[len(args) :]], **given)
-
-    return ordered
+def _is_remembered(spec: FieldSpec) -> bool:
+    return spec.kind is TENSOR and not spec.optional and not spec.has_default
 
 
 class InitBuilder:
@@ -120,11 +161,14 @@ class InitBuilder:
         given = f"{{{', '.join(f'{name!r}: {name}' for name in arguments)}}}"
         if len(arguments) > WIDE and "locals" not in arguments:
             given = "locals()"
+        data = ""
+        if "_seen" in self.names:
+            data, given = f"_data = {given}\n    ", "_data"
         passed = ", ".join(spec.name for spec in self.init_vars)
         post = f"_self.__post_init__({passed}); " if self.has_post_init else ""
         plain = all(spec.kind.is_batched for spec in self.fields)
         checks = "\n".join("            " + line for line in self.lines) if fast else "            break"
-        text = HEAD.format(parameters=self._parameters(), checks=checks, plain=plain, given=given, post=post)
+        text = HEAD.format(parameters=self._parameters(), data=data, checks=checks, plain=plain, given=given, post=post)
         made = compile_function(text, "__init__", self.cls, self.names, SPACE)
         return made if len(self.fields) < MANY else _in_order(made)
 
@@ -152,9 +196,11 @@ class InitBuilder:
         if self._needs_more():
             return False
         sizer = next((s for s in self.fields if says_size(s) and not s.optional), None)
+        remembered = len(self.fields) < WIDE and not self.init_vars and all(map(_is_remembered, self.fields))
         self.lines += [f"if {spec.name} is _ABSENT: break" for spec in self.init_vars if spec.default is MISSING]
         for spec in self.fields:
             self._emit_default(spec)
+        first, self.lines = self.lines, []
         if sizer is None:
             self.lines.append("_size = _as_batch_size(batch_size)")
             if any(says_size(s) for s in self.fields):
@@ -164,9 +210,26 @@ class InitBuilder:
         ordered = ([sizer] if sizer else []) + [s for s in self.fields if s is not sizer]
         if not all(self._emit_field(spec) for spec in ordered):
             return False
-        self._emit_data()
+        if not (remembered and self.fields):
+            self._emit_data()
         self._emit_alike()
+        self.lines = first + (self._unless_known() if remembered and self.fields else self.lines)
         return True
+
+    def _unless_known(self) -> list[str]:
+        """The checks, in a branch for tensors of another kind than the one that the class remembers."""
+        names = [spec.name for spec in self.fields]
+        self.names["_seen"] = _no_known_kind()
+        nested = " or ".join([f"{name}.is_nested" for name in names])  # of one that is, the check would end Python
+        sized = "batch_size is None or batch_size is _given or _as_batch_size(batch_size) == _size"
+        return [
+            "_size, _given, _check = _NO_KIND if _tracing() else _seen.kind",  # dynamo can't call a check
+            f"try: _same = not ({nested}) and _check({', '.join(names)}) and ({sized})",
+            "except _AttributeError: break",  # not a tensor
+            "if not _same:",
+            *["    " + line for line in self.lines],
+            "    if not (_tracing() or _seen.waits()): _seen(_size, batch_size, *_data.values())",
+        ]
 
     def _needs_more(self) -> bool:
         """Whether the class needs the complete path: for value checks, or for fields with defaults but no parameter."""

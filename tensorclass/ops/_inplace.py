@@ -47,7 +47,17 @@ from ._lengths import Ragged, gather_rows, has_lengths, take_back
 from ._levels import by_level
 from ._mapping import MappingOps
 from ._pairs import pairs_of, require_same_keys, size_error, wanted_paths
-from ._steps import WHOLE, carry_out, copied_alike, copied_rows, copy_plain, copy_steps, foreach_is_safe, rows_at
+from ._steps import (
+    WHOLE,
+    carry_out,
+    copied_again,
+    copied_alike,
+    copied_rows,
+    copy_plain,
+    copy_steps,
+    foreach_is_safe,
+    rows_at,
+)
 from ._steps import Copy as Copy
 from ._steps import without_overlap as without_overlap
 from ._where import choose_entries, choose_leaves, condition_over, stacked_below
@@ -140,8 +150,11 @@ class InplaceOps(IndexOps):
         sources: list[Tensor] = []
         if self._pair_leaves(source, targets, sources, "whole", whole) is None:
             return False
+        own: Any = store_of(self)
+        if copied_again(own, targets, sources, non_blocking):
+            return True
         declared = self._layered and not given and source._batch_size == self._batch_size and self._is_rigid()  # pyright: ignore[reportAttributeAccessIssue]  # a container
-        return copied_alike(targets, sources, declared, non_blocking, holder=store_of(self))
+        return copied_alike(targets, sources, declared, non_blocking, holder=own)
 
     def _update_in_place(self, values: Mapping[Any, Any], non_blocking: bool) -> Self:
         return InplaceOps.update_(self, values, non_blocking=non_blocking)
@@ -306,6 +319,8 @@ class InplaceOps(IndexOps):
         sources: list[Tensor] = []
         if pair._pair_leaves(there, leaves, sources, "index", whole) is None or not leaves:
             return False
+        if copied_again(own, leaves, sources, False, index, rows):
+            return True
         fits = typed and rows is None and not given and (size[0], *there._batch_size) == size  # faster than a slice
         declared = fits and (self.__tensorclass__.rigid if own._plain else self._is_rigid())
         return copied_alike(leaves, sources, declared, False, index, rows, own)

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate, repeat
-from operator import setitem
+from operator import add, lt, setitem
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -122,6 +122,39 @@ def _own_index(index: Any, written: list[Tensor]) -> Any:
     )
 
 
+def copied_again(
+    holder: Any, leaves: list[Tensor], sources: list[Tensor], non_blocking: bool, index: Any = None, rows: Any = WHOLE
+) -> bool:
+    """As `copied_alike`, of the kind of write that the holder remembers; else copy nothing, return False."""
+    if is_dynamo_compiling():  # dynamo can't call the check
+        return False
+    known: Any = getattr(holder, "_known_write", None)
+    if known is None:
+        return False
+    noted, _, count, check, listed, lengths = known
+    if noted != rows or count != len(leaves) or not check(*leaves, *sources) or interpreters() is not None:
+        return False
+    picks = type(index) is Tensor
+    if picks or lengths:
+        if picks and False in [tensor.is_cpu for tensor in (*leaves, *sources, index)]:
+            return False
+        if _may_meet(lengths, leaves, [*sources, index] if picks else sources):
+            return False
+    elif _aliases(tuple(leaves), {}, tuple(sources)):
+        return False
+    if picks:
+        call_each(Tensor.index_copy_, leaves, repeat(0), repeat(index), sources)
+    elif index is None and not listed:
+        each_row(Tensor.copy_, leaves, sources, [non_blocking] * len(leaves))
+    elif index is None:
+        torch._foreach_copy_(leaves, sources, non_blocking)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
+    elif listed and count >= FEW:
+        torch._foreach_copy_([leaf[index] for leaf in leaves], sources)  # pyright: ignore[reportPrivateImportUsage]  # as above
+    else:
+        call_each(setitem, leaves, repeat(index), sources)  # torch creates no object for these views
+    return True
+
+
 def copied_alike(
     leaves: list[Tensor],
     sources: list[Tensor],
@@ -144,26 +177,21 @@ def copied_alike(
     """
     if any_dtensor(leaves) or any_dtensor(sources):
         return False
-    traced = is_dynamo_compiling()  # dynamo can't call the check, nor ask whether inference mode made a tensor
-    known: Any = None if traced else getattr(holder, "_known_write", None)
-    fits = known is not None and known.rows == rows and known.declared is declared and known.leaves == len(leaves)
-    seen = fits and (known.check(*leaves) if declared else known.check(*leaves, *sources))  # pyright: ignore[reportOptionalMemberAccess]  # fits says that it is there
     picks = type(index) is Tensor
     if picks and False in [tensor.is_cpu for tensor in (*leaves, *sources)]:
         return False
-    if not seen:
-        if not (declared or _fit_rows(leaves, sources, rows)):
+    if not (declared or _fit_rows(leaves, sources, rows)):
+        return False
+    if is_dynamo_compiling():  # dynamo can't ask whether inference mode made a tensor
+        if True in [leaf.requires_grad or not leaf.is_contiguous() for leaf in leaves]:
             return False
-        if traced:
-            if True in [leaf.requires_grad or not leaf.is_contiguous() for leaf in leaves]:
-                return False
-            targets = leaves if index is None else [leaf[index] for leaf in leaves]
-            _copy(targets, without_overlap(targets, sources), non_blocking)
-            return True
-        if not surely_writable(leaves):
-            return False
-        if holder is not None and (declared or index is not None or not any_tracked(sources)):  # see `seen` below
-            _note(holder, known, rows, declared, leaves, sources)
+        targets = leaves if index is None else [leaf[index] for leaf in leaves]
+        _copy(targets, without_overlap(targets, sources), non_blocking)
+        return True
+    if not surely_writable(leaves):
+        return False
+    if holder is not None:
+        _note(holder, rows, leaves, sources)
     inside = interpreters() is not None  # a function transform, whose tensors have no address
     given = [*sources, index] if picks else sources
     if inside or (_aliases(tuple(leaves), {}, tuple(given)) and _overlapping_sources(leaves, given)):
@@ -171,13 +199,12 @@ def copied_alike(
             *sources, index = without_overlap(leaves, [*sources, index], own=False)
         else:
             sources = without_overlap(leaves if index is None else [leaf[index] for leaf in leaves], sources)
-    untracked = seen and not declared  # the check has seen that none is tracked
     if index is None:
-        _copy(leaves, sources, non_blocking, untracked)
+        _copy(leaves, sources, non_blocking)
     elif picks:
         call_each(Tensor.index_copy_, leaves, repeat(0), repeat(index), sources)
-    elif len(leaves) < FEW or not _listable(leaves, sources, untracked):
-        call_each(setitem, leaves, repeat(index), sources)  # torch creates no object for these views
+    elif len(leaves) < FEW or not _listable(leaves, sources):
+        call_each(setitem, leaves, repeat(index), sources)
     else:
         torch._foreach_copy_([leaf[index] for leaf in leaves], sources)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
     return True
@@ -215,17 +242,17 @@ def _fit_rows(leaves: list[Tensor], sources: list[Tensor], rows: int | None) -> 
     return True
 
 
-def _copy(targets: list[Tensor], sources: list[Tensor], non_blocking: bool, untracked: bool = False) -> None:
+def _copy(targets: list[Tensor], sources: list[Tensor], non_blocking: bool) -> None:
     """Copy sources that don't overlap targets, several of them in one call if autograd tracks none of them."""
-    if _listable(targets, sources, untracked):
+    if _listable(targets, sources):
         torch._foreach_copy_(targets, sources, non_blocking)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
     else:
         each_row(Tensor.copy_, targets, sources, [non_blocking] * len(targets))
 
 
-def _listable(targets: list[Tensor], sources: list[Tensor], untracked: bool = False) -> bool:
+def _listable(targets: list[Tensor], sources: list[Tensor]) -> bool:
     """Whether one call may copy several tensors: it has no derivative, no batching rule, and none for DTensors."""
-    untracked = untracked or not torch.is_grad_enabled() or not (any_tracked(sources) or any_tracked(targets))
+    untracked = not torch.is_grad_enabled() or not (any_tracked(sources) or any_tracked(targets))
     return len(targets) > 1 and untracked and foreach_is_safe(targets)
 
 
@@ -262,36 +289,57 @@ class KnownWrite(NamedTuple):
 
     Args:
         rows: how many elements an index takes, None for an int, `WHOLE` without an index.
-        declared: a declaration speaks for the sources, so that only leaves are compared.
         left: how often a write of another kind may still be remembered instead.
         leaves: how many there are.
-        check: compares, in one call, what the look at each tensor depended on: class, dtype, device, shape, strides,
-            whether autograd tracks it and inference mode made it, and the modes and transforms that are on.
+        check: compares, in one call, what the look at each tensor depended on: class, dtype, device, shape, strides
+            of leaves, whether autograd tracks it and inference mode made it, and the modes and transforms that are on.
+        listed: whether one call may copy all tensors, see `_listable`.
+        lengths: the bytes of each leaf and each source that is contiguous, if some shared a storage.
     """
 
     rows: int | None
-    declared: bool
     left: int = 4
     leaves: int = -1
     check: Callable[..., bool] = bool
+    listed: bool = False
+    lengths: tuple[int, ...] = ()
 
 
-def _note(
-    holder: Any, known: Any, rows: int | None, declared: bool, leaves: list[Tensor], sources: list[Tensor]
-) -> None:
+def _note(holder: Any, rows: int | None, leaves: list[Tensor], sources: list[Tensor]) -> None:
     """Remember a write that fits, the second of its kind at the earliest: it takes as long as several writes."""
-    if known is None or known.rows != rows or known.declared is not declared:
-        holder._known_write = KnownWrite(rows, declared)
+    known = getattr(holder, "_known_write", None)
+    if known is None or known.rows != rows:
+        holder._known_write = KnownWrite(rows)
     elif known.left:
-        tensors = leaves if declared else [*leaves, *sources]
-        sizes: Any = [list(tensor.shape) for tensor in tensors]
-        strides: Any = [[*leaf.stride()] if i < len(leaves) else [None] * leaf.ndim for i, leaf in enumerate(tensors)]
-        check = _Guards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
-        holder._known_write = KnownWrite(rows, declared, known.left - 1, len(leaves), check)  # at once: others read it
+        tensors = (*leaves, *sources)
+        check = kind_check(tensors, len(leaves))
+        listed = len(leaves) > 1 and not _any_tracked(*sources) and foreach_is_safe()
+        lengths = tuple([tensor.nbytes for tensor in tensors]) if _aliases((), {}, tensors) else ()
+        found = KnownWrite(rows, known.left - 1, len(leaves), check, listed, lengths)
+        holder._known_write = found  # at once: others read it
+
+
+def kind_check(tensors: Sequence[Tensor], strided: int = 0) -> Callable[..., bool]:
+    """A function of tensors, none of them nested: whether they are of the kind of these, the first also in strides."""
+    sizes: Any = [list(tensor.shape) for tensor in tensors]
+    strides: Any = [[*leaf.stride()] if i < strided else [None] * leaf.ndim for i, leaf in enumerate(tensors)]
+    return _Guards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check  # type: ignore[no-any-return]  # a C function
+
+
+def _may_meet(lengths: tuple[int, ...], leaves: list[Tensor], sources: list[Tensor]) -> bool:
+    """Whether sources may overlap targets, all of them with so many bytes if they are contiguous; True if in doubt."""
+    if len(lengths) != len(leaves) + len(sources):
+        return _aliases(tuple(leaves), {}, tuple(sources))
+    if not all(map(_contiguous, sources)):
+        return True
+    starts = [*map(_address, leaves), *map(_address, sources)]
+    ends = sorted(map(add, starts, lengths))
+    starts.sort()
+    return True in map(lt, starts[1:], ends)  # False: no two tensors share a byte, or more would have begun than ended
 
 
 _Guards: Any = torch._C._dynamo.guards.TensorGuards  # pyright: ignore[reportAttributeAccessIssue]  # a C module
-_contiguous, _inference = Tensor.is_contiguous, Tensor.is_inference
+_contiguous, _inference, _address = Tensor.is_contiguous, Tensor.is_inference, Tensor.data_ptr
 _any_tracked: Callable[..., bool] = getattr(
     torch._C, "_any_requires_grad", lambda *tensors: any([tensor.requires_grad for tensor in tensors])
 )

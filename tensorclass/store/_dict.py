@@ -293,7 +293,7 @@ class TensorDict(DictSteps, TensorDictBase):
         level = not given and self._batch_size == other._batch_size
         for key, value in (data if whole else found).items():
             leaf, source = (value, found.get(key, ABSENT)) if whole else (data.get(key, ABSENT), value)
-            if type(leaf) is Tensor and type(source) is Tensor:
+            if type(leaf) is Tensor and type(source) is Tensor and not (given and source.is_nested):
                 mine.append(leaf)
                 theirs.append(source)
             elif isinstance(leaf, TensorCollection):

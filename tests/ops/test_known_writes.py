@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -151,6 +152,9 @@ CASES: dict[str, Callable[..., Any]] = {
     "a mask": lambda buffer, row: buffer.__setitem__(torch.arange(ROWS) > 3, row) or buffer,
     "a missing key": lambda buffer, row: buffer.__setitem__(1, TensorDict(a=row.get("a"))) or buffer,
     "some keys": lambda buffer, row: buffer.update_at_({"b": row.get("b") + 1}, 1),
+    "a strided nested source": lambda buffer, row: buffer.update_at_(
+        {"a": row.get("a"), "b": torch.nested.nested_tensor([row.get("b")] * 2)}, 1
+    ),
     "a number": lambda buffer, row: buffer.__setitem__(1, 0.0) or buffer,
     "a locked buffer": lambda buffer, row: buffer.lock_().__setitem__(1, row) or buffer,
     "overlap": _overlapping,
@@ -195,7 +199,7 @@ def _outcome(case: Callable[..., Any], buffer: Any, row: Any) -> Any:
     try:
         case(buffer, row)
     except (TensorClassError, RuntimeError, NotImplementedError, IndexError) as error:
-        return type(error), str(error), buffer
+        return type(error), re.sub(r"\bj\d+", "j", str(error)), buffer  # each ragged dim has its number
     return None, "", buffer
 
 
@@ -271,6 +275,24 @@ def test_writes_under_vmap_are_not_remembered_as_others() -> None:
         return buffer["a"] + buffer["b"]
 
     assert torch.equal(torch.vmap(write)(rows), torch.stack([write(row) for row in rows]))
+
+
+@pytest.mark.parametrize("name", ["untyped", "flat"])
+def test_rows_from_the_storage_of_the_buffer_are_read_first(name: str) -> None:
+    """A container that has seen many apart still sees those that overlap: swapped leaves, and a row that is shifted."""
+    a, b = torch.rand(9, 2), torch.rand(9, 2)
+    buffer, row = MAKERS[name](ROWS), MAKERS[name]()
+    buffer, row = _with(_with(buffer, "a", a[:ROWS]), "b", b[:ROWS]), _with(_with(row, "a", a[8]), "b", b[7])
+    for position in range(5):
+        buffer[position] = row
+    assert torch.equal(a[:5], a[8].expand(5, 2))
+    assert torch.equal(b[:5], b[7].expand(5, 2))
+    expected = b[4].clone(), a[4].clone()
+    buffer[4] = _with(_with(row, "a", b[4]), "b", a[4])
+    assert torch.equal(torch.stack([a[4], b[4]]), torch.stack(expected))
+    shifted = a.view(-1)[9:11].clone()
+    buffer[4] = _with(row, "a", a.view(-1)[9:11])
+    assert torch.equal(a[4], shifted)
 
 
 def test_what_is_remembered_keeps_no_tensor_alive() -> None:
