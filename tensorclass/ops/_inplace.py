@@ -47,18 +47,9 @@ from ._lengths import Ragged, gather_rows, has_lengths, take_back
 from ._levels import by_level
 from ._mapping import MappingOps
 from ._pairs import pairs_of, require_same_keys, size_error, wanted_paths
-from ._steps import (
-    WHOLE,
-    carry_out,
-    copied_again,
-    copied_alike,
-    copied_rows,
-    copy_plain,
-    copy_steps,
-    foreach_is_safe,
-    rows_at,
-)
+from ._steps import WHOLE, carry_out, copied_again, copied_alike, copied_rows, copy_plain, copy_steps, rows_at
 from ._steps import Copy as Copy
+from ._steps import foreach_is_safe as foreach_is_safe
 from ._steps import without_overlap as without_overlap
 from ._where import choose_entries, choose_leaves, condition_over, stacked_below
 from ._writable import (
