@@ -475,8 +475,6 @@ class TensorClass(Root, metaclass=Meta):
             setter = self.__tensorclass__.setters.get(index) if type(index) is str else None
             if setter is not None:  # as for an attribute
                 setter(self, value)
-            elif type(index) is int or type(index) is slice:
-                self._set_index(index, value)
             else:
                 super().__setitem__(index, value)
 
