@@ -196,7 +196,10 @@ class InitBuilder:
         if self._needs_more():
             return False
         sizer = next((s for s in self.fields if says_size(s) and not s.optional), None)
-        remembered = len(self.fields) < WIDE and not self.init_vars and all(map(_is_remembered, self.fields))
+        known = (
+            all(map(_is_remembered, self.fields)) and sizer is not None
+        )  # which says the batch size without being told
+        remembered = known and len(self.fields) < WIDE and not self.init_vars
         self.lines += [f"if {spec.name} is _ABSENT: break" for spec in self.init_vars if spec.default is MISSING]
         for spec in self.fields:
             self._emit_default(spec)
@@ -210,10 +213,10 @@ class InitBuilder:
         ordered = ([sizer] if sizer else []) + [s for s in self.fields if s is not sizer]
         if not all(self._emit_field(spec) for spec in ordered):
             return False
-        if not (remembered and self.fields):
+        if not remembered:
             self._emit_data()
         self._emit_alike()
-        self.lines = first + (self._unless_known() if remembered and self.fields else self.lines)
+        self.lines = first + (self._unless_known() if remembered else self.lines)
         return True
 
     def _unless_known(self) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import TensorClass
+from tensorclass import TensorClass, tensorclass
 from tensorclass.errors import TensorClassError
 from tensorclass.typing import Float32
 
@@ -85,3 +85,22 @@ def test_a_kind_that_comes_often_is_remembered_later() -> None:
         assert cls(a=torch.ones(*size, 2), b=torch.ones(size)).batch_size == size
         seen = torch.vmap(lambda x: cls(a=x, b=x.sum(-1)).a)(torch.ones(3, *size, 2))
         assert seen.shape == (3, *size, 2)
+
+
+@pytest.mark.parametrize("size", [None, [], [3], [3, 2], [2]], ids=str)
+def test_a_batch_size_that_no_field_says_is_taken_from_each_call(size: list[int] | None) -> None:
+    """Fields of any shape fit several batch sizes: what one call gave is nothing to the next."""
+
+    def made(calls: list[list[int] | None]) -> Any:
+        cls: Any = tensorclass(
+            type("Loose", (), {"__annotations__": {"a": Tensor, "b": Tensor}, "__module__": __name__})
+        )
+        found: Any = None
+        for one in calls:
+            try:
+                found = cls(a=torch.ones(3, 2), b=torch.ones(3, 2), batch_size=one).batch_size
+            except TensorClassError as error:
+                found = type(error)
+        return found
+
+    assert made([[3]] * 4 + [size]) == made([size])
