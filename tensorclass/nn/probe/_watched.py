@@ -25,10 +25,8 @@ _DRAWS = torch.Tag.nondeterministic_seeded
 _READERS = ("numpy", "tolist", "data_ptr", "storage", "untyped_storage", "__array__", "__dlpack__")
 """Methods that return values without an operation that a dispatch mode sees."""
 _MASKS = (torch.bool, torch.uint8)
-_REFUSED = {"tolist": "aten._local_scalar_dense.default", "numpy": ".numpy() is not supported for tensor subclasses."}
-"""What fake tensors answer to some of these methods."""
 _DIRECT = {"item", "__bool__", "__int__", "__float__", "__index__", "__getitem__", "nonzero", "masked_select"}
-"""Calls that need values with fake tensors too. Others, such as `one_hot`, read values of real tensors only."""
+"""Calls that need values with fake tensors too. `one_hot` does not; `tolist` may read a field that is no tensor."""
 
 
 class Stopped(Exception):
@@ -48,7 +46,7 @@ class _Functions(Assuming):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
         if name in _READERS and not self._watch.is_constant(args):
-            self._watch.stop(_REFUSED.get(name, ""))
+            self._watch.stop()
         self._watch.direct = name in _DIRECT
         return super().__torch_function__(func, types, args, kwargs)
 
