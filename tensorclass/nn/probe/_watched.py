@@ -26,7 +26,7 @@ _READERS = ("numpy", "tolist", "data_ptr", "storage", "untyped_storage", "__arra
 """Methods that return values without an operation that a dispatch mode sees."""
 _MASKS = (torch.bool, torch.uint8)
 _DIRECT = {"item", "__bool__", "__int__", "__float__", "__index__", "__getitem__", "nonzero", "masked_select"}
-"""Calls that need values with fake tensors too. `one_hot` does not; `tolist` may read a field that is no tensor."""
+"""Calls that need values with fake tensors too. `one_hot` does not; `tolist` may read a field without tensors."""
 
 
 class Stopped(Exception):
