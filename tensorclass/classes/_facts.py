@@ -139,10 +139,10 @@ def _kept_dtypes(spec: FieldSpec) -> int:
     dtypes = None if spec.dtype is None else spec.dtype.dtypes
     if dtypes is None:
         return 2
-    exact, *others = dtypes
-    if all([dtype.is_floating_point for dtype in dtypes]) and (not others or dtypes >= _FLOATS):
+    if all([dtype.is_floating_point for dtype in dtypes]) and (len(dtypes) == 1 or dtypes >= _FLOATS):
         return 2
-    return 0 if others or exact is torch.bool or exact.is_complex else 1
+    exact = next(iter(dtypes), torch.bool)  # an older torch lacks the dtypes of some families
+    return 0 if len(dtypes) > 1 or exact is torch.bool or exact.is_complex else 1
 
 
 def _has_shape(spec: FieldSpec) -> bool:

@@ -66,10 +66,14 @@ def found(*modules: Any, **options: Any) -> list[tuple[str, str]]:
         return [(one.code, one.hint) for one in error.diagnostics]
 
 
-@pytest.mark.parametrize("have", FAMILIES)
+KNOWN = [name for name, family in FAMILIES.items() if family.dtypes != frozenset()]
+"""An older torch lacks the dtypes of some families."""
+
+
+@pytest.mark.parametrize("have", KNOWN)
 def test_dtypes_meet(have):
     """A read leaves the dtypes that both declare; without any the read is wrong."""
-    for want in FAMILIES:
+    for want in KNOWN:
         state, wrong = clash(have, want)
         both = {dtype for dtype in DTYPES if FAMILIES[have].accepts(dtype) and FAMILIES[want].accepts(dtype)}
         if not both:
