@@ -134,12 +134,12 @@ PLANTED = {
     "moons": [
         Fault("wrong dtype", "dtype=torch.float32", "dtype=torch.float64", "constructor", ("plugin",)),
         Fault("wrong width", "network(4)", "network(2)", "build"),
-        Fault("swapped fields", "sample(Normal, out=Code.z)", "sample(Normal, out=Code.place)", "build", ("plugin",)),
-        Fault("missing field", "sample(Normal, out=Code.z)", "sample(Normal)", "build"),
+        Fault("swapped fields", 'get_dist(batch, "z")', 'get_dist(batch, "halves")', "first run"),
+        Fault("missing field", "        z=sample(Normal),\n", "", "build"),
         Fault(
             "wrong order",
-            "        halves=NormalParamExtractor(),\n        z=sample(Normal, out=Code.z),\n",
-            "        z=sample(Normal, out=Code.z),\n        halves=NormalParamExtractor(),\n",
+            "        halves=NormalParamExtractor(),\n        z=sample(Normal),\n",
+            "        z=sample(Normal),\n        halves=NormalParamExtractor(),\n",
             "build",
         ),
         Fault(
@@ -154,8 +154,8 @@ PLANTED = {
         ),
         Fault(
             "batch dim lost",
-            "stage(network(2), out=Code.place)",
-            "stage(nn.Sequential(network(2), nn.Flatten(0)), out=Code.place)",
+            "stage(network(2), returns",
+            "stage(nn.Sequential(network(2), nn.Flatten(0)), returns",
             "build",
         ),
         Fault("loss not per element", "Normal(0.0, 1.0)).sum(-1)).mean()", "Normal(0.0, 1.0)).sum(-1))", "first run"),

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from .._kinds import INIT_VAR, TENSOR, per_kind
+from .._kinds import INIT_VAR, per_kind
 from .._schema import EXACT, MISSING, FieldSpec, Options, Schema
 from ..core import as_batch_size, as_jagged, blank
 from ..ops._steps import kind_check
@@ -84,7 +84,20 @@ def _never(*_: Any) -> bool:
     return False
 
 
-NO_KIND: Final = (as_batch_size(None), None, _never)
+class _Kind(tuple[Any, ...]):
+    """A batch size, the argument that said it, and a check of tensors, which can't be pickled: pickles know nothing."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> Any:
+        return _no_kind, ()
+
+
+def _no_kind() -> _Kind:
+    return NO_KIND
+
+
+NO_KIND: Final = _Kind((as_batch_size(None), None, _never))
 
 
 def _no_known_kind() -> Any:
@@ -98,7 +111,7 @@ def _no_known_kind() -> Any:
     def learn(size: torch.Size, given: Any, *tensors: Tensor) -> None:
         _wait(known, known.number * 8)
         if interpreters() is None:  # a function transform, whose tensors have other sizes than they show
-            known.kind = size, given if type(given) in (tuple, torch.Size) else None, kind_check(tensors)
+            known.kind = _Kind((size, given if type(given) in (tuple, torch.Size) else None, kind_check(tensors)))
 
     known: Any = learn
     known.kind = NO_KIND
@@ -132,7 +145,7 @@ SPACE.update(
 
 
 def _is_remembered(spec: FieldSpec) -> bool:
-    return spec.kind is TENSOR and not spec.optional and not spec.has_default
+    return spec.kind.is_dense and spec.kind.is_batched and not spec.optional and not spec.has_default
 
 
 class InitBuilder:

@@ -692,7 +692,7 @@ class Steps:
 class Moved:
     moved: Float32[Tensor, "t 8"]
 model = TensorClassSequential(step(lambda x: x.movedim(0, 1), Steps.x, Moved.moved), input=Steps, output=Moved)""",
-        {"`movedim`": (("x.movedim(0, 1)", "x.movedim(0, 1).movedim(1, 0)"),)},
+        {"`movedim(1, 0)`": (("x.movedim(0, 1)", "x.movedim(0, 1).movedim(1, 0)"),)},
     ),
     "a flattened batch": (
         "E112",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -100,7 +101,7 @@ class Searcher:
         self.targets = targets
         self.real = real
         self.words = Words(report, stages, targets)
-        self.words.takes_batch_first = functools.partial(batch_first_fits, self)
+        self.words.takes_batch_first = functools.partial(batch_first_fits, weakref.proxy(self))  # else a cycle
         self.swept: dict[int, Sweep] = {}
         """The last sweep of each number."""
         self.unifier = report.state.unifier
