@@ -12,12 +12,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tensorclass import RaggedTensor, tensorclass
 from tensorclass.errors import BuildError
-from tensorclass.nn import TensorClassSequential, stage
-from tensorclass.nn.probe import _search
 from tensorclass.nn.probe._prober import Prober
-from tensorclass.typing import Float32
 from tests._marks import rest_is_slow
 from tests.nn._zoo import ZOO, pipeline
 
@@ -38,14 +34,6 @@ READS: dict[str, Callable[[Tensor], Any]] = {
     "bincount": lambda x: x[0].long().bincount(),
     "repeat": lambda x: x[0].repeat_interleave(x[0].long()),
 }
-
-
-@tensorclass
-class Words:
-    x: Float32[Tensor, "8"]
-    t: Float32[RaggedTensor, "n 4"]
-
-
 WEIGHT = nn.Parameter(torch.rand(8))
 
 
@@ -129,27 +117,3 @@ def test_constants_may_be_read(name: str, read: Callable[[Tensor], Any]) -> None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert codes(lambda: pipeline(call, ("f 8",), ("f 8",))) == wanted
-
-
-@pytest.mark.parametrize("name", ["item", "bool", "float", "nonzero", "mask", "masked select"])
-def test_what_needs_values_is_not_run_on_fake_tensors(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They refuse it too, and the first one of a process imports torch's compiler; other stages run."""
-    monkeypatch.setattr(_search, "FakeTensors", None)
-
-    def needing(x: Tensor) -> Tensor:
-        READS[name](x)
-        return x * 2
-
-    model = {"need": stage(needing, Words.x), "head": stage(nn.Linear(8, 4), returns=Float32[Tensor, "4"])}
-    assert codes(lambda: TensorClassSequential(**model, input=Words)) == ["N302"]
-
-
-def test_lengths_of_ragged_elements_are_no_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run may read them, as with fake tensors: they follow no input."""
-    monkeypatch.setattr(_search, "FakeTensors", None)
-
-    def means(t: RaggedTensor) -> Tensor:
-        return torch.stack([rows.mean(0) for rows in t.values.split(t.lengths.tolist())])
-
-    built = TensorClassSequential(means=stage(means, Words.t, returns=Float32[Tensor, "4"]), input=Words)
-    assert built.diagnostics == ()

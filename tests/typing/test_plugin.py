@@ -186,7 +186,7 @@ USE_OF_RESULTS = """
         d.label = numbers(4)
         d.image = anything(d.image)
 """
-FLOWS = [(line, "tensorclass-flow") for line in (8, 9, 9, 12, 13, 14)]
+FLOWS = [(line, "tensorclass-flow") for line in (8, 9, 12, 13, 14)]
 OTHER = ("nn.Linear(8, 8), in_fields=Hidden.g", "nn.Linear(64, 8), in_fields=Digits.image")
 """What makes `encode` of LAYERS read what the input has."""
 

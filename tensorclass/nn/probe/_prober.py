@@ -167,8 +167,6 @@ class Prober(ModuleFindings):
 
     stopped = False
     """Whether a run on real values was stopped, so that fake tensors are needed."""
-    valued: dict[int, str]
-    """Modules that need values, and the operation that does: fake tensors can't run them either."""
 
     def run(self) -> Report:
         """Run all sweeps, then report their findings."""
@@ -227,7 +225,6 @@ class Prober(ModuleFindings):
 
     def sweeps(self) -> list[Sweep]:
         """The sweeps of the last attempt, which learned nothing new about the inputs."""
-        self.valued = {}
         for attempt in range(_ATTEMPTS + 1):
             self.searching = attempt < _ATTEMPTS
             try:
@@ -260,7 +257,7 @@ class Prober(ModuleFindings):
                 sweep.sizes.shape(place.terms)
         for index in range(len(self.stages)):
             self._step(sweep, index)
-            passes = (index in self.valued or sweep.is_clean(index)) and index not in self.faults
+            passes = sweep.is_clean(index) and index not in self.faults
             if isinstance(used, Watched) and (used.watch.stopped or not passes):
                 raise Stopped
         return sweep
@@ -297,42 +294,22 @@ class Prober(ModuleFindings):
                 value = usable[position] if usable is not None else self._declared(sweep, use.place)
                 self._write(sweep, use.slot.path, value)
 
-    def _watched_outcome(self, sweep: Sweep, index: int, watched: Watched) -> Outcome:
-        """The outcome on real values, trusted only without findings. A module that needs values is not run again."""
-        if index in self.valued:
-            raise Unknown(self.valued[index])
-        watched.keep_lengths(sweep.given[index])
-        outcome = self._run_in(sweep, index)
-        if isinstance(outcome.error, Stopped) and str(outcome.error):
-            watched.watch.stopped = False
-            self.valued[index] = self.words.blind(outcome.error)
-            self._search_uneven(sweep, index)
-            raise Unknown(self.valued[index])
-        if outcome.error is None and sweep.number == 0:
-            self._without(sweep, index)
-        return outcome
-
-    def _run_in(self, sweep: Sweep, index: int) -> Outcome:
-        values = sweep.given[index]
-        return self.run_one(index, sweep, values, sweep.sizes, live=sweep.live[index], isolator=sweep.isolator)
-
-    def _search_uneven(self, sweep: Sweep, index: int) -> None:
-        """Sweep again if a module that needs values accepts other sizes of its ragged elements only."""
-        uneven = any(place.spec.kind.is_ragged for place in self.read(index))
-        if self.searching and uneven and self.search_ragged(sweep, index):
-            raise Again
-
     def _outcome(self, sweep: Sweep, index: int) -> Outcome:
+        values = sweep.given[index]
+        outcome = self.run_one(index, sweep, values, sweep.sizes, live=sweep.live[index], isolator=sweep.isolator)
         if isinstance(sweep.tensors, Watched):
-            return self._watched_outcome(sweep, index, sweep.tensors)
-        values, outcome = sweep.given[index], self._run_in(sweep, index)
+            if outcome.error is None and sweep.number == 0:
+                self._without(sweep, index)
+            return outcome  # trusted only without findings
         if self.real and outcome.error is not None:  # zeros may be invalid, for example as lengths
             others = RealTensors(self.device, 2)
             made = [as_real(value, others) for value in values]
             again = self.run_one(index, sweep, made, sweep.sizes, tensors=others, live=sweep.live[index])
             outcome = again if again.error is None or is_structural(again.error) else outcome
         if outcome.error is not None and self.tensors.is_blind(outcome.error):
-            self._search_uneven(sweep, index)
+            uneven = any(place.spec.kind.is_ragged for place in self.read(index))
+            if self.searching and uneven and self.search_ragged(sweep, index):
+                raise Again
             raise Unknown(self.words.blind(outcome.error))
         if (outcome.error is not None or outcome.findings) and not self._really(sweep, index, outcome):
             raise Unknown("fake tensors do not show what it does")

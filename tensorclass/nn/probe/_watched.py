@@ -9,9 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...store import RaggedTensor
 from ..parts._seeded import Seeded
-from ._examples import over_entries
 from ._fake import SAME
 from ._quiet import Assuming
 from ._run import RealTensors
@@ -25,15 +23,10 @@ _DRAWS = torch.Tag.nondeterministic_seeded
 _READERS = ("numpy", "tolist", "data_ptr", "storage", "untyped_storage", "__array__", "__dlpack__")
 """Methods that return values without an operation that a dispatch mode sees."""
 _MASKS = (torch.bool, torch.uint8)
-_DIRECT = {"item", "__bool__", "__int__", "__float__", "__index__", "__getitem__", "nonzero", "masked_select"}
-"""Calls that need values with fake tensors too. `one_hot` does not; `tolist` may read a field without tensors."""
 
 
 class Stopped(Exception):
-    """Raised in a run that only fake tensors can judge.
-
-    With a text, they can't either: the operation needs values, and the text is what they would say.
-    """
+    """Raised in a run that only fake tensors can judge."""
 
 
 class _Functions(Assuming):
@@ -44,10 +37,8 @@ class _Functions(Assuming):
         self._watch = watch
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = getattr(func, "__name__", "")
-        if name in _READERS and not self._watch.is_constant(args):
+        if getattr(func, "__name__", "") in _READERS and not self._watch.is_constant(args):
             self._watch.stop()
-        self._watch.direct = name in _DIRECT
         return super().__torch_function__(func, types, args, kwargs)
 
 
@@ -60,18 +51,14 @@ class Watch(Seeded):
     def __init__(self, generator: torch.Generator) -> None:
         super().__init__(generator)
         self.work = 0
-        self.stopped = self.direct = False
+        self.stopped = False
         self._constants: dict[int, Any] = {}
         """The storages of tensors that depend on neither inputs nor parameters; kept, so that no id is used again."""
 
-    def stop(self, needs: str = "") -> None:
+    def stop(self) -> None:
         """End this run; `stopped` tells of it, since the callable may catch the exception."""
         self.stopped = True
-        raise Stopped(needs)
-
-    def keep(self, *constants: Tensor) -> None:
-        """Tell that tensors don't depend on inputs."""
-        self._constants.update(_storages(constants))
+        raise Stopped
 
     def is_constant(self, values: Any) -> bool:
         """Whether all tensors among some arguments are constants."""
@@ -83,15 +70,12 @@ class Watch(Seeded):
         constant = name == "lift_fresh" or (self.is_constant(given) and _DRAWS not in func.tags)
         masked = name != "index" or any(place is not None and place.dtype in _MASKS for place in args[1])
         self.work += _work(name, args) - _STEP
-        if masked and not constant and not _TAGS.isdisjoint(func.tags):
-            needs = "aten.nonzero.default" if name == "index" else str(func)
-            self.stop(needs if self.direct else "")
-        if self.work > _LIGHT:
+        if self.work > _LIGHT or (masked and not constant and not _TAGS.isdisjoint(func.tags)):
             self.stop()
         made = super().__torch_dispatch__(func, types, args, kwargs)
         self.work += made.numel() if isinstance(made, Tensor) else 0
         if constant:
-            self.keep(made)
+            self._constants.update(_storages((made,)))
         elif func._schema.is_mutable:  # a constant that is written to is none from now on
             for key, _ in _storages(given):
                 self._constants.pop(key, None)
@@ -126,17 +110,6 @@ class Watched(RealTensors):
         super().__init__(device)
         self._drawing = self.watch = Watch(self._drawing.generator)
         self._assuming = _Functions(self.watch)
-
-    def keep_lengths(self, values: Sequence[Any]) -> None:
-        """Let a run read the lengths of ragged elements, which no value of an input changes."""
-
-        def kept(entry: Any) -> Any:
-            if isinstance(entry, RaggedTensor):
-                self.watch.keep(entry._parts[1], entry._rows.held[1], entry._rows.numbers, entry._at)
-            return entry
-
-        for value in values:
-            over_entries(value, kept)
 
     def tensor(self, shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
         """A real tensor of a shape."""
