@@ -15,8 +15,8 @@ import signal
 import socket
 import sys
 import weakref
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from tempfile import TemporaryFile
 from threading import RLock
 from typing import Any, TypeVar
@@ -141,24 +141,26 @@ def read_part(fd: int, count: int, offset: int) -> bytes:
     """At most so many bytes from a place in a file."""
     if hasattr(os, "pread"):
         return os.pread(fd, count, offset)
-    with _SEEKING:
-        before = os.lseek(fd, 0, os.SEEK_CUR)
-        os.lseek(fd, offset, os.SEEK_SET)
-        try:
-            return os.read(fd, count)
-        finally:
-            os.lseek(fd, before, os.SEEK_SET)
+    with _moved_to(fd, offset):
+        return os.read(fd, count)
 
 
 def write_part(fd: int, data: bytes, offset: int) -> int:
     """Write at a place in a file; the number of bytes."""
     if hasattr(os, "pwrite"):
         return os.pwrite(fd, data, offset)
+    with _moved_to(fd, offset):
+        return os.write(fd, data)
+
+
+@contextmanager
+def _moved_to(fd: int, offset: int) -> Iterator[None]:
+    """Move the position of a descriptor for the time of a block."""
     with _SEEKING:
         before = os.lseek(fd, 0, os.SEEK_CUR)
         os.lseek(fd, offset, os.SEEK_SET)
         try:
-            return os.write(fd, data)
+            yield
         finally:
             os.lseek(fd, before, os.SEEK_SET)
 

@@ -20,7 +20,7 @@ from ..errors import Problem, SchemaError, TensorClassError, defined_again
 from ._annotations import is_collection, is_tensorclass, missing_members
 from ._constraints import broken_constraints, eager_only
 from ._convert import Inexact, preferred_dtype, to_tensor
-from ._dtypes import Float, TensorSpec, alike, family_of, is_ragged
+from ._dtypes import Float, TensorSpec, as_alike, family_of, is_ragged
 from ._spec import EXACT, FieldSpec, FieldValidator, describe_tensor, short, type_name
 
 
@@ -216,7 +216,7 @@ class Checker:
         if isinstance(value, Tensor) and value.is_nested:
             value = list(value.unbind())
         valued = self.options.validate == "values" and spec.metadata
-        same = None if valued else alike(value, self.batch_size)
+        same = None if valued else as_alike(value, self.batch_size)
         if same is not None:
             found[f"{spec.name}[0]"] = same[0]
         if same is not None or self._collect(spec, value, self.batch_size, spec.name, found):

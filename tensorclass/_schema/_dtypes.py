@@ -252,7 +252,7 @@ class Alike(list[Tensor]):
     lengths: list[int]
 
 
-def alike(values: Any, size: torch.Size) -> Alike | None:
+def as_alike(values: Any, size: torch.Size) -> Alike | None:
     """A list whose tensors differ only in length; None for any other, which is to be checked one by one."""
     if type(values) is Alike:
         return values

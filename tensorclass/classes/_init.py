@@ -74,10 +74,10 @@ def _in_order(init: Any) -> Callable[..., None]:
     parameters = [*zip(code.co_varnames[1 : code.co_argcount], init.__defaults__, strict=True)]
 
     @wraps(init)
-    def ordered(self: Any, /, *args: Any, **given: Any) -> None:
+    def pass_in_order(self: Any, /, *args: Any, **given: Any) -> None:
         init(self, *args, *[given.pop(name, default) for name, default in parameters[len(args) :]], **given)
 
-    return ordered
+    return pass_in_order
 
 
 def _never(*_: Any) -> bool:

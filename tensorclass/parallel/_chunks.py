@@ -213,7 +213,7 @@ def _plan_chunks(
 
 
 def _plan_together(layout: Any, batch: Any, num_workers: Any, how: dict[str, Any]) -> _Plan:
-    """The plan of the first rank on all ranks of a mesh; what is wrong on one rank is raised on all."""
+    """The plan of the first rank, for all ranks of a mesh. An error on one rank is raised on all of them."""
     if not isinstance(layout, Layout):
         raise ArgumentError(f"map: layout= takes a tensorclass.parallel.Layout, got a {type(layout).__name__}")
     layout._expect_ranks(False)

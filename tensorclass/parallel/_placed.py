@@ -48,8 +48,8 @@ def distribute(batch: Any, layout: Any, source: Any, check: bool) -> Any:
     layout._expect_ranks(False)
     if source == "rows":
         return _by_rows(batch, layout, device, check)
-    given = _received(batch, layout, device, source, check) if isinstance(source, int) else batch
-    _checked(given, layout, repr(source), check)
+    given = _receive_batch(batch, layout, device, source, check) if isinstance(source, int) else batch
+    _check_layouts(given, layout, repr(source), check)
     mesh, where = layout.mesh_on(device), layout.coordinate()
     sizes = tuple(layout.sizes.values())
 
@@ -59,7 +59,7 @@ def distribute(batch: Any, layout: Any, source: Any, check: bool) -> Any:
     return place_leaves(given, layout, cut)
 
 
-def _checked(batch: Any, layout: Layout, source: str, check: bool, rows: bool = False) -> None:
+def _check_layouts(batch: Any, layout: Layout, source: str, check: bool, rows: bool = False) -> None:
     """Look at all placements, on all ranks, before the mesh and the first tensor are made.
 
     Every rank raises the problem of one. Without a batch, which one rank will send, only the layouts are compared.
@@ -96,9 +96,9 @@ def _laid_out_again(batch: Any, layout: Layout, source: Any, every: bool) -> Any
     return place_leaves(batch, layout, move)
 
 
-def _received(batch: Any, layout: Layout, device: str, source: int, check: bool) -> Any:
+def _receive_batch(batch: Any, layout: Layout, device: str, source: int, check: bool) -> Any:
     """The batch of one rank, on all ranks of the mesh."""
-    _checked(None, layout, repr(source), check)
+    _check_layouts(None, layout, repr(source), check)
     mesh = layout.mesh_on(device)
     if is_fake(mesh.get_group(0)):
         return batch
@@ -123,7 +123,7 @@ def _by_rows(batch: Any, layout: Layout, device: str, check: bool) -> Any:
         raise ArgumentError('distribute: source="rows" needs a layout that splits the first batch dim: `batch="dp"`')
     if not batch._batch_size:
         raise ArgumentError('distribute: source="rows" needs a batch dim, and the batch has none')
-    _checked(batch, layout, repr("rows"), check, rows=True)
+    _check_layouts(batch, layout, repr("rows"), check, rows=True)
     mesh = layout.mesh_on(device)
     total = rows_of_all(len(batch), layout, mesh, mine)
     own, sizes, where = [name in mine for name in layout.sizes], tuple(layout.sizes.values()), layout.coordinate()

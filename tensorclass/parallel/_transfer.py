@@ -491,7 +491,7 @@ class Receiving(Transfer):
             self._note_structure(message)
         problem = problem or self._late
         if problem is None and structure is not None and structure.digest != message.digest:
-            problem = HeldError(self._differing(structure, message))
+            problem = HeldError(self._structure_error(structure, message))
         if message.ask:
             self._answer(problem)
         if problem is not None:
@@ -506,7 +506,7 @@ class Receiving(Transfer):
             heard.clear()
         heard[self._peer, message.digest] = pickle.loads(message.text)[0]
 
-    def _differing(self, structure: Structure, message: Any) -> StructureError:
+    def _structure_error(self, structure: Structure, message: Any) -> StructureError:
         """The error for a message of another structure."""
         here, there = f"rank {self._group.rank()}", f"rank {self._peer}, which sent it"
         theirs = known_of(self._group).heard.get((self._peer, message.digest))

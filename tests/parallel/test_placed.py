@@ -315,3 +315,25 @@ def test_ranks_need_a_group() -> None:
     assert not dist.is_initialized()
     with pytest.raises(ArgumentError, match="needs 2 ranks, and no process group was started"):
         made().distribute(Layout({"dp": 2}, batch="dp"), source="everywhere")
+
+
+class Uneven(TensorClass):
+    """A length of its own for each instance."""
+
+    x: Float32[Tensor, "n"]
+
+
+class Holder(TensorClass):
+    """An instance that may be over a lazy stack."""
+
+    inner: Uneven
+    w: Float32[Tensor, ""]
+
+
+def test_an_instance_over_a_lazy_stack_is_written_beside_dtensors() -> None:
+    """Here DTensor is imported, so each write looks for one, also in the members of a stack."""
+    rows = lazy_stack([Uneven(x=torch.zeros(2)), Uneven(x=torch.zeros(3))])
+    held = Holder(inner=rows, w=torch.zeros(2))
+    held.inner = rows
+    held.update({"inner": rows, "w": torch.ones(2)})
+    assert held.set("w", held.w + 1).replace(inner=rows, w=held.w * 2).w.tolist() == [4.0, 4.0]

@@ -19,7 +19,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from ..._flags import answers, flag
-from ..._schema._dtypes import alike
+from ..._schema._dtypes import as_alike
 from ...core import (
     BATCHED,
     STORAGE,
@@ -143,7 +143,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         if isinstance(values, Tensor) and values.is_nested:
             values = list(values.unbind())
         size = nesting(values) if size is None else size
-        same = alike(values, size)
+        same = as_alike(values, size)
         elements = same or leaves_of(values, size)
         table = table_of(elements, like)
         counts = [element.size(0) for element in elements] if same is None else same.lengths

@@ -54,7 +54,7 @@ def signature(ctx: FunctionSigContext) -> FunctionLike:
         types = [facts.set_type(typ) for typ in types]
     call = ctx.context
     if isinstance(call, nodes.CallExpr) and nodes.ARG_STAR2 in call.arg_kinds:
-        known = _unpacked(ctx.api, call)
+        known = _unpack(ctx.api, call)
         open_ = facts.EXTRAS if known is None else {*facts.EXTRAS, *known}
         own = {name for name in call.arg_names if name is not None}
         pairs = zip(found.arg_names, types, strict=True)
@@ -62,14 +62,14 @@ def signature(ctx: FunctionSigContext) -> FunctionLike:
     return found.copy_modified(arg_types=types)
 
 
-def _unpacked(api: Any, call: nodes.CallExpr) -> dict[str, nodes.Expression] | None:
+def _unpack(api: Any, call: nodes.CallExpr) -> dict[str, nodes.Expression] | None:
     """The values of `**values` by name; None if one mapping is not written out."""
     rows = [value for kind, value in zip(call.arg_kinds, call.args, strict=True) if kind == nodes.ARG_STAR2]
     found = [named_items(source_of(api), value) for value in rows]
     return {name: value for pairs, _ in found for name, value in pairs} if all(whole for _, whole in found) else None
 
 
-def constructed(ctx: FunctionContext) -> Type:
+def check_construction(ctx: FunctionContext) -> Type:
     """Check the arguments of a constructor call against the fields."""
     made, call = facts.batch_instance(ctx.default_return_type), ctx.context
     if made is None:
@@ -89,7 +89,7 @@ def constructed(ctx: FunctionContext) -> Type:
     starred = isinstance(call, nodes.CallExpr) and nodes.ARG_STAR2 in call.arg_kinds
     if starred and isinstance(call, nodes.CallExpr):
         _check_unpacked(ctx.api, made, call, given)
-        given = {**(_unpacked(ctx.api, call) or {}), **given}
+        given = {**(_unpack(ctx.api, call) or {}), **given}
     _check_given(ctx.api, info, given)
     return ctx.default_return_type
 
@@ -111,7 +111,7 @@ def _check_given(api: Any, info: nodes.TypeInfo, given: Mapping[str, nodes.Expre
 
 def _check_unpacked(api: Any, made: Instance, call: nodes.CallExpr, given: Mapping[str, nodes.Expression]) -> None:
     """Names and types in `C(**values)` of a dict that is written out, and fields that it lacks."""
-    found = _unpacked(api, call)
+    found = _unpack(api, call)
     if found is None:
         return
     rows = [(name, value, static_type(api, value)) for name, value in found.items() if name not in facts.EXTRAS]

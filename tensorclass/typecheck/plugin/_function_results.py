@@ -48,20 +48,20 @@ def function_called(api: Any, callee: nodes.Expression) -> nodes.FuncDef | None:
 def result_of(values: Any, function: nodes.FuncDef, call: nodes.CallExpr | None = None) -> Facts:
     """What a function returns; `call` gives the sizes of its arguments."""
     if function not in values.source.functions:
-        return _recorded(values.api, function)
+        return _read_record(values.api, function)
     if function.is_coroutine or function.is_generator:
         return None
     written = function.unanalyzed_type
     annotation = written.ret_type if isinstance(written, CallableType) else None
     declared = None if annotation is None else values.declaration(annotation)
-    given = {} if call is None else _given(values, function, call)
+    given = {} if call is None else _argument_facts(values, function, call)
     if declared is None:
         return _read_body(values, function, given)
     shape = None if declared.shape is None else _sizes_in_call(values, function, declared.shape, given)
     return TensorFacts(declared.dtypes, shape)
 
 
-def _given(values: Any, function: nodes.FuncDef, call: nodes.CallExpr) -> dict[nodes.Node | None, TensorFacts]:
+def _argument_facts(values: Any, function: nodes.FuncDef, call: nodes.CallExpr) -> dict[nodes.Node | None, TensorFacts]:
     """The known facts about the tensors that a call gives the parameters of a function."""
     variables = [one.variable for one in function.arguments if not one.kind.is_star()]
     if function.info and not function.is_static and isinstance(call.callee, nodes.MemberExpr):
@@ -128,7 +128,7 @@ def _read_body(values: Any, function: nodes.FuncDef, given: dict[nodes.Node | No
         found = [None if row is None else values.tensor(row) for row in rows[: _MOST + 1]]
     finally:
         del values.entered[function]
-    return _merged(found) if 0 < len(found) <= _MOST and _ends_in_return(function.body) else None
+    return _merge(found) if 0 < len(found) <= _MOST and _ends_in_return(function.body) else None
 
 
 def _ends_in_return(block: nodes.Block) -> bool:
@@ -140,7 +140,7 @@ def _ends_in_return(block: nodes.Block) -> bool:
     return isinstance(last, nodes.ReturnStmt | nodes.RaiseStmt)
 
 
-def _merged(found: list[Facts]) -> Facts:
+def _merge(found: list[Facts]) -> Facts:
     kept = [fact for fact in found if fact is not None]
     if len(kept) < len(found):
         return None
@@ -187,7 +187,7 @@ def _row(fact: TensorFacts) -> list[Any]:
     return [dtypes, None if shape is None else list(shape.dims), shape is not None and shape.base is not None]
 
 
-def _recorded(api: Any, function: nodes.FuncDef) -> Facts:
+def _read_record(api: Any, function: nodes.FuncDef) -> Facts:
     module = function.info.module_name if function.info else function.fullname.rpartition(".")[0]
     tree = api.modules.get(module)
     symbol = None if tree is None else tree.names.get(KEY)

@@ -132,7 +132,7 @@ class TensorClassPlugin(plugin.Plugin):
         if hook is None and name is not None:
             hook = partial(access.torch_called, name=name)
         elif hook is None and is_batch_class(self._class(fullname)):
-            hook = constructors.constructed
+            hook = constructors.check_construction
         return None if hook is None else guarded(hook)
 
     def get_function_signature_hook(self, fullname: str) -> Callable[[plugin.FunctionSigContext], FunctionLike] | None:
