@@ -40,6 +40,7 @@ def test_spawned_workers_have_the_layer():
 DOORS = """
 import sys
 from tensorclass.compat import install, installed
+from tensorclass.errors import page_of
 assert not installed() and "tensordict" not in sys.modules
 install()
 install()
