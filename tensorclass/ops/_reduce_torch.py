@@ -18,6 +18,8 @@ Function: TypeAlias = Callable[..., Any]
 def register_torch_functions(methods: type[Pointwise]) -> None:
     """Register functions such as `torch.sum`, which call the methods even if fields have the same names."""
     for row in REDUCTIONS:
+        if not hasattr(methods, row.name):  # a new row: the generator, which imports this, has not run yet
+            continue
         handler = _handler(row.name, getattr(methods, row.name))
         if row.name == "norm":
             Pointwise._operators["norm"] = _norm_handler(methods)
