@@ -3,6 +3,7 @@
 Each program is written once over the calls of a `Kit`, so that dicts, the anchor's containers and ours run the same
 work. A program that uses what dicts don't have is written a second time for them. The table shows thread CPU time for
 one run of the program. What the anchor could gain if containers cost nothing is its time over that of the dicts.
+A second table has the least code that keeps the promises of a batch (`_least`), with the same programs.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import shutil
 import statistics
 import tempfile
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import getitem, setitem
 from typing import Any
@@ -31,6 +32,7 @@ import tensorclass
 import tensorclass.nn
 from tensorclass.typing import Bool, Float32
 
+from . import _least
 from ._clock import Statement, medians
 
 LIBRARIES: dict[str, Any] = {"anchor": tensordict, "ours": tensorclass}
@@ -61,6 +63,10 @@ class Kit:
     cat: Callable[[list[Any]], Any] = torch.cat
     flat: Callable[[Any], Any] = lambda x: x.reshape(-1)
     set_at: Callable[..., Any] = lambda x, key, value, index: x.set_at_(key, value, index)
+    select: Callable[[Any, list[str]], Any] = lambda x, keys: x.select(*keys)
+    chunk: Callable[[Any, int], Any] = lambda x, count: x.chunk(count)
+    pad: Callable[[list[Any]], Any] | None = None
+    store: Callable[[Any, str, Tensor], Any] = setitem
     typed: bool = False
 
 
@@ -77,6 +83,22 @@ DICTS = Kit(
     cat=lambda xs: {k: torch.cat([x[k] for x in xs]) for k in xs[0]},
     flat=lambda x: {k: v.flatten(0, 1) for k, v in x.items()},
     set_at=lambda x, key, value, index: setitem(x[key], index, value),
+    select=lambda x, keys: {k: x[k] for k in keys},
+    chunk=lambda x, count: [{k: v[i : i + 8] for k, v in x.items()} for i in range(0, 8 * count, 8)],
+    pad=lambda xs: {k: pad_sequence([x[k] for x in xs], batch_first=True) for k in xs[0]},
+)
+LEAST = Kit(
+    make=_least.make,
+    at=_least.at,
+    put=_least.put,
+    stack=_least.stack,
+    cat=_least.cat,
+    flat=_least.flat,
+    set_at=_least.set_at,
+    select=_least.select,
+    chunk=_least.chunk,
+    pad=_least.pad,
+    store=_least.store,
 )
 
 
@@ -91,9 +113,9 @@ def kits() -> dict[str, Kit]:
     for name, library in LIBRARIES.items():
         annotations = ANNOTATIONS if name == "ours" else dict.fromkeys(SHAPES, Tensor)
         cls = _class(library.tensorclass, annotations)
-        found[name] = Kit(partial(_untyped, library.TensorDict), library)
+        found[name] = Kit(partial(_untyped, library.TensorDict), library, pad=library.pad_sequence)
         found[f"{name}, typed"] = Kit(partial(_typed, cls), library, getattr, typed=True)
-    return found
+    return found | {"least": LEAST, "least, typed": replace(LEAST, make=_least.declared(SHAPES), typed=True)}
 
 
 def _untyped(cls: Any, data: dict[str, Any], size: tuple[int, ...]) -> Any:
@@ -171,6 +193,7 @@ def _replay(kit: Kit) -> Any:
     where, picked, values = torch.arange(32), torch.randint(1000, (64,)), torch.rand(64)
 
     def run() -> Any:
+        batch = None
         for _ in range(4):
             kit.put(storage, where, rows)
             batch = kit.at(storage, picked)
@@ -206,12 +229,10 @@ def _shared(kit: Kit) -> Any:
 
 @program("pad 16 episodes")
 def _episodes(kit: Kit) -> Any:
-    if kit.typed:
+    if kit.pad is None or kit.typed:
         return None
     rows = [kit.make(entries(n), (n,)) for n in range(4, 20)]
-    if kit.library is None:
-        return lambda: {k: pad_sequence([row[k] for row in rows], batch_first=True) for k in rows[0]}
-    return lambda: kit.library.pad_sequence(rows)
+    return partial(kit.pad, rows)
 
 
 @tensorclass.tensorclass
@@ -246,10 +267,11 @@ def _actor(kit: Kit) -> Any:
     if kit.library is None:
 
         def act() -> None:
-            data["loc"] = net(data["obs"])
+            store = kit.store
+            store(data, "loc", net(data["obs"]))
             dist = Normal(data["loc"], 1.0, validate_args=False)
-            data["action"] = dist.rsample()
-            data["action_log_prob"] = dist.log_prob(data["action"])
+            store(data, "action", dist.rsample())
+            store(data, "action_log_prob", dist.log_prob(data["action"]))
 
     elif kit.typed:
         act = _typed_actor(net, data)
@@ -278,7 +300,7 @@ def _ensemble() -> tuple[nn.Module, list[nn.Module]]:
 
 @program("call with other parameters")
 def _swap(kit: Kit) -> Any:
-    if kit.typed:
+    if kit.typed or kit is LEAST:
         return None
     net, members = _ensemble()
     x = torch.rand(8, 4)
@@ -296,7 +318,7 @@ def _swap(kit: Kit) -> Any:
 
 @program("vmap over an ensemble")
 def _vmap(kit: Kit) -> Any:
-    if kit.typed:
+    if kit.typed or kit is LEAST:
         return None
     net, members = _ensemble()
     x = torch.rand(8, 4)
@@ -339,14 +361,12 @@ def _protocol(kit: Kit) -> Any:
         return None
     a, b = kit.make(entries(32), (32,)), kit.make({"extra": torch.rand(32)}, (32,))
     keys = ["obs", "action", "extra"]
-    if kit.library is None:
 
-        def run() -> Any:
-            some = {k: {**a, **b}[k] for k in keys}
-            return kit.cat([kit.at(some, slice(i, i + 8)) for i in range(0, 32, 8)])
+    def run() -> Any:
+        some = kit.select(kit.make({**a, **b}, (32,)), keys)
+        return kit.cat(list(kit.chunk(some, 4)))
 
-        return run
-    return lambda: torch.cat(list(kit.make({**a, **b}, (32,)).select(*keys).chunk(4)))
+    return run
 
 
 @program("collate 256 samples")
@@ -378,12 +398,21 @@ HEADERS = (
     "program", "dicts", "anchor", "ours", "anchor, typed", "ours, typed", "anchor / ours", "typed", "ours / dicts",
     "typed", "bound",
 )  # fmt: skip
-RATIOS = (("anchor", "ours"), ("anchor, typed", "ours, typed"), ("ours", "dicts"), ("ours, typed", "dicts"))
+RATIOS = (
+    ("anchor", "ours"), ("anchor, typed", "ours, typed"), ("ours", "dicts"), ("ours, typed", "dicts"),
+    ("anchor", "dicts"),
+)  # fmt: skip
+LEAST_HEADERS = (
+    "program", "least / dicts", "typed", "ours / least", "typed", "anchor / least", "typed",
+)  # fmt: skip
+LEAST_RATIOS = (
+    ("least", "dicts"), ("least, typed", "dicts"), ("ours", "least"), ("ours, typed", "least, typed"),
+    ("anchor", "least"), ("anchor, typed", "least, typed"),
+)  # fmt: skip
 
 
-def ratios(times: dict[str, float]) -> list[float | None]:
-    """The ratios of a row; the last one is the anchor's time over that of the dicts."""
-    pairs = (*RATIOS, ("anchor", "dicts"))
+def ratios(times: dict[str, float], pairs: Sequence[tuple[str, str]] = RATIOS) -> list[float | None]:
+    """The ratios of a row; without one where a candidate lacks the program."""
     return [times[a] / times[b] if a in times and b in times else None for a, b in pairs]
 
 
@@ -396,16 +425,27 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    print(f"| {' | '.join(HEADERS)} |\n|---|{'---:|' * (len(HEADERS) - 1)}")
-    found = []
+    found = {}
+    print(_header(HEADERS))
     for name in [name for name in PROGRAMS if options.only in name]:
-        times = measure(name, options.rounds, round(options.milliseconds * 1e6))
-        found.append(ratios(times))
+        found[name] = times = measure(name, options.rounds, round(options.milliseconds * 1e6))
         cells = [f"{times[kind]:.0f}" if kind in times else "" for kind in HEADERS[1:6]]
-        print(f"| {' | '.join([name, *cells, *map(_shown, found[-1])])} |", flush=True)
-    columns = [[value for row in found if (value := row[i])] for i in range(5)]
-    means = [statistics.geometric_mean(values) if values else None for values in columns]
-    print(f"| geometric mean | | | | | | {' | '.join(map(_shown, means))} |")
+        print(f"| {' | '.join([name, *cells, *map(_shown, ratios(times))])} |", flush=True)
+    print(f"| geometric mean | | | | | | {' | '.join(map(_shown, _means([*map(ratios, found.values())])))} |")
+    print(f"\n{_header(LEAST_HEADERS)}")
+    bounds = {name: ratios(times, LEAST_RATIOS) for name, times in found.items() if "least" in times}
+    for name, bound in bounds.items():
+        print(f"| {name} | {' | '.join(map(_shown, bound))} |")
+    print(f"| geometric mean | {' | '.join(map(_shown, _means([*bounds.values()])))} |")
+
+
+def _header(names: Sequence[str]) -> str:
+    return f"| {' | '.join(names)} |\n|---|{'---:|' * (len(names) - 1)}"
+
+
+def _means(rows: Sequence[Sequence[float | None]]) -> list[float | None]:
+    columns = [[value for value in column if value] for column in zip(*rows, strict=True)]
+    return [statistics.geometric_mean(values) if values else None for values in columns]
 
 
 def _shown(ratio: float | None) -> str:
