@@ -43,12 +43,18 @@ _KINDS: Final[dict[str, tuple[Callable[..., Any], bool]]] = {
 """The annotations of options: the check for each, and whether None is allowed."""
 
 
+LIMITS: Final = {"ge": "Ge", "gt": "Gt", "le": "Le", "lt": "Lt", "multiple_of": "MultipleOf"}
+"""Options of pydantic's `Field` -> what says the same in an annotation."""
+
+
 def _unexpected_option_error(function: Any, word: str) -> ArgumentError:
     """The error for an option that a function doesn't have."""
     code, op = unwrap(function).__code__, function.__name__
     op = function.__qualname__.split(".")[-2] if op == "__init__" else op
     names = [name for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if name not in _SELF]
     options = f"its options are {names}" if names else "it has no options"
+    if op == "field" and word in LIMITS:
+        options = f"limits are part of the type: `Annotated[Float32[Tensor, \"\"], annotated_types.{LIMITS[word]}(...)]`"
     return ArgumentError(
         f"{op}() got an unexpected keyword argument `{word:.80}`{did_you_mean(word, names)}; {options}"
     )

@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +15,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import TensorClass, TensorDict, equal, lazy_stack, tensorclass
+from tensorclass import TensorClass, TensorDict, equal, lazy_stack, pad, tensorclass
 from tensorclass.errors import (
     ArgumentError,
+    BatchIndexError,
     BatchSizeError,
     KeySetError,
     MissingKeyError,
@@ -306,3 +310,60 @@ def test_kinds_of_errors():
     with pytest.raises(KeyError):
         TensorDict({"a": 1, ("a",): 2})
     assert issubclass(KeySetError, StructureError)
+
+
+PYTHON_SAYS = re.compile(
+    r"not iterable|must be an iterable|has no attribute|not subscriptable|unhashable|not callable|unsupported operand"
+    r"|not supported between|cannot unpack|has no len|indices must|must be str|can be converted to an index"
+    r"|does not support item|sequence element #|recursion depth"
+)
+"""Messages of Python itself, about what a method does with its argument."""
+WRONG: dict[str, Any] = {
+    "3": 3, "None": None, "text": "x", "list": [1], "1.5": 1.5, "object": object(), "dict": {}, "batch": Point(torch.zeros(2)),
+}  # fmt: skip
+METHODS = sorted(name for name in dir(Point) if name[0] != "_" and callable(getattr(Point, name)))
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in ("cuda", "map", "map_iter", "x")])
+def test_methods_say_what_they_take(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A method that gets one wrong argument never answers with what Python makes of it inside."""
+    monkeypatch.chdir(tmp_path)
+    said: dict[str, Any] = {}
+    for kind, value in WRONG.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                getattr(Point(torch.zeros(4)), name)(value)
+            except Exception as error:  # whatever it is
+                said.update({f"{name}({kind}): {error}": PYTHON_SAYS.search(str(error))})
+    assert [text for text, found in said.items() if found] == []
+
+
+def test_what_methods_take():
+    """The messages name the operation, what it takes, and the argument."""
+    data = dense(2)
+    for call, words in {
+        lambda: data.apply(3): "apply takes a function, which is called with each tensor, got int 3",
+        lambda: pad(data, 2): "pad takes two numbers for each batch dim, before and after, got int 2",
+        lambda: data.flip(None): "flip takes a dim or a sequence of dims, got NoneType None",
+        lambda: lazy_stack(3): "lazy_stack takes a sequence of containers, got int 3",
+        lambda: data.rename_keys(["a"]): "rename_keys takes a mapping of old keys to new ones, got list",
+        lambda: data.expand_as(2): "expand_as takes a container or a tensor, got int 2; see `expand`",
+    }.items():
+        with pytest.raises(TypeError, match=re.escape(words)):
+            call()
+    with pytest.raises(BatchIndexError, match=r"of size 2$"):
+        data[7]
+    with pytest.raises(BatchIndexError, match=r"of size 2 in \(7,\)$"):
+        data[(7,)]
+
+
+def test_items_of_a_generator_that_fails():
+    """The error of the user's own generator is not taken for that of a wrong argument."""
+
+    def failing():
+        yield dense(2)
+        raise TypeError("mine")
+
+    with pytest.raises(TypeError, match=r"^mine$"):
+        lazy_stack(failing())

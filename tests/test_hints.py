@@ -71,6 +71,27 @@ batch = Point(x=x)
 
 HINTS: dict[str, tuple[str, str, str]] = _hints.PROGRAMS | {
     # what the message shows: the wrong program, the code, the program that follows it
+    "a number": (
+        "Number(n=3, batch_size=[2])",
+        "torch.full((2,), value)",
+        "value = 3; Number(n=torch.full((2,), value))",
+    ),
+    "a dict to save": (
+        "value = {'a': x}; save(value, 'a.safetensors')",
+        "TensorDict(value)",
+        "save(TensorDict(value), 'a.safetensors')",
+    ),
+    "a ragged dtype": (
+        "class A(TensorClass):\n    x: Int64[Ragged, 't']",
+        "Int64[RaggedTensor, 't']",
+        "class A(TensorClass):\n    x: Int64[RaggedTensor, 't']",
+    ),
+    "a limit": (
+        "class A(TensorClass):\n    x: Float32[Tensor, ''] = field(ge=0)",
+        'Annotated[Float32[Tensor, ""], annotated_types.Ge',
+        "from typing import Annotated\nimport annotated_types\nclass A(TensorClass):\n"
+        '    x: Annotated[Float32[Tensor, ""], annotated_types.Ge(0)]\nA(torch.ones(2))',
+    ),
     "dtype": ("Point(x=x.long())", ".to(torch.float32)", "Point(x=x.long().to(torch.float32))"),
     "list": (
         "value = [[1, 2, 3]]; Point(x=value)",

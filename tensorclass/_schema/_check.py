@@ -573,7 +573,8 @@ def _mend_rank(spec: TensorSpec, value: Tensor, batch: torch.Size) -> str:
     batched = shape[: len(batch)] == tuple(batch)  # then an event dim is missing
     if value.ndim == dims.rank and batch and not batched and not Bindings().bind("", dims, shape):
         sizes = ", ".join(map(str, (*batch, *shape)))
-        return f"it has no batch dims: spread it with `.expand({sizes})`, or declare `Shared[...]`"
+        number = "" if shape else f", a number with `torch.full(({sizes},), value)`"
+        return f"it has no batch dims: spread it with `.expand({sizes})`{number}, or declare `Shared[...]`"
     if value.ndim == full - 1:
         places = range(len(batch), full)
         return _first_fit("unsqueeze", ((i, (*shape[:i], 1, *shape[i:])) for i in places), dims, batch)

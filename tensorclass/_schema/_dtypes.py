@@ -80,7 +80,7 @@ class DTypeFamily:
         if not batches and not (isinstance(array, type) and (issubclass(array, Tensor) or is_ragged(array))):
             raise SchemaError(
                 f"{self.name}[{_name(array)}, {shape!r}]: the first argument is `Tensor`; an optional field is "
-                f"{self.name}[Tensor, {shape!r}] | None"
+                f"{self.name}[Tensor, {shape!r}] | None, a ragged one {self.name}[RaggedTensor, {shape!r}]"
             )
         spec = TensorSpec(self, _parse(self.name, shape))
         if array is Tensor:

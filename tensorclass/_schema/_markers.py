@@ -132,7 +132,10 @@ else:
 
         def __getitem__(self, item: Any) -> Any:
             if not isinstance(item, tuple) or len(item) != 2:
-                raise SchemaError('Ragged[...] takes a tensor type and a shape: Ragged[Tensor, "t d"]')
+                raise SchemaError(
+                    'Ragged[...] takes a tensor type and a shape: Ragged[Tensor, "t d"]; with a dtype it is '
+                    'Float32[RaggedTensor, "t d"]'
+                )
             return Annotated[item[0], RaggedMark(), Shape(item[1])]
 
         def __repr__(self) -> str:

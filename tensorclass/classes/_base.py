@@ -553,7 +553,7 @@ class TensorClass(Root, metaclass=Meta):
         tensor([1., 1.])
         """
         if args:
-            changes = {**dict(*args), **changes}
+            changes = {**_build.as_changes(args), **changes}
             if isinstance(args[0], TensorCollection):
                 self._meet(args[0], "replace")
         new: Self = _build.shallow_replace(self, changes)

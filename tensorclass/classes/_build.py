@@ -8,6 +8,7 @@ import re
 import sys
 from abc import update_abstractmethods
 from collections.abc import Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import cache
 from types import FrameType
@@ -28,7 +29,7 @@ from .._schema import (
     substitute,
 )
 from .._schema._scope import is_open
-from ..core import Classes, as_device, as_jagged, check_names, constant, register
+from ..core import Classes, as_device, as_jagged, check_names, constant, described, register
 from ..errors import ArgumentError, Problem, SchemaError, did_you_mean
 from ..ops._by_row import RowOps
 from ..store import Relaid
@@ -232,6 +233,18 @@ def set_other(self: Any, name: str, value: Any) -> None:
     if not known:
         raise unknown_attribute(cls, name)
     object.__setattr__(self, name, value)
+
+
+def as_changes(args: tuple[Any, ...]) -> dict[Any, Any]:
+    """The positional argument of `replace` as a dict.
+
+    Raises:
+        ArgumentError: for anything but one mapping, one container, or one sequence of pairs.
+    """
+    with suppress(TypeError, ValueError):
+        return dict(*args)
+    given = ", ".join(map(described, args))
+    raise ArgumentError(f"replace takes fields by name, `replace(x=...)`, or one mapping of them, got {given}")
 
 
 def replace(self: Any, changes: Mapping[str, Any]) -> Any:

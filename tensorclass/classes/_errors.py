@@ -86,6 +86,8 @@ SYNONYMS = {
         "info": "`describe()`",
         "save_to_disk": "`save(path)`",
         "collate": "`torch.stack([...])`",
+        "loader dataloader data_loader": "`DataLoader(batch, batch_size=...)` of torch",
+        "nbytes": "`bytes()`",
         "batch": "`torch.stack([...])`",
         "unbatch": "`unbind(0)`",
         "to_device": "`to(device)`",

@@ -1,4 +1,4 @@
-"""`tensorclass diff`: the changes between two classes, or since a schema was saved."""
+"""`tensorclass diff`: the changes between two classes, or since data or a schema was saved."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 from .._content import read_content
 from .._places import local_path
 from .._schema import Change, Schema, SchemaDiff, schema
-from ..errors import SchemaError, printable
+from ..errors import FileFormatError, SchemaError, printable
+from ..io._inspect import is_stored, schema_of_stored
 from ._inspect import load_classes
 from ._main import CommandError
 
@@ -18,7 +19,7 @@ SAVED = "save one with `tensorclass inspect FILE.py:CLASS --format json`"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
-    where = "a class (`FILE.py:CLASS`), or a schema saved as JSON (`FILE.json`, `FILE.json:CLASS`)"
+    where = "a class (`FILE.py:CLASS`), a file or dataset, or a schema as JSON (`FILE.json`, `FILE.json:CLASS`)"
     parser.add_argument("old", metavar="OLD", help=where)
     parser.add_argument("new", metavar="NEW", help=where)
     parser.add_argument("--format", choices=["text", "json", "markdown"], default="text", help="what to print")
@@ -35,10 +36,22 @@ def _load(target: str) -> Schema:
     file, _, name = local_path(target).partition(".json")
     if target.endswith(".json") or name.startswith(":"):
         return _saved_schema(Path(f"{file}.json"), name[1:])
+    if is_stored(target):
+        return _stored_schema(target)
     found = load_classes(target)
     if len(found) > 1:
         raise CommandError(f"{target} has several classes; name one: {', '.join(f'{target}:{n}' for n in found)}")
     return schema(next(iter(found.values())))
+
+
+def _stored_schema(target: str) -> Schema:
+    try:
+        found = schema_of_stored(target)
+    except (FileFormatError, OSError) as error:
+        raise CommandError(str(error)) from None
+    if found is None:
+        raise CommandError(f"{target} names no class, so there is no schema to compare")
+    return found
 
 
 def _saved_schema(file: Path, name: str) -> Schema:

@@ -29,11 +29,13 @@ from ._batch import Sizes as Sizes
 from ._batch import as_batch_size as as_batch_size
 from ._batch import as_int as as_int
 from ._batch import as_ints as as_ints
+from ._batch import as_items as as_items
 from ._batch import as_jagged as as_jagged
 from ._batch import as_jagged_layout as as_jagged_layout
 from ._batch import batch_dim as batch_dim
 from ._batch import batch_dims as batch_dims
 from ._batch import broadcasts_to as broadcasts_to
+from ._batch import described as described
 from ._batch import infer_shape as infer_shape
 from ._batch import over_events as over_events
 from ._batch import too_few_dims as too_few_dims

@@ -122,7 +122,28 @@ def as_int(value: Any) -> Any:
     ndim: int = getattr(value, "ndim", 0)
     if isinstance(value, (int, str, torch.SymInt)) or ndim or not hasattr(type(value), "__index__"):
         return value
-    return index(value)
+    try:
+        return index(value)
+    except TypeError:  # a float tensor has the method, too
+        return value
+
+
+def as_items(value: Any, op: str, what: str) -> list[Any]:
+    """The items of an argument that is a sequence.
+
+    Raises:
+        ArgumentError: for anything else; says what the operation takes.
+    """
+    try:
+        items = iter(value)
+    except TypeError:
+        raise ArgumentError(f"{op} takes {what}, got {described(value)}") from None
+    return [*items]
+
+
+def described(value: Any) -> str:
+    """A wrong argument in a message: its type and value."""
+    return f"{type(value).__name__} {value!r:.80}"
 
 
 def batch_dim(dim: int, ndim: int, *, op: str, extra: int = 0) -> int:

@@ -13,7 +13,7 @@ from torch.utils.data import Dataset
 
 from .._budget import budget, reserve
 from .._flags import flags
-from .._places import whole_path
+from .._places import is_url, whole_path
 from .._schema import Schema, schema_of
 from ..classes import pick as pick_class
 from ..errors import (
@@ -29,7 +29,7 @@ from ._advice import IntArray
 from ._bad_shards import find_bad_shards, warn_of_skipped
 from ._classes import find_class
 from ._file_kinds import DATASET, naming_reader
-from ._manifest import Manifest, stored_schema
+from ._manifest import NAME, Manifest, stored_schema
 from ._mixed import Mixed, mix_of
 from ._parts import BLOCK, parts_of
 from ._paths import StrPath
@@ -480,7 +480,14 @@ class TensorClassDataset(InBatches[T], Scaled, Exchange, Dataset[T], Generic[T])
 
 def _manifest_of(path: str) -> Manifest:
     with naming_reader(path, DATASET):
-        return read_manifest(path)
+        try:
+            return read_manifest(path)
+        except FileNotFoundError as error:
+            if is_url(path) or os.path.lexists(os.path.join(path, NAME)):
+                raise
+            there = "the folder has no manifest of a dataset" if os.path.isdir(path) else "no dataset"
+            why = f"{there}; `TensorClassDataset.create` makes one"
+            raise FileNotFoundError(error.errno, why, path) from None
 
 
 def _items(dataset: Any) -> Iterator[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from tempfile import TemporaryDirectory
@@ -117,7 +117,8 @@ def save(
     torch.Size([3, 2])
     """
     if not isinstance(data, TensorCollection):
-        raise ArgumentError(f"save takes a container, got a {type(data).__name__}")
+        make = "; make one: `TensorDict(value)`" if isinstance(data, Mapping) else ""
+        raise ArgumentError(f"save takes a container, got a {type(data).__name__}{make}")
     if prefix is None:
         raise ArgumentError('save needs a path: `batch.save("batch.safetensors")`')
     if archive is None:

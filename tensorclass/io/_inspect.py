@@ -66,6 +66,32 @@ def describe(path: str) -> str:
     return "\n".join([printable(line) for line in lines])
 
 
+def schema_of_stored(path: str) -> Schema | None:
+    """The schema that a file or a dataset was written with; None if it names no class.
+
+    Raises:
+        FileFormatError: for damaged files.
+        OSError: if the file can't be used. The message names the path.
+    """
+    path = path_or_url(path)
+    if is_dataset(path):
+        return stored_schema(read_manifest(path), path)
+    file = to_read(path)[0]
+    part = _class_in(_meta_of(file))
+    return None if part is None or part.fields is None else schema_in(part, file)
+
+
+def _meta_of(file: str) -> Any:
+    """The part of a file, or of an index of files, that describes its content."""
+    return read_index(file) if os.path.basename(file) == INDEX else head_of(file).meta
+
+
+def _class_in(meta: Any) -> Any:
+    """The description of the class of the whole content, if it has one."""
+    root = meta.root
+    return meta.classes[root.cls] if root.cls is not None and root.cls < len(meta.classes) else None
+
+
 def _dataset_lines(path: str) -> Iterator[str]:
     manifest = read_manifest(path)
     shards = manifest.shards
@@ -85,9 +111,8 @@ def _read_headers(file: str) -> list[Head]:
 
 def _file_lines(file: str) -> Iterator[str]:
     heads = _read_headers(file)
-    meta: Any = heads[0].meta if os.path.basename(file) != INDEX else read_index(file)
-    root, size = meta.root, sum([head.size for head in heads])
-    part = meta.classes[root.cls] if root.cls is not None and root.cls < len(meta.classes) else None
+    meta = _meta_of(file)
+    root, size, part = meta.root, sum([head.size for head in heads]), _class_in(meta)
     what = "a TensorDict" if all([head.ours for head in heads]) else "a safetensors file of others"
     yield f"{file}: {what if part is None else f'{part.module}.{part.name}'}, batch size {root.size}"
     sums = "with checksums" if all([head.meta.crc32 is not None for head in heads]) else "without checksums"

@@ -28,6 +28,7 @@ from ..core import (
     as_jagged_layout,
     batch_shape,
     check_names,
+    described,
     has_lengths,
     is_shared,
     join_path,
@@ -116,6 +117,11 @@ def _apply_known(self: Any, fn: Callable[..., Any]) -> Any:
     return at_once(self, kernel.lists, None, False, None, 1 if kernel.whole else 2)
 
 
+def _require_function(fn: Any, op: str) -> None:
+    if not callable(fn):
+        raise ArgumentError(f"{op} takes a function, which is called with each tensor, got {described(fn)}")
+
+
 def _leaf(value: Any) -> Any:
     """A result of the function; a number becomes a 0-d tensor, as in the constructor."""
     return torch.tensor(value) if isinstance(value, (bool, int, float, complex)) else value
@@ -193,6 +199,7 @@ class ApplyOps(KeyOps):
         """
         if not (inplace is propagate_lock is call_on_nested is False):
             flag(inplace=inplace, propagate_lock=propagate_lock, call_on_nested=call_on_nested)
+        _require_function(fn, "apply")
         if constructor_kwargs.pop("named", False):
             same: Any = {"batch_size": batch_size, "device": device, "names": names, "inplace": inplace, "out": out}
             same |= {"default": default, "filter_empty": filter_empty, "propagate_lock": propagate_lock}
@@ -267,6 +274,7 @@ class ApplyOps(KeyOps):
         >>> data.named_apply(lambda key, leaf: leaf + (key == "a"))["a"]
         tensor([1., 1.])
         """
+        _require_function(fn, "named_apply")
         flag(nested_keys=nested_keys, inplace=inplace, propagate_lock=propagate_lock, call_on_nested=call_on_nested)
         mapper = Mapper(fn, default, inplace, call_on_nested, is_leaf, True, nested_keys)
         options = (batch_size, device, names, filter_empty, propagate_lock, out, constructor_kwargs)
@@ -297,6 +305,8 @@ class ApplyOps(KeyOps):
         torch.Size([2, 3])
         """
         if not isinstance(other, TensorCollection):
+            if not isinstance(other, Tensor):
+                raise ArgumentError(f"expand_as takes a container or a tensor, got {described(other)}; see `expand`")
             return ShapeOps.expand(self, other.shape)
         result = ShapeOps.expand(self, other._batch_size)
         return ApplyOps.named_apply(result, _expanded_as, other, nested_keys=True, default=None, filter_empty=False)  # pyright: ignore[reportArgumentType]  # a container

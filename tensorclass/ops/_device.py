@@ -24,6 +24,7 @@ from ..core import (
     TensorCollection,
     as_batch_size,
     as_device,
+    described,
     typed_within,
     walk,
 )
@@ -81,6 +82,8 @@ class DeviceOps(CastMethods, ApplyOps):
 
     def _cast(self, dtype: torch.dtype, cast_filter: CastFilter = None) -> Self:
         """A twin with leaves of a dtype; `cast_filter(path, leaf)` selects the leaves to cast."""
+        if not isinstance(dtype, torch.dtype):
+            raise ArgumentError(f"a cast takes a dtype, such as `torch.float32`, got {described(dtype)}")
         leaves: list[Tensor] = []
         finished = self._pair_leaves(self, leaves, [])  # None if there are entry nodes or stacks
         twin = self._open(leaves := [], VALUES) if finished is None else finished

@@ -15,7 +15,7 @@ from typing_extensions import Self
 
 from .._deferred import any_dtensor
 from .._flags import flags
-from ..core import BATCHED, Names, TensorCollection, batch_shape, over_events, unravel_key_to_tuple
+from ..core import BATCHED, Names, TensorCollection, batch_shape, described, over_events, unravel_key_to_tuple
 from ..errors import BatchIndexError, UnsupportedOperationError
 from ._distributed import index_dtensors, refuse_distributed
 from ._mapping import MappingOps
@@ -113,7 +113,8 @@ def _check_bounds(parts: Sequence[Any], size: torch.Size, index: Any) -> None:
                     f"{list(size[dim : dim + part.ndim])}, got {list(part.shape)}"
                 )
         elif isinstance(part, int) and not isinstance(part, bool) and not -size[dim] <= part < size[dim]:
-            raise BatchIndexError(f"index {part} is out of range for batch dim {dim} of size {size[dim]} in {index!r}")
+            within = "" if part is index else f" in {index!r}"
+            raise BatchIndexError(f"index {part} is out of range for batch dim {dim} of size {size[dim]}{within}")
         dim += _dims_consumed(part)
 
 
@@ -359,8 +360,9 @@ class IndexOps(NameOps):
         >>> TensorDict(a=torch.arange(3), batch_size=[3]).masked_select(torch.tensor([True, False, True]))["a"]
         tensor([0, 2])
         """
-        if mask.dtype is not torch.bool:
-            raise BatchIndexError(f"masked_select takes a bool mask, got dtype {mask.dtype}")
+        if not isinstance(mask, Tensor) or mask.dtype is not torch.bool:
+            given = f"dtype {mask.dtype}" if isinstance(mask, Tensor) else described(mask)
+            raise BatchIndexError(f"masked_select takes a bool mask, got {given}")
         result = self._index(mask)
         return self._become(result) if inplace else result
 

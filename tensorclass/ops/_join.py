@@ -24,6 +24,7 @@ from ..core import (
     TensorCollection,
     are_objects,
     as_int,
+    as_items,
     batch_dim,
     join_path,
     publish,
@@ -280,8 +281,8 @@ class JoinOps(ShapeOps):
         if self._stacked:
             return self._run_on_stack("chunk", chunks, dim)  # type: ignore[no-any-return]  # a stack of this class
         at = self._dim(dim, "chunk")
-        if chunks < 1:
-            raise BatchSizeError(f"chunk: the number of pieces is at least 1, got {chunks}")
+        if not isinstance(chunks, int) or chunks < 1:
+            raise BatchSizeError(f"chunk: the number of pieces is an int of at least 1, got {chunks!r:.80}")
         return self._containers_of_pieces(at, lambda leaf, at: leaf.chunk(chunks, at), self._names)
 
     def unbind(self, dim: int | str = 0) -> tuple[Self, ...]:
@@ -535,9 +536,9 @@ def _require_containers(items: list[Any], op: str) -> None:
 
 def join_containers(input: Any, dim: Any, out: Any, new_dim: bool) -> Any:
     """Join containers by the plain path if possible, else entry by entry by the rules of their class."""
-    items = [*input]
-    first: Any = items[0] if items else None
     op = "stack" if new_dim else "cat"
+    items = [*input] if type(input) in (list, tuple) else as_items(input, op, "a sequence of containers")
+    first: Any = items[0] if items else None
     if not isinstance(first, JoinOps):
         if items and are_objects(items):
             return torch.stack(items, dim) if new_dim else torch.cat(items, dim)
@@ -549,8 +550,7 @@ def join_containers(input: Any, dim: Any, out: Any, new_dim: bool) -> Any:
         at = dim
     else:
         at = batch_dim(dim, ndim, op=op, extra=1) if new_dim else first._dim(dim, op)
-    plain = _join_plain(items, at, new_dim) if out is None else None
-    if plain is not None:
+    if out is None and (plain := _join_plain(items, at, new_dim)) is not None:
         return plain
     how = Join(op, torch.stack if new_dim else torch.cat, new_dim)
     _require_containers(items, op)

@@ -19,14 +19,16 @@ from ..core import (
     Path,
     Step,
     TensorCollection,
+    as_items,
     default_is_leaf,
+    described,
     is_shared,
     join_path,
     publish,
     store_of,
     unravel_key_to_tuple,
 )
-from ..errors import KeySetError, KeyThroughLeafError, MissingKeyError, StructureError
+from ..errors import ArgumentError, KeySetError, KeyThroughLeafError, MissingKeyError, StructureError
 from ._mapping import UNSET, MappingOps
 from ._stacks import LazyOps
 from ._undo import FLATTENED_KEYS, UNFLATTENED_KEYS
@@ -172,6 +174,8 @@ class KeyOps(LazyOps):
         >>> list(TensorDict(a=1, b=2).rename_keys({"a": "c"}).keys())
         ['b', 'c']
         """
+        if not isinstance(mapping, Mapping):
+            raise ArgumentError(f"rename_keys takes a mapping of old keys to new ones, got {described(mapping)}")
         pairs = [(unravel_key_to_tuple(old), unravel_key_to_tuple(new)) for old, new in mapping.items()]
         values = [(new, self._raw(old)) for old, new in pairs if strict or old in self]
         result = self._drop_keys([old for old, _ in pairs])
@@ -211,6 +215,8 @@ class KeyOps(LazyOps):
         >>> TensorDict({"a.b": 1}).unflatten_keys()["a", "b"]
         tensor(1)
         """
+        if not isinstance(separator, str) or not separator:
+            raise ArgumentError(f"unflatten_keys takes a separator, such as '.', got {described(separator)}")
         if self._stacked and not inplace:
             return self._run_untyped("unflatten_keys", separator)
         tree = _Level()
@@ -254,7 +260,8 @@ class KeyOps(LazyOps):
         >>> [sorted(part.keys()) for part in TensorDict(a=1, b=2, c=3).split_keys(["a"], ["b"])]
         [['a'], ['b'], ['c']]
         """
-        sets = [[unravel_key_to_tuple(key) for key in keys] for keys in key_sets]
+        given = [as_items(keys, "split_keys", "sets of keys") for keys in key_sets]
+        sets = [[unravel_key_to_tuple(key) for key in keys] for keys in given]
         every = [path for paths in sets for path in paths]
         if len(set(every)) != len(every):
             raise KeySetError("split_keys: a key is in more than one set")

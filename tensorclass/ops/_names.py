@@ -8,7 +8,7 @@ from typing import Any
 
 from typing_extensions import Self
 
-from ..core import Names, TensorCollection, as_int, batch_dim, batch_dims, check_names
+from ..core import Names, TensorCollection, as_int, as_items, batch_dim, batch_dims, check_names
 from ..errors import BatchDimError, StructureError, did_you_mean
 from ._mapping import MappingOps
 
@@ -51,7 +51,7 @@ class NameOps(MappingOps):
     def _dims(self, dims: Any, op: str) -> tuple[int, ...]:
         """Several distinct batch dims, each given by number or name."""
         dims = as_int(dims)
-        given = (dims,) if isinstance(dims, (int, str)) else tuple(dims)
+        given = [dims] if isinstance(dims, (int, str)) else as_items(dims, op, "a dim or a sequence of dims")
         return batch_dims([self._dim(dim, op) for dim in given], len(self._batch_size), op=op)
 
     def rename(self, *names: str | None, **rename_map: str | None) -> Self:

@@ -15,7 +15,7 @@ from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from .._flags import flag, flags
-from ..core import BATCHED, LARGEST, VALUES, VIEWS, Names, Sizes, as_batch_size, as_int, as_ints, infer_shape
+from ..core import BATCHED, LARGEST, VALUES, VIEWS, Names, Sizes, as_batch_size, as_int, as_ints, as_items, infer_shape
 from ..errors import ArgumentError, BatchDimError, BatchSizeError
 from ._inplace import InplaceOps
 from ._lengths import in_memory
@@ -230,7 +230,9 @@ class ShapeOps(InplaceOps):
         >>> TensorDict(a=torch.zeros(2, 3, 4), batch_size=[2, 3]).permute(1, 0)["a"].shape
         torch.Size([3, 2, 4])
         """
-        given: Any = dims if len(dims) != 1 or isinstance(dims[0], (int, str)) else tuple(dims[0])
+        given: Any = dims
+        if len(dims) == 1 and not isinstance(dims[0], (int, str)):
+            given = as_items(dims[0], "permute", "dims")
         if self._stacked:
             return self._run_on_stack("permute", *given)  # type: ignore[no-any-return]  # a stack of this class
         size = self._batch_size
@@ -346,7 +348,7 @@ class ShapeOps(InplaceOps):
         else:
             where = self._dims(dims, "roll")
             shifts = as_int(shifts)
-            amounts = (shifts,) if isinstance(shifts, int) else tuple(shifts)
+            amounts = (shifts,) if isinstance(shifts, int) else as_items(shifts, "roll", "a shift for each dim")
             if len(amounts) != len(where):
                 raise BatchDimError(f"roll takes one shift for each dim, got {shifts} for dims {dims}")
             dense = self._solid()  # a snapshot of a stack, to which other threads may add members

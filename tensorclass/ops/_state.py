@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any, NamedTuple
 
 import torch
@@ -21,6 +21,7 @@ from ..core import (
     TensorCollection,
     as_batch_size,
     batch_shape,
+    described,
     is_shared,
     is_typed,
     join_path,
@@ -81,6 +82,8 @@ class StateOps(ApplyOps):
         ['a', 'b.c']
         """
         state: Any = OrderedDict() if destination is None else destination
+        if not isinstance(state, MutableMapping):
+            raise ArgumentError(f"state_dict fills a dict, `destination`, got {described(state)}")
         metadata = getattr(state, "_metadata", None)
         if metadata is None:
             metadata = OrderedDict()

@@ -577,7 +577,7 @@ def isend(batch: Any, dst: Any, group: Any, group_dst: Any, init_tag: int, retur
 
 def send(batch: Any, dst: Any, group: Any, group_dst: Any, init_tag: int) -> None:
     """See `TensorDictBase.send`."""
-    if callable(getattr(dst, "send", None)):
+    if callable(getattr(dst, "send", None)) and not isinstance(dst, TensorCollection):
         dst.send(batch)
     else:
         _start_transfer(Sending, batch, dst, group, group_dst, init_tag, False)
@@ -591,6 +591,6 @@ def irecv(batch: Any, src: Any, group: Any, group_src: Any, init_tag: int, retur
 
 def recv(batch: Any, src: Any, group: Any, group_src: Any, init_tag: int) -> Any:
     """See `TensorDictBase.recv`."""
-    if callable(getattr(src, "recv", None)):
+    if callable(getattr(src, "recv", None)) and not isinstance(src, TensorCollection):
         return src.recv(batch)
     return _start_transfer(Receiving, batch, src, group, group_src, init_tag, False)

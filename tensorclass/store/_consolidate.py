@@ -21,13 +21,14 @@ from ..core import (
     Path,
     TensorCollection,
     as_device,
+    batch_dim,
     is_typed,
     join_path,
     relock,
     trust_for_loading,
     unravel_key_to_tuple,
 )
-from ..errors import ArgumentError, BatchDimError, BatchSizeError, StructureError, UnsupportedOperationError
+from ..errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
 from .entries._non_tensor import NonTensorOps
 
 Shape: TypeAlias = "tuple[torch.dtype, torch.Size]"
@@ -86,8 +87,7 @@ class PackOps(NonTensorOps):
         (torch.Size([5, 4]), ('p', 'v'), torch.Size([2, 3]))
         """
         size = self._batch_size
-        if not -len(size) - 1 <= dim <= len(size):
-            raise BatchDimError(f"pack: dim {dim} lies outside [{-len(size) - 1}, {len(size)}]")
+        dim = batch_dim(dim, len(size), op="pack", extra=1)
         leaves, nested = _leaves_to_pack(self, (), len(size))
         mine = PackLayout(
             tuple(_key(path) for path in sorted(leaves)),

@@ -11,7 +11,7 @@ from torch.nn import functional
 from typing_extensions import Self
 
 from .._flags import flags
-from ..core import Path, TensorCollection, is_typed, join_path
+from ..core import Path, TensorCollection, as_items, is_typed, join_path
 from ..errors import BatchSizeError, StructureError
 from ..ops._lengths import Ragged, has_lengths
 from ..ops._writable import scalar_like, takes
@@ -48,7 +48,7 @@ def pad(tensordict: C, pad_size: Sequence[int], value: float = 0.0, inplace: boo
     torch.Size([4, 4])
     """
     target: Any = tensordict
-    sizes = list(pad_size)
+    sizes = as_items(pad_size, "pad", "two numbers for each batch dim, before and after")
     if len(sizes) % 2 or len(sizes) > 2 * target.ndim:
         raise BatchSizeError(
             f"pad takes two numbers for each of at most {target.ndim} batch dims, before and after, got {sizes}"
@@ -91,7 +91,8 @@ def pad_entries(collection: Any, sizes: list[int], fill: Fill, path: Path) -> An
             entries[key] = pad_entries(value, sizes, fill, here)
         elif isinstance(value, Tensor) and not value.is_nested:
             number = fill(here, value)
-            number = number if takes(value, number) else scalar_like(number, value, here).item()
+            if not takes(value, number):
+                number = scalar_like(number, value.new_empty((), device="cpu"), here).item()  # nothing waits for a GPU
             entries[key] = pad_leaf(value, sizes, number) if sizes else value
         else:
             rows = value if has_lengths(value) else Ragged.over(value)

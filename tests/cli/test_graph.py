@@ -60,6 +60,8 @@ def test_wrong_pipeline_and_place(tmp_path, capsys):
 def test_explain(tmp_path, capsys):
     """The table, for a batch size and sizes of dims."""
     file = program(tmp_path, "explain_right", RIGHT)
+    assert main(["explain", "E108"]) == 0
+    assert capsys.readouterr().out.startswith("E108: a module rejects the inputs that it declares\n")
     assert main(["explain", f"{file}:classifier", "--batch-size", "4", "8"]) == 0
     assert "[4, 8, 64]" in capsys.readouterr().out
     assert main(["explain", file, "--size", "wide=3"]) == 2

@@ -5,9 +5,20 @@ from __future__ import annotations
 import json
 
 import pytest
+import torch
+from torch import Tensor
 
+from tensorclass import TensorClass, TensorClassDataset, TensorDict
 from tensorclass.cli import main
+from tensorclass.typing import Float32
 from tests.cli._program import program
+
+
+class Stored(TensorClass):
+    """What a file and a dataset hold."""
+
+    x: Float32[Tensor, "2"]
+
 
 HEAD = """
 from typing import Annotated
@@ -203,6 +214,23 @@ def test_diff_against_a_saved_schema(files, tmp_path, capsys):
         assert [change["field"] for change in found["changes"]] == ["weight", "source", "pose.angle", "image"]
         assert main(["diff", f"{saved}{place}", f"{files['first_version']}:Digits"]) == 0
         assert "no difference" in capsys.readouterr().out
+
+
+def test_diff_against_stored_data(tmp_path, capsys):
+    """A file and a dataset hold the schema of their class."""
+    file, folder = tmp_path / "points.safetensors", tmp_path / "points"
+    points = Stored(x=torch.zeros(3, 2))
+    points.save(file)
+    with TensorClassDataset.create(folder, Stored) as writer:
+        writer.append(points)
+    source = program(tmp_path, "later", HEAD + "class Stored(TensorClass):\n    x: Float32[Tensor, '2']\n    y: int = 3\n")
+    for stored in (file, folder):
+        assert main(["diff", str(stored), f"{source}:Stored"]) == 0
+        assert "+ y: int = 3" in capsys.readouterr().out
+    TensorDict(a=torch.zeros(2)).save(tmp_path / "other.safetensors")
+    for name, text in {"other": "names no class", "no": "no file, and no folder"}.items():
+        assert main(["diff", f"{tmp_path}/{name}.safetensors", f"{source}:Stored"]) == 2
+        assert text in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

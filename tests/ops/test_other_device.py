@@ -18,7 +18,10 @@ from tensorclass.typing import Float32, Int64, Shaped
 from tests.ops._calls import ENTRIES
 from tests.ops._more_calls import OPERATIONS
 
-WAITS = ("_local_scalar_dense", "is_nonzero", "item", "nonzero", "masked_select")
+WAITS = (
+    "_local_scalar_dense", "is_nonzero", "item", "nonzero", "masked_select", "equal", "_unique2", "unique_dim",
+    "unique_consecutive",
+)  # fmt: skip
 COPIES = ("_to_copy", "copy_", "copy", "_copy_from")
 ASKED = ("cpu", ".to(", "new_tensor", "default=", "fill", "update_({'a':1.0})", "pad=0")
 """What a call holds that moves values, or gives a Python number for tensors there."""
@@ -34,11 +37,11 @@ class Watch(TorchDispatchMode):
         self.copied: list[Tensor] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
         name = func._schema.name.partition("::")[2]
         given = [value for value in tree_leaves((args, kwargs)) if isinstance(value, Tensor)]
         if name in WAITS and any(value.device.type == "cuda" for value in given):
             self.waits.append(name)
+        result = func(*args, **(kwargs or {}))  # what reads a fake value raises
         devices = {value.device.type for value in tree_leaves((given, result)) if isinstance(value, Tensor)}
         if name in COPIES and len(devices) > 1:
             self.copied.append(given[-1])

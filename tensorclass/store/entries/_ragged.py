@@ -409,10 +409,10 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
 
     def _over_values(self, over: Tensor, size: torch.Size) -> Tensor:
         """Expand a tensor that broadcasts to the batch size of the container, so that it broadcasts over the values."""
-        table, spans, _ = self._parts
-        lengths = spans[..., 1]
+        table, spans, packed = self._parts
+        lengths, rows = spans[..., 1], len(table) if packed else None  # a known number, so nothing waits for it
         each = over_events(over.expand(size), lengths.ndim - len(size)).expand(lengths.shape).reshape(-1)
-        return over_events(each.repeat_interleave(lengths.reshape(-1)), table.ndim - 1)
+        return over_events(each.repeat_interleave(lengths.reshape(-1), output_size=rows), table.ndim - 1)
 
     def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
         table, spans, packed = self._parts

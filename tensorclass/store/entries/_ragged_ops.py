@@ -94,8 +94,9 @@ class RaggedOps(Follower, Pointing):
         >>> RaggedTensor(torch.arange(4), lengths=[3, 1]).segment_ids
         tensor([0, 0, 0, 1])
         """
-        lengths = self._parts[1][..., 1].reshape(-1)
-        return torch.arange(len(lengths), device=lengths.device).repeat_interleave(lengths)
+        table, spans, packed = self._parts
+        lengths, rows = spans[..., 1].reshape(-1), len(table) if packed else None
+        return torch.arange(len(lengths), device=lengths.device).repeat_interleave(lengths, output_size=rows)
 
     # ---- functions of the rows -----------------------------------------------------------------------------------
 

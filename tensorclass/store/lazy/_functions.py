@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..._flags import flags
-from ...core import Device, Path, TensorCollection, are_objects, is_typed, store_of
+from ...core import Device, Path, TensorCollection, are_objects, as_items, is_typed, store_of
 from ...errors import ArgumentError, BatchSizeError, StructureError, defined_again
 from ...ops._join import JoinOps
 from ...ops._mapping import MappingOps
@@ -65,7 +65,8 @@ def lazy_stack(
     >>> stack.batch_size, stack[1]["a"].shape
     (torch.Size([2, -1]), torch.Size([4]))
     """
-    members, forms = list(input), (as_list, as_padded_tensor, as_nested_tensor)
+    members = as_items(input, "lazy_stack", "a sequence of containers")
+    forms = (as_list, as_padded_tensor, as_nested_tensor)
     if not members:
         raise StructureError("lazy_stack takes at least one container, got an empty sequence")
     if all([isinstance(member, Tensor) for member in members]):
@@ -129,7 +130,7 @@ def maybe_dense_stack(input: Sequence[Any], dim: int = 0, out: Any = None, stric
     >>> type(maybe_dense_stack([TensorDict(a=torch.zeros(2)), TensorDict(a=torch.ones(3))])).__name__
     'LazyStackedTensorDict'
     """
-    members = list(input)
+    members = as_items(input, "maybe_dense_stack", "a sequence of containers")
     if out is not None:
         result = maybe_dense_stack(members, dim)
         return out.copy_(result) if strict else MappingOps.update(out, result, inplace=True)
