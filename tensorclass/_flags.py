@@ -54,7 +54,8 @@ def _unexpected_option_error(function: Any, word: str) -> ArgumentError:
     names = [name for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if name not in _SELF]
     options = f"its options are {names}" if names else "it has no options"
     if op == "field" and word in LIMITS:
-        options = f"limits are part of the type: `Annotated[Float32[Tensor, \"\"], annotated_types.{LIMITS[word]}(...)]`"
+        limit = f'Annotated[Float32[Tensor, ""], annotated_types.{LIMITS[word]}(...)]'
+        options = f"limits are part of the type: `{limit}`"
     return ArgumentError(
         f"{op}() got an unexpected keyword argument `{word:.80}`{did_you_mean(word, names)}; {options}"
     )

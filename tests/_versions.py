@@ -54,7 +54,12 @@ LACKS = (
     ("torch", "2.13", "fake tensors in scripted modules", r"\[scripted module\]"),
     ("torch", "2.13", "an index of rare dtypes", r"test_gathered\.py.*(unsigned|float8)"),
     ("torch", "2.9", "the same error of sparse tensors from both", r"test_known_writes\.py.*a sparse source"),
-    ("torch", "2.9", "placements of operations of DTensor", r"test_(followed|placed_operations|parts)\.py.*(columns without|copied|every_pipe)"),
+    (
+        "torch",
+        "2.9",
+        "placements of operations of DTensor",
+        r"test_(followed|placed_operations|parts)\.py.*(columns without|copied|every_pipe)",
+    ),
     ("torch", "2.9", "FSDP without an accelerator", r"test_docs\.py::test_page\[training\]"),
     (
         "Python",

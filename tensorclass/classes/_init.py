@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 from functools import partial, wraps
-from itertools import repeat
 from typing import Any, Final
 
 import torch
@@ -120,7 +119,7 @@ def _no_known_kind() -> Any:
 
 
 def _wait(known: Any, number: int) -> None:
-    known.number, known.waits = number, partial(next, repeat(True, number), False)
+    known.number, known.waits = number, partial(next, iter(range(number, 0, -1)), 0)
 
 
 SPACE = globals()

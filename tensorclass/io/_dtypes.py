@@ -16,7 +16,7 @@ _NATIVE = {
 """dtype names of the format, and the dtypes of torch. An older torch may lack the newer ones."""
 _AS_BYTES = [f"{sign}int{bits}" for sign in ("u", "") for bits in range(1, 8)]
 _AS_BYTES += ["bits8", "bits1x8", "bits2x4", "bits4x2"]
-_CARRIERS = {"complex128": "F64", "complex32": "F16", "bits16": "U16", **dict.fromkeys(_AS_BYTES, "U8")}
+_CARRIERS = {"complex128": "F64", "complex32": "F16", "bcomplex32": "BF16", "bits16": "U16", **dict.fromkeys(_AS_BYTES, "U8")}
 """dtypes that the format lacks, and the dtype name that they are stored as."""
 
 TORCH: dict[str, torch.dtype] = {code: getattr(torch, n) for code, n in _NATIVE.items() if hasattr(torch, n)}
@@ -30,7 +30,7 @@ UNREADABLE = ("F6_E2M3", "F6_E3M2")
 BITS = {code: dtype.itemsize * 8 for code, dtype in TORCH.items()} | {"F4": 4}
 """Bits of one element, by name in the file."""
 
-_PARTS = (torch.complex128, torch.complex32)
+_PARTS = tuple(CARRIED[name] for name in ("complex128", "complex32", "bcomplex32") if name in CARRIED)
 _PAIRED = TORCH.get("F4")
 
 

@@ -82,7 +82,7 @@ class StateOps(ApplyOps):
         ['a', 'b.c']
         """
         state: Any = OrderedDict() if destination is None else destination
-        if not isinstance(state, MutableMapping):
+        if destination is not None and not isinstance(destination, MutableMapping):
             raise ArgumentError(f"state_dict fills a dict, `destination`, got {described(state)}")
         metadata = getattr(state, "_metadata", None)
         if metadata is None:

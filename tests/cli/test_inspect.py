@@ -223,7 +223,9 @@ def test_diff_against_stored_data(tmp_path, capsys):
     points.save(file)
     with TensorClassDataset.create(folder, Stored) as writer:
         writer.append(points)
-    source = program(tmp_path, "later", HEAD + "class Stored(TensorClass):\n    x: Float32[Tensor, '2']\n    y: int = 3\n")
+    source = program(
+        tmp_path, "later", HEAD + "class Stored(TensorClass):\n    x: Float32[Tensor, '2']\n    y: int = 3\n"
+    )
     for stored in (file, folder):
         assert main(["diff", str(stored), f"{source}:Stored"]) == 0
         assert "+ y: int = 3" in capsys.readouterr().out
