@@ -16,7 +16,8 @@ _NATIVE = {
 """dtype names of the format, and the dtypes of torch. An older torch may lack the newer ones."""
 _AS_BYTES = [f"{sign}int{bits}" for sign in ("u", "") for bits in range(1, 8)]
 _AS_BYTES += ["bits8", "bits1x8", "bits2x4", "bits4x2"]
-_CARRIERS = {"complex128": "F64", "complex32": "F16", "bcomplex32": "BF16", "bits16": "U16", **dict.fromkeys(_AS_BYTES, "U8")}
+_CARRIERS = {"complex128": "F64", "complex32": "F16", "bcomplex32": "BF16", "bits16": "U16"}
+_CARRIERS |= dict.fromkeys(_AS_BYTES, "U8")
 """dtypes that the format lacks, and the dtype name that they are stored as."""
 
 TORCH: dict[str, torch.dtype] = {code: getattr(torch, n) for code, n in _NATIVE.items() if hasattr(torch, n)}
