@@ -11,7 +11,8 @@ have, is a row that says so.
 
 The torch is the build for the CPU. If the index has none, it is the build for CUDA, which runs on a CPU too, but takes
 4 to 6 GB for each environment. PyTorch's own index, which `PIP_EXTRA_INDEX_URL` may name, has all CPU builds. The
-Pythons are those on `PATH` and those of pyenv.
+Pythons are those on `PATH` and those of pyenv. Debian has newer ones: in the folder that `debootstrap
+--include=python3.15,python3.15-venv sid FOLDER` makes, with the checkout mounted there, `chroot` runs them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ COMBINATIONS = {
     "oldest": ("3.10", "2.6.0", "1.26.4", "2.9.2", "4.10.0"),
     "between": ("3.12", "2.9.0", "2.1.*", "2.11.*", "4.*"),
     "pinned": ("3.13", "2.13.0", "2.*", "2.*", "4.*"),
-    "newest": ("3.13", "2.15.0", "2.*", "2.*", "4.*"),
+    "newest": ("3.14", "2.15.0", "2.*", "2.*", "4.*"),
 }
 """Python, then the packages. The pinned torch is that of constraints.txt, the newest what `pip install torch` gives."""
 ROOMS = ("schema", "classes", "core", "ops", "store", "nn", "io", "parallel", "cli", "contract", "testing")
