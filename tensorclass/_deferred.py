@@ -1,4 +1,4 @@
-"""pydantic and torch's DTensor, which are imported at their first use: each takes as long as a first class.
+"""What is imported at its first use: pydantic and torch's DTensor, each as long as a first class, and names of others.
 
 A file imports `pydantic`, `pydantic_core` or `dtensor` from here, at its top, and names what it uses as
 `pydantic.TypeAdapter`. Nothing may read an attribute of them while modules are imported and plain classes are declared.
@@ -32,7 +32,16 @@ else:
     pydantic, pydantic_core = _Deferred("pydantic"), _Deferred("pydantic_core")
     dtensor = _Deferred(DTENSOR)
 
-__all__ = ["DTENSOR", "any_dtensor", "dtensor", "is_dtensor", "is_pydantic_field", "pydantic", "pydantic_core"]
+__all__ = [
+    "DTENSOR",
+    "any_dtensor",
+    "dtensor",
+    "find_names_elsewhere",
+    "is_dtensor",
+    "is_pydantic_field",
+    "pydantic",
+    "pydantic_core",
+]
 
 
 def is_pydantic_field(value: object) -> bool:
@@ -56,3 +65,23 @@ def any_dtensor(values: Sequence[object]) -> bool:
         return False
     kind = getattr(sys.modules.get(DTENSOR), "DTensor", None)
     return kind is not None and True in [issubclass(one, kind) for one in {*kinds}]
+
+
+def find_names_elsewhere(names: dict[str, Any]) -> None:
+    """Have a module find the public names of the package that it does not define, as those of `tensordict` import them.
+
+    Args:
+        names: The names of the module. Checkers don't see what is added, so they still report such an import.
+    """
+    module = names["__name__"]
+
+    def find(name: str) -> Any:
+        for place in () if name.startswith("_") else ("tensorclass", "tensorclass.nn", "tensorclass.base"):
+            found = (
+                vars(import_module(place)).get(name) if place == module else getattr(import_module(place), name, None)
+            )
+            if found is not None and not isinstance(found, ModuleType):
+                return found
+        raise AttributeError(f"module {module!r} has no attribute {name!r:.200}")
+
+    names["__getattr__"] = find

@@ -1,5 +1,6 @@
 """The base class of containers and the constructors, under the module of `tensordict` that has them."""
 
+from . import _deferred
 from ._api import NestedKey as NestedKey
 from ._api import TensorCollection as TensorCollection
 from ._api import TensorDictBase as TensorDictBase
@@ -18,3 +19,5 @@ from ._api_files import from_pandas as from_pandas
 from ._api_files import from_parquet as from_parquet
 from ._api_files import from_zarr as from_zarr
 from .ops import NO_DEFAULT as NO_DEFAULT
+
+_deferred.find_names_elsewhere(globals())

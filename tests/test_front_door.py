@@ -100,6 +100,73 @@ def test_every_defined_name_is_here(module):
     assert [name for name in defined(module) if not hasattr(ours, name) and name not in absent] == []
 
 
+OF_OTHERS = {
+    **dict.fromkeys(
+        ("deprecated", "deprecated_attributes", "deprecation_message", "warn_deprecated", "warn_deprecated_env_var"),
+        "marks what will go",
+    ),
+    "T": "a type variable",
+    "convert_ellipsis_to_idx": "a step of indexing",
+    "is_dataclass": "that of `dataclasses`",
+    **INNER,
+}
+"""Names that a module of the anchor imports for its own use, with the reason that no module here has them."""
+
+
+@pytest.mark.parametrize("module", ["tensordict", *MODULES])
+def test_every_name_in_dir_is_here(module):
+    """Whatever of the anchor a module has there, from any of its modules, can be imported from the module here."""
+    theirs, ours = importlib.import_module(module), importlib.import_module(module.replace("dict", "class", 1))
+    own = [
+        name
+        for name in dir(theirs)
+        if name[0] != "_" and str(getattr(getattr(theirs, name), "__module__", "")).startswith("tensordict")
+    ]
+    absent = named_as_absent() | set(OF_OTHERS)
+    assert [name for name in own if not hasattr(ours, name) and name not in absent] == AT_THE_ROOM.get(module, [])
+
+
+AT_THE_ROOM = {"tensordict.tensorclass": ["NO_DEFAULT"]}
+"""The module is the decorator here; the name is in `base`."""
+
+
+def test_a_name_of_no_module_is_an_import_error():
+    """A module that finds names of others finds nothing else, and no module of the standard library."""
+    for name in ("TensorDictModul", "_api", "sys", "nn"):
+        with pytest.raises(ImportError, match=f"cannot import name '{name}'"):
+            exec(f"from tensorclass.functional import {name}")
+
+
+WHOLE = {
+    **dict.fromkeys(("MetaData", "NonTensorData", "NonTensorDataBase", "NonTensorStack"), "an entry, no container"),
+    "TensorAttrs": "a plain dataclass",
+}
+"""Classes that are another kind of thing here, as the page says."""
+MEMBERS = {
+    "to_store": "writes to a server, of which there are none",
+    "parent_shape": "what the tensor was before it was indexed is not kept",
+    "clone": "of `set_printoptions`: options have no copy to enter again",
+}
+"""Public members that no class here has, with the reason."""
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
+def test_every_member_in_dir_is_here(package):
+    """Each public member of each public class of the anchor is a member here, or a table has the reason."""
+    ours = importlib.import_module(package.__name__.replace("dict", "class", 1))
+    absent, missing, classes = named_as_absent(), set(), 0
+    for name in dir(package):
+        kind = getattr(package, name)
+        if not isinstance(kind, type) or name[0] == "_" or name in WHOLE or name in absent:
+            continue
+        if kind.__module__.startswith("tensordict"):
+            classes += 1
+            missing |= {key for key in dir(kind) if key[0] != "_" and not hasattr(getattr(ours, name), key)}
+    assert classes > 5
+    assert missing <= set(MEMBERS)
+    assert package is not tensordict or missing == set(MEMBERS)
+
+
 def test_names_of_servers_are_refused_with_the_reason():
     """What `tensordict.store` has is an ImportError that says what to use; other names are as always."""
     for name in public("tensordict.store"):

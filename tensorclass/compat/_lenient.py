@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, ClassVar, get_origin
 
+import numpy as np
+import torch
+from torch import Tensor
+
+from .. import NonTensorDataBase, NonTensorStack, TensorDict
 from ..classes import TensorClass, tensorclass
+from ..classes._reference import FieldRef
+
+_CAST: dict[Any, type] = {kind: kind for kind in (int, float, bool, str)}
+_CAST |= {kind.__name__: kind for kind in (*_CAST, Tensor)} | {Tensor: Tensor, "torch.Tensor": Tensor}
+"""What `autocast` converts to, by the annotation or its text."""
+_KINDS = "__compat_kinds__"
 
 
 def _is_field(name: str, annotation: Any) -> bool:
@@ -18,14 +30,102 @@ def _loosen(annotations: dict[str, Any]) -> dict[str, Any]:
     return {name: Any if _is_field(name, found) else found for name, found in annotations.items()}
 
 
+def _kinds_of(annotations: dict[str, Any]) -> dict[str, type]:
+    """What `autocast` makes of each field, by the annotation."""
+    texts = {name: found for name, found in annotations.items() if isinstance(found, (str, type))}
+    return {name: _CAST[found] for name, found in texts.items() if found in _CAST}
+
+
+def _convert(cls: Any, name: str, value: Any) -> Any:
+    """A value as a class of `tensordict` stores it: numbers, arrays and lists of numbers are tensors."""
+    options = cls.__tensorclass_options__
+    if (
+        options.autocast
+        and name in getattr(cls, _KINDS)
+        and not isinstance(value, (dict, NonTensorDataBase, type(None)))
+    ):
+        wanted = getattr(cls, _KINDS)[name]
+        return torch.as_tensor(value) if wanted is Tensor else wanted(value)
+    if (options.nocast and type(value) is not list) or (options.autocast and type(value) is list):
+        return value
+    return _as_tensor(value)
+
+
+def _as_tensor(value: Any) -> Any:
+    if type(value) in (int, float, bool, np.ndarray):
+        return torch.as_tensor(value)
+    if type(value) is list:
+        made = TensorDict(value=value).get("value") if value else torch.zeros(0)
+        return made if type(made) is Tensor else value
+    return value
+
+
+def _follow(cls: Any) -> Any:
+    """Have the fields of a class convert what is stored, and give objects that differ between elements as lists."""
+    setters = cls.__tensorclass__.setters
+    for name, field in [*vars(cls).items()]:
+        if type(field) is FieldRef:
+            get, write = _reader_of_lists(field.fget), _converting_setter(cls, name, field.fset)
+            type.__setattr__(cls, name, FieldRef._of(cls, field._path, field._spec, get, write, field.fdel))
+            setters |= {name: write} if name in setters else {}
+    type.__setattr__(cls, "__init__", _converting_constructor(cls))
+    type.__setattr__(cls, "update", _converting_update(cls.update))
+    return cls
+
+
+def _reader_of_lists(plain: Any) -> Callable[[Any], Any]:
+    def get(self: Any) -> Any:
+        value = plain(self)
+        return value._item() if type(value) is NonTensorStack else value
+
+    return get
+
+
+def _converting_setter(cls: Any, name: str, plain: Any) -> Callable[[Any, Any], None]:
+    return lambda self, value: plain(self, _convert(cls, name, value))
+
+
+def _converting_constructor(cls: Any) -> Callable[..., None]:
+    plain, names, fields = cls.__init__, cls.__match_args__, frozenset(cls.__tensorclass_schema__.fields)
+    numbers = {
+        name: field.default
+        for name, field in cls.__dataclass_fields__.items()
+        if type(field.default) in (int, float, bool)
+    }
+
+    @wraps(plain)
+    def init(self: Any, *args: Any, **options: Any) -> None:
+        given = {name: _convert(cls, name, value) for name, value in zip(names, args, strict=False)}
+        given |= {name: _convert(cls, name, value) if name in fields else value for name, value in options.items()}
+        if not given.get("batch_size"):  # a default that is a number is a tensor where it fits
+            given |= {name: _convert(cls, name, value) for name, value in numbers.items() if name not in given}
+        plain(self, *args[len(names) :], **given)
+
+    return init
+
+
+def _converting_update(plain: Any) -> Callable[..., Any]:
+    @wraps(plain)
+    def update(self: Any, source: Any, *args: Any, **options: Any) -> Any:
+        if type(source) is dict:
+            source = {key: _as_tensor(value) for key, value in source.items()}
+        return plain(self, source, *args, **options)
+
+    return update
+
+
 class _LenientMeta(type(TensorClass)):  # type: ignore[misc]  # a metaclass that checkers see as ABCMeta
     """The metaclass of typed classes without declared types."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], space: dict[str, Any], /, **options: Any) -> Any:
+        kinds = {key: kind for base in reversed(bases) for key, kind in getattr(base, _KINDS, {}).items()}
         if "__annotations__" in space:
+            kinds |= _kinds_of(space["__annotations__"])
             space["__annotations__"] = _loosen(space["__annotations__"])
         loose: dict[str, Any] = {"shadow": True, **options}
-        return super().__new__(mcs, name, bases, space, **loose)
+        made = super().__new__(mcs, name, bases, space, **loose)
+        type.__setattr__(made, _KINDS, kinds)
+        return _follow(made)
 
 
 _META: Any = _LenientMeta
@@ -39,6 +139,11 @@ def lenient_tensorclass(cls: Any = None, /, **options: Any) -> Any:
     decorate: Callable[[Any], Any] = tensorclass(**given)
     if cls is None:
         return lambda found: lenient_tensorclass(found, **options)
+    if isinstance(cls, _LenientMeta):
+        return cls
+    kinds = _kinds_of(vars(cls).get("__annotations__", {}))
     if not issubclass(cls, TensorClass) and "__annotations__" in vars(cls):
         cls.__annotations__ = _loosen(vars(cls)["__annotations__"])
-    return cls if isinstance(cls, _LenientMeta) else decorate(cls)
+    made = decorate(cls)
+    type.__setattr__(made, _KINDS, getattr(cls, _KINDS, {}) | kinds)
+    return _follow(made)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ContextDecorator, contextmanager, nullcontext
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -161,6 +162,10 @@ def lookup(module: str, name: str) -> Any:
         return OWN[name]
     path = f"tensorclass.{module}".rstrip(".")
     same = [path] if find_spec(path) is not None else []
+    if name == "__all__" and same:
+        found = import_module(path)
+        own = [key for key, value in vars(found).items() if key[0] != "_" and not isinstance(value, ModuleType)]
+        return getattr(found, name, own)
     for place in (*same, *ROOTS):
         found = getattr(import_module(place), name, NO_DEFAULT)
         if found is not NO_DEFAULT:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from torch import nn
 
+from .. import _deferred
 from .._flags import flags
 from ..core import TensorCollection
 from ..errors import ModuleError
@@ -129,3 +130,6 @@ def _call_with_params(
             f"{type(module).__name__} is functional and has no parameters of its own: call it with `params=`"
         )
     return method(*args, **kwargs)
+
+
+_deferred.find_names_elsewhere(globals())

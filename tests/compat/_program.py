@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from tensordict import LazyStackedTensorDict, NonTensorData, TensorClass, TensorDict, is_tensor_collection, tensorclass
 from tensordict.base import _NESTED_TENSORS_AS_LISTS, NO_DEFAULT, _default_is_leaf, _is_leaf_nontensor
@@ -32,6 +33,22 @@ class Log:
     data: Tensor = None
 
 
+class Config(TensorClass["autocast"]):
+    steps: int
+    name: str
+    weights: float
+    rest: "dict | None" = None
+
+
+class Plain(TensorClass["nocast"]):
+    data: Tensor = None
+    number: int = 0
+
+
+class Sized(TensorClass):
+    number: int = 0
+
+
 class Spec(TensorDictModule):
     def __init__(self, module, in_keys, out_keys, spec=None):
         super().__init__(module, in_keys, out_keys)
@@ -46,6 +63,40 @@ class SpecSequential(TensorDictSequential, Spec):
     @_set_dispatch_td_nn_modules(True)
     def forward(self, tensordict):
         return super().forward(tensordict)
+
+
+def read_fields():
+    """Print what fields of typed classes give: objects that differ come as lists, and values are converted."""
+    logs = torch.stack([Log("a"), Log("b")])
+    rows = TensorDict(log=logs, x=torch.zeros(2), batch_size=[2])
+    print([*logs.text], logs[0].text, [*torch.cat([logs, logs]).text], [[*row] for row in logs.expand(3, 2).text])
+    print(rows[1]["log"].text, isinstance(logs.text, list))
+    values = (1, 1.5, True, [1, 2], [torch.ones(1)] * 2, [], ["a"], (1, 2), {"k": 1}, np.arange(2), np.float32(2), None)
+    for kind in (Log, Trajectory, Plain, Config):
+        name = "rest" if kind is Config else "data"
+        for value in values:
+            first = {Log: ["a"], Plain: [], Config: [1, "n", 1]}.get(kind, [torch.ones(1)])
+            made = kind(*first, **({name: value} if kind is not Trajectory else {"subtree": value}))
+            reads = [getattr(made, name)]
+            setattr(made, name, value)
+            reads.append(getattr(made, name))
+            if isinstance(value, (int, float, np.ndarray)):
+                made.update({name: value})
+                reads.append(getattr(made, name))
+            print([(isinstance(read, list), isinstance(read, Tensor), shown(read)) for read in reads])
+    for value in (torch.tensor(3), 2.7, True, "4", np.float32(2)):
+        made = Config(value, value, value)
+        print([(type(read).__name__, shown(read)) for read in (made.steps, made.name, made.weights)])
+    print(shown(torch.stack([Trajectory(torch.ones(2), 1), Trajectory(torch.ones(2), 2)]).action))
+    print(Plain(batch_size=[3]).number, shown(Plain().number), shown(Sized().number), Sized(batch_size=[2]).number)
+
+
+def import_all():
+    """Print whether `*` gives the public names of a module, and no module."""
+    for module in ("tensordict", "tensordict.nn", "tensordict.nn.distributions"):
+        names = {}
+        exec(f"from {module} import *", names)
+        print({"TensorDict", "TensorDictModule", "CompositeDistribution"} & {*names}, "torch" in names, "nn" in names)
 
 
 def shown(value):
@@ -176,6 +227,8 @@ def main():
     combine()
     write_rows()
     use_torch()
+    read_fields()
+    import_all()
 
 
 if __name__ == "__main__":

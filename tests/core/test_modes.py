@@ -158,7 +158,7 @@ def test_the_aggregate_flag_is_kept_until_it_is_taken_back():
     flag.unset()
     assert composite_lp_aggregate() is False
     with set_composite_lp_aggregate(True), set_composite_lp_aggregate(None):
-        assert composite_lp_aggregate() is True
+        assert composite_lp_aggregate() is False  # None is the value at the start, as in the original
     with pytest.raises(RuntimeError, match="unset"):
         flag.unset()
 

@@ -250,7 +250,7 @@ def test_batch_sizes_broadcast_as_those_of_the_anchor(name: str, left: list[int]
 
 def test_objects_of_elements_broadcast_with_the_batch():
     """Objects of elements are compared where the broadcast puts them, in dense and in lazy containers."""
-    wide = TensorDict(s=NonTensorStack(["a", "b"], ["a", "c"]), batch_size=[2, 2])
+    wide = TensorDict(s=NonTensorStack.from_list([["a", "b"], ["a", "c"]]), batch_size=[2, 2])
     row = TensorDict(s=NonTensorStack("a", "b"), batch_size=[2])
     lazy = lazy_stack([TensorDict(s=NonTensorStack("a", "b"), batch_size=[2])] * 2)
     assert (wide == row)["s"].tolist() == (row == wide)["s"].tolist() == [[True, True], [True, False]]

@@ -72,7 +72,7 @@ def test_indices_hold_tensors_alone():
 @pytest.mark.parametrize("row", REDUCTIONS, ids=lambda row: row.name)
 def test_one_object_for_each_element(row):
     """Objects of elements stay where the batch stays, and stop what would change it, with the way out."""
-    objects = NonTensorStack(["a", "b"], ["c", "d"])
+    objects = NonTensorStack.from_list([["a", "b"], ["c", "d"]])
     data = TensorDict({"x": numbers(2, 2, 3), "n": {"who": objects}}, batch_size=[2, 2])
     first = FIRST.get(row.name, ())
     if row.name == "softmax" or row.form == "running":

@@ -419,7 +419,7 @@ def test_stacks_grow():
     names.insert(-2, "c")
     names.extend(["f", "g"])
     assert names.tolist() == list("abcdefg")
-    pairs = NonTensorStack(["a", "b"], ["c", "d"])
+    pairs = NonTensorStack.from_list([["a", "b"], ["c", "d"]])
     pairs.append(["e", "f"])
     pairs.extend([NonTensorStack("g", "h")])
     assert pairs.tolist() == [["a", "b"], ["c", "d"], ["e", "f"], ["g", "h"]]
@@ -479,7 +479,7 @@ SHAPES = {
 @pytest.mark.parametrize("name", SHAPES)
 def test_shapes_of_stacks(name):
     """What a tensor of the batch shape does, the objects do, by method and by torch function."""
-    stack = NonTensorStack(["0", "1", "2"], ["3", "4", "5"])
+    stack = NonTensorStack.from_list([["0", "1", "2"], ["3", "4", "5"]])
     numbers = torch.arange(6).reshape(2, 3)
     wanted = getattr(numbers, name)(*SHAPES[name])
     for found in (getattr(stack, name)(*SHAPES[name]), getattr(torch, name)(stack, *SHAPES[name])):

@@ -44,7 +44,7 @@ KINDS: dict[str, Callable[[], Any]] = {
     "objects": lambda: TensorDict(
         a=_rand(),
         one="scan",
-        each=NonTensorStack(*[[f"{i}{j}" for j in range(4)] for i in range(3)]),
+        each=NonTensorStack.from_list([[f"{i}{j}" for j in range(4)] for i in range(3)]),
         batch_size=[3, 4],
     ),
     "nothing": lambda: TensorDict(batch_size=[3, 4]),

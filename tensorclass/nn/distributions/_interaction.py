@@ -56,7 +56,8 @@ class InteractionType(str, Enum):
 
 _TYPES: dict[Any, InteractionType] = {str(kind): kind for kind in InteractionType}
 INTERACTION: Setting[InteractionType | None] = Setting("interaction_type", None)
-AGGREGATE: Setting[bool] = Setting("composite_lp_aggregate", os.environ.get("COMPOSITE_LP_AGGREGATE") in ("1", "True"))
+_START = os.environ.get("COMPOSITE_LP_AGGREGATE") in ("1", "True")
+AGGREGATE: Setting[bool] = Setting("composite_lp_aggregate", _START)
 
 
 @flags
@@ -101,7 +102,7 @@ class set_composite_lp_aggregate(Mode):  # lower case: used like a function
     """Set whether a `CompositeDistribution` sums the log-probabilities and entropies of its components.
 
     Args:
-        mode: True for one tensor, False for one entry per component; None leaves the setting as it is now.
+        mode: True for one tensor, False for one entry per component; None for the value at the start of the program.
         thread_local: Accepted for compatibility; a block never reaches other threads.
 
     >>> with set_composite_lp_aggregate(True):
@@ -112,7 +113,7 @@ class set_composite_lp_aggregate(Mode):  # lower case: used like a function
     _setting = AGGREGATE
 
     def __init__(self, mode: bool | None = True, *, thread_local: bool = False) -> None:
-        super().__init__(AGGREGATE.get() if mode is None else mode)
+        super().__init__(_START if mode is None else mode)
         self.thread_local = thread_local
         self._undone: list[Callable[[], None]] = []
 

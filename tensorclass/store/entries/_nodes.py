@@ -27,6 +27,7 @@ from ...core import (
     Kind,
     Names,
     Path,
+    TensorCollection,
     TensorEntry,
     batch_dim,
     broadcasts_to,
@@ -133,12 +134,12 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
     `TensorDict` returns the objects as a list.
 
     Args:
-        *values: the objects, or nested lists of them for several batch dims. A `NonTensorData` is one object for its
-            batch size, also if it holds a list.
+        *values: the objects, of which each is one element, also a list (`from_list` takes nested lists for several
+            batch dims). A `NonTensorData` is one object for its batch size, and a stack has all its elements.
         stack_dim: the dim along which the values are joined.
 
     Raises:
-        BatchSizeError: for nested lists of different lengths.
+        BatchSizeError: for stacks of different lengths.
 
     >>> from tensorclass import NonTensorStack
     >>> names = NonTensorStack("a", "b", "c")
@@ -162,7 +163,10 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
     """The index that an operation got as a leaf."""
 
     def __init__(self, *values: Any, stack_dim: int = 0) -> None:
-        table, index = tabulate(open_lists([*values]))
+        self._fill([open_lists(value) if isinstance(value, Node) else Wrapped(value) for value in values], stack_dim)
+
+    def _fill(self, values: list[Any], stack_dim: int = 0) -> None:
+        table, index = tabulate(values)
         if stack_dim:
             index = index.movedim(0, batch_dim(stack_dim, index.ndim, op="NonTensorStack"))
         self._from, self._seen, self._copy, self._free = (Slots(table, index, index), None), None, None, True
@@ -176,7 +180,9 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         >>> NonTensorStack.from_list([["a", "b"], ["c", "d"]]).shape
         torch.Size([2, 2])
         """
-        return cls(*values)
+        stack = cls()
+        stack._fill(open_lists([*values]))
+        return stack
 
     @classmethod
     def from_nontensordata(cls, non_tensor: Any) -> NonTensorStack[Any]:
@@ -440,6 +446,11 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         return self._of(*compact((*mine, *table), torch.where(wide, index, other_index + len(mine))))
 
     def _plan_write(self, value: Any, parts: Any, size: torch.Size, path: Path) -> Any:
+        if isinstance(value, TensorCollection):
+            raise StructureError(
+                f"in-place write: `{join_path(path)}` holds Python objects, got {value!r:.200}; set the whole entry to "
+                "make it a container, or wrap the value in `NonTensorData` to store it as an object"
+            )
         if not isinstance(value, NonTensorStack):
             value = NonTensorStack.of(value, size if isinstance(value, (list, tuple)) else torch.Size([]))
         if isinstance(parts, tuple):
