@@ -157,6 +157,7 @@ PLAIN = {
     ("classes/_base.py", "AttributeError"): "Python's protocol: a private name that an instance does not have",
     ("store/entries/_object_table.py", "AttributeError"): "Python's protocol: an attribute that an entry does not have",
     ("classes/_pydantic.py", "AttributeError"): "pydantic asks whether there is a serializer",
+    ("_deferred.py", "AttributeError"): "Python's protocol of modules",
     ("compat/_finder.py", "AttributeError"): "Python's protocol of modules",
     ("compat/_finder.py", "ImportError"): "a module that an import asks for",
     ("compat/_install.py", "ImportError"): "the real package is there already",

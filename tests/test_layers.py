@@ -273,7 +273,8 @@ def _reexports(node: ast.stmt, listed: set[str]) -> bool:
         )
     if isinstance(node, ast.Assign):
         return all(isinstance(t, ast.Name) and t.id.startswith("__") for t in node.targets)
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    finds_others = ast.unparse(node) == "_deferred.find_names_elsewhere(globals())"  # those of `tensordict` do
+    return finds_others or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
 
 
 def _listed(tree: ast.Module) -> set[str]:

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from .. import NonTensorDataBase, NonTensorStack, TensorDict
-from ..classes import TensorClass, tensorclass
-from ..classes._reference import FieldRef
+from ..classes import FieldRef, TensorClass, tensorclass
 
 _CAST: dict[Any, type] = {kind: kind for kind in (int, float, bool, str)}
 _CAST |= {kind.__name__: kind for kind in (*_CAST, Tensor)} | {Tensor: Tensor, "torch.Tensor": Tensor}

@@ -136,6 +136,19 @@ def objects(td: Any) -> Any:
 
 
 @program
+def stacks_of_lists(td: Any) -> Any:
+    """Lists as elements of a stack, and nested lists of several dims."""
+    nested = td.NonTensorStack.from_list([["a", "b"], ["c", "d"]])
+    made = [
+        td.NonTensorStack([1, 2], [3, 4]), td.NonTensorStack([1], [2, 3]), td.NonTensorStack((1, 2), {"k": 1}, []),
+        td.NonTensorStack(td.NonTensorStack("a", "b"), td.NonTensorStack("c", "d")), nested,
+        td.NonTensorStack([1, 2], td.NonTensorData(3)),
+    ]  # fmt: skip
+    chats = td.TensorDict({"m": made[1]}, [2])
+    return [(list(one.batch_size), one.tolist()) for one in made], torch.cat([chats, chats])["m"], chats[1]["m"]
+
+
+@program
 def split_by_keys(td: Any) -> Any:
     """`split_keys`, and the changes of keys in place and out of place."""
     data = steps(td, 2, 2)

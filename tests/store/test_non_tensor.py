@@ -522,3 +522,28 @@ def test_several_objects_are_a_list():
         many.upper  # type: ignore[attr-defined]  # what a user may write
     for made in (pickle.loads(pickle.dumps(many)), deepcopy(many), copy(many)):
         assert made.tolist() == [0, 0]
+
+
+WRITES = {
+    "row": lambda data, value: data.__setitem__(1, TensorDict(o=value)),
+    "rows": lambda data, value: data.__setitem__(slice(0, 2), TensorDict(o=value).expand(2)),
+    "mask": lambda data, value: data.__setitem__(torch.tensor([True, False, False]), TensorDict(o=value).expand(1)),
+    "set_at_": lambda data, value: data.set_at_("o", value, 0),
+    "update_at_": lambda data, value: data.update_at_(TensorDict(o=value), 2),
+    "update_": lambda data, value: data.update_(TensorDict(o=value).expand(3)),
+    "stack": lambda data, value: data.get("o").__setitem__(0, value),
+}
+
+
+@pytest.mark.parametrize("held", ["one", "each"])
+@pytest.mark.parametrize("write", WRITES)
+def test_a_container_is_no_object_in_place(held: str, write: str):
+    """A container that a write in place would put among objects is an error, and nothing is written."""
+    each = NonTensorStack({"k": 1}, {"k": 2}, "s")
+    data = TensorDict(o=NonTensorData({"k": 1}, batch_size=[3]) if held == "one" else each, batch_size=[3])
+    if (held, write) == ("one", "stack"):
+        data.set("o", data.get("o").maybe_to_stack())
+    before = data.get("o").tolist()
+    with pytest.raises(RuntimeError, match=r"(`o`|stack) .*objects?"):
+        WRITES[write](data, TensorDict(k=torch.ones(())))
+    assert data.get("o").tolist() == before

@@ -27,7 +27,6 @@ from ...core import (
     Kind,
     Names,
     Path,
-    TensorCollection,
     TensorEntry,
     batch_dim,
     broadcasts_to,
@@ -57,6 +56,7 @@ from ._object_table import (
     plain_object,
     read_object,
     readable_index,
+    refuse_container,
     tabulate,
 )
 
@@ -134,8 +134,8 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
     `TensorDict` returns the objects as a list.
 
     Args:
-        *values: the objects, of which each is one element, also a list (`from_list` takes nested lists for several
-            batch dims). A `NonTensorData` is one object for its batch size, and a stack has all its elements.
+        *values: the objects. Each is one element, also a list; `from_list` takes nested lists for several batch dims.
+            A `NonTensorData` is one object for its batch size, and a stack has all its elements.
         stack_dim: the dim along which the values are joined.
 
     Raises:
@@ -446,11 +446,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         return self._of(*compact((*mine, *table), torch.where(wide, index, other_index + len(mine))))
 
     def _plan_write(self, value: Any, parts: Any, size: torch.Size, path: Path) -> Any:
-        if isinstance(value, TensorCollection):
-            raise StructureError(
-                f"in-place write: `{join_path(path)}` holds Python objects, got {value!r:.200}; set the whole entry to "
-                "make it a container, or wrap the value in `NonTensorData` to store it as an object"
-            )
+        refuse_container(value, path)
         if not isinstance(value, NonTensorStack):
             value = NonTensorStack.of(value, size if isinstance(value, (list, tuple)) else torch.Size([]))
         if isinstance(parts, tuple):

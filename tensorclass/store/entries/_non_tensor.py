@@ -40,7 +40,7 @@ from ...ops._mapping import MappingOps
 from ...ops._steps import Writes
 from ._follow import Follower
 from ._nodes import Node, NonTensorStack
-from ._object_table import plain_object
+from ._object_table import plain_object, refuse_container
 from ._unbatched import Unbatched as Unbatched
 
 T = TypeVar("T")
@@ -114,6 +114,7 @@ class NonTensorDataBase(Follower, Node, Generic[T]):
         return NonTensorStack.of_one(self, condition.shape)._choose(other, condition, key)
 
     def _plan_write(self, value: Any, parts: Any, size: torch.Size, path: Path) -> Any:
+        refuse_container(value, path)
         found = value.data if isinstance(value, NonTensorDataBase) else value
         if parts is not None and not same_object(self.data, found):
             raise StructureError(

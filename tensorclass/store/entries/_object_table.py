@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor
 
-from ...core import assign, sharing
-from ...errors import BatchSizeError, UnsupportedOperationError, too_deep
+from ...core import Path, TensorCollection, assign, join_path, sharing
+from ...errors import BatchSizeError, StructureError, UnsupportedOperationError, too_deep
 from ...ops._compare import same_object
 from ...ops._index import is_plain
 from ...ops._steps import Writes
@@ -103,6 +103,16 @@ def plain_object(value: Any) -> Any:
     if type(value) is Wrapped:
         value = value.value
     return str(value) if type(value) is ItemText else value
+
+
+def refuse_container(value: Any, path: Path) -> None:
+    """Raise an error for a container that a write in place would put among objects."""
+    if isinstance(value, TensorCollection):
+        raise StructureError(
+            f"in-place write: {f'`{join_path(path)}`' if path else 'the stack'} holds Python objects, got "
+            f"{value!r:.200}; set the whole entry to make it a container, or wrap the value in `NonTensorData` to "
+            "store it as an object"
+        )
 
 
 def not_in_file(path: str) -> UnsupportedOperationError:
