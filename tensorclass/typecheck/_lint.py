@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ..errors import MissingExtraError
+from ._rules import CLASSES, LINT_SETTINGS
 
 CACHE = ".mypy_cache/tensorclass"
 CONFIGURATION = """[mypy]
@@ -34,6 +35,14 @@ FAULT = "tensorclass.mypy_plugin failed here"
 _ALWAYS = ("syntax",)
 _MISSING = "`tensorclass lint` runs on mypy, which is not installed: `pip install 'mypy>=1.16'`"
 _TEXT = re.compile(r"(?P<path>.+?):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<severity>error|note): (?P<message>.*)")
+_TOLD = ("attr-defined", "call-arg", "arg-type", "operator", "index", "union-attr", "misc")
+"""The codes of mypy for what is wrong about a typed class itself, not about the types of a program."""
+_READ_ONLY = "is read-only"
+_QUOTED = re.compile(r'"(?:type\[)?(\w+)(?:\[[^"]*\])?\]?"')
+_CALLED = re.compile(
+    r'(?:to|for) "(?:stage|module|TensorClassModule|TensorClassSequential|replace" of "TensorClass'
+    r'|__call__" of "Typed)"'
+)
 _CODE = re.compile(r"(?P<message>.*?)  \[(?P<code>[\w-]+)\]$")
 
 
@@ -76,7 +85,7 @@ def lint(
     if find_spec("mypy") is None:
         raise MissingExtraError(_MISSING)
     with tempfile.TemporaryDirectory() as folder:
-        config = Path(folder) / "lint.ini"
+        config = Path(folder) / LINT_SETTINGS
         config.write_text(CONFIGURATION, "utf-8")
         command = [
             sys.executable, "-m", "mypy", f"--config-file={config}", f"--cache-dir={cache}", "--output=json",
@@ -87,7 +96,7 @@ def lint(
     broken = [one for one in found if one.code in _ALWAYS]
     if done.returncode not in (0, 1) and not broken:
         raise LintError((done.stderr or done.stdout).strip() or f"mypy ended with status {done.returncode}")
-    return [one for one in found if every or _is_own(one)]
+    return list(_chosen(found, every))
 
 
 def _read(lines: Iterable[str]) -> Iterable[LintFinding]:
@@ -105,5 +114,28 @@ def _read(lines: Iterable[str]) -> Iterable[LintFinding]:
             yield LintFinding(match["path"], int(match["line"]), column, text, code, match["severity"])
 
 
+def _chosen(found: Sequence[LintFinding], every: bool) -> Iterable[LintFinding]:
+    """The findings about typed classes; the notes that name these classes are for this command only."""
+    notes = {one.path: json.loads(one.message.removeprefix(CLASSES)) for one in found if _names_classes(one)}
+    for one in found:
+        names, lines = notes.get(one.path, ((), ()))
+        if not _names_classes(one) and (every or _is_own(one) or _is_about(one, names, lines)):
+            yield one
+
+
+def _names_classes(one: LintFinding) -> bool:
+    return one.message.startswith(CLASSES)
+
+
 def _is_own(one: LintFinding) -> bool:
     return one.code.startswith(OWN) or one.code in _ALWAYS or one.message.startswith(FAULT)
+
+
+def _is_about(one: LintFinding, names: Sequence[str], lines: Sequence[tuple[int, int]]) -> bool:
+    """Whether an error of mypy is about a typed class or a stage: a misspelled field, an argument that doesn't fit."""
+    told = one.message.partition("; maybe")[0]
+    if one.severity != "error" or one.code not in _TOLD or (one.code == "misc" and _READ_ONLY not in told):
+        return False
+    inside = any(first <= one.line <= last for first, last in lines)
+    known = {*names, *(("Self",) if inside else ())}
+    return _CALLED.search(told) is not None or any(name in known for name in _QUOTED.findall(told))

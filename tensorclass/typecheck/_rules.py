@@ -24,6 +24,10 @@ CONVENIENCES = {"RowOps": "tensorclass.ops._by_row", "Conveniences": "tensorclas
 """The classes of methods whose names fields may have, and their modules."""
 YIELDING = ("depth", "attrs", "distribute", "entry_class", "local", "param_count", "separates", "whole")
 """The other methods whose names fields may have."""
+LINT_SETTINGS = "tensorclass-lint.ini"
+"""The name of the settings with which `tensorclass lint` runs mypy."""
+CLASSES = "tensorclass: typed classes "
+"""How the note begins that names the typed classes of a file for `tensorclass lint`."""
 ANNOTATED = ("typing.Annotated", "typing_extensions.Annotated")
 
 

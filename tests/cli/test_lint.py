@@ -57,6 +57,47 @@ def test_a_file_is_analyzed_as_by_the_plugin(tmp_path: Path) -> None:
     assert (broken[0].line, {one.code for one in broken}) == (1, {"syntax"})
 
 
+TYPOS = """
+    from steps import Steps, make
+    from tensorclass.nn import stage
+    from torch import Tensor
+
+    class Other:
+        def read(self):
+            return self.score
+
+    class Longer(Steps):
+        def read(self):
+            return self.scores
+
+    def narrow(score: Tensor) -> Tensor:
+        return score
+
+    def f(steps: Steps, longer: Longer):
+        steps.idz
+        longer.read()
+        make().scoree
+        Steps.scores
+        steps.replace(scor=steps.score)
+        stage(narrow, Steps.ids, Steps.score)
+        number: int = steps
+        Steps(steps.ids)
+        [1].idz
+"""
+
+
+@pytest.mark.slow
+def test_what_mypy_itself_says_about_typed_classes_is_found(tmp_path: Path) -> None:
+    """Misspelled fields of classes of this and other files, and arguments that don't fit, but nothing about others."""
+    for name, text in (("steps", PROGRAM + "\n    def make() -> Steps: ...\n"), ("typos", TYPOS)):
+        (tmp_path / f"{name}.py").write_text(dedent(text).lstrip(), "utf-8")
+    found = lint(["typos.py"], cache=tmp_path / "cache", root=tmp_path)
+    assert [(one.line, one.code) for one in found] == [
+        (11, "attr-defined"), (17, "attr-defined"), (19, "attr-defined"), (20, "attr-defined"),
+        (21, "call-arg"), (22, "arg-type"), (24, "call-arg"),
+    ]  # fmt: skip
+
+
 def test_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One line for each finding; exit status 1 for a mistake, 0 for nothing and for notes."""
     _stubbed(monkeypatch, FOUND)

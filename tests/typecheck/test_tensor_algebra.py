@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from tensorclass.typecheck.plugin._promotion import promote_dtypes, with_number
-from tensorclass.typecheck.plugin._sizes import KnownSizes, Shape
+from tensorclass.typecheck.plugin._sizes import KnownSizes, Shape, flattened, unflattened
 from tensorclass.typecheck.plugin._torch_calls import Call, Known, TensorFacts, called
 from tensorclass.typecheck.plugin._torch_table import KINDS
 
@@ -54,6 +54,10 @@ FIXED: dict[str, tuple[tuple[object, ...], ...]] = {
     "narrow": ((1, 0, 2), (-1, 0, 2)),
     "norm": ((),),
     "square": ((),),
+    "diff": ((),),
+    "logcumsumexp": ((0,), (-1,)),
+    "quantile": ((0.5,),),
+    "argwhere": ((),),
     "abs": ((),),
 }
 """The arguments behind the tensor, of operations that take some."""
@@ -84,6 +88,9 @@ class Reader:
 
     def items(self, expr: nodes.Expression) -> None:
         """No list."""
+
+    def added(self, expr: nodes.Expression) -> None:
+        """No list of any length."""
 
     def kind_of_number(self, expr: nodes.Expression) -> str:
         """The kind of a number."""
@@ -153,6 +160,22 @@ def test_an_operation_gives_what_torch_gives(name: str, arguments: tuple[object,
             known = called(Call(reader, name, plain, {}, own))
             assert _fits(known, real), (dtype, shape, own, str(known), real.shape if isinstance(real, Tensor) else real)
     assert ran
+
+
+@pytest.mark.parametrize("known", range(1, 5))
+def test_dims_that_are_merged_and_divided_behind_unknown_ones(known: int) -> None:
+    """All pairs of dims from the back, of a shape of which some or all event dims are known."""
+    whole = torch.zeros(2, 3, 4, 5, 6)
+    sizes = KnownSizes(tuple(whole.shape[-known:]), object(), 4)
+    for start, end in product(range(-4, 0), range(-4, 0)):
+        if start <= end:
+            merged = flattened(sizes, start, end)
+            assert merged is not None
+            assert _fits(TensorFacts(None, merged), whole.flatten(start, end)), (start, end, str(merged))
+    for dim, wanted in ((-1, (2, 3)), (-1, (-1, 2)), (-2, (5, -1)), (-2, (1, 5, 1))):
+        divided = unflattened(sizes, dim, wanted)
+        assert divided is None or _fits(TensorFacts(None, divided), whole.unflatten(dim, wanted)), (dim, str(divided))
+    assert unflattened(sizes, -1, (2, 3)) is not None
 
 
 @pytest.mark.filterwarnings("ignore:ComplexHalf")

@@ -12,10 +12,11 @@ from typing import Any
 
 from mypy import nodes
 from mypy.plugin import AttributeContext
+from mypy.types import CallableType
 
 from ._codes import FLOW
 from ._facts import batch_instance, fields_of
-from ._source import Source, parts_of, source_of
+from ._source import Source, own_statements, parts_of, source_of
 
 Made = dict[nodes.Node, nodes.CallExpr]
 _SIMPLE = (nodes.ExpressionStmt, nodes.AssignmentStmt, nodes.ReturnStmt, nodes.AssertStmt)
@@ -30,10 +31,28 @@ def read(ctx: AttributeContext, name: str) -> None:
         return
     api: Any = ctx.api
     made = where.expr if isinstance(where.expr, nodes.CallExpr) else _reads(source_of(api), api.tree).get(where)
-    callee = made.callee if isinstance(made, nodes.CallExpr) else None
-    if isinstance(callee, nodes.RefExpr) and callee.node is owner.type and not any(map(_fills, owner.type.mro)):
+    if (
+        isinstance(made, nodes.CallExpr)
+        and _is_new(source_of(api), made, owner.type)
+        and not any(map(_fills, owner.type.mro))
+    ):
         text = f'"{name}" of {owner.type.name} is read before anything has produced it'
         ctx.api.fail(f"{text}; assign it first, or run the module that writes it", where, code=FLOW)
+
+
+def _is_new(source: Source, call: nodes.CallExpr, info: nodes.TypeInfo) -> bool:
+    """Whether a call is that of the class, or of a function of the file that only returns such calls."""
+    callee = call.callee.node if isinstance(call.callee, nodes.RefExpr) else None
+    if callee is info or not isinstance(callee, nodes.FuncDef) or callee not in source.functions:
+        return callee is info
+    if callee.is_decorated or callee.is_coroutine or callee.is_generator:
+        return False
+    rows = [row.expr for row in own_statements(callee) if isinstance(row, nodes.ReturnStmt)]
+    made = [
+        row.callee.node if isinstance(row, nodes.CallExpr) and isinstance(row.callee, nodes.RefExpr) else None
+        for row in rows
+    ]
+    return bool(made) and all(one is info for one in made)
 
 
 def _fills(base: nodes.TypeInfo) -> bool:
@@ -80,7 +99,10 @@ def _follow(block: Sequence[nodes.Node], made: Made, shared: set[nodes.Node], fo
 
 def _is_field(made: nodes.CallExpr | None, member: nodes.MemberExpr) -> bool:
     """Whether an attribute of an instance is a field; a method may be called later."""
-    info = made.callee.node if made is not None and isinstance(made.callee, nodes.RefExpr) else None
+    info: object = made.callee.node if made is not None and isinstance(made.callee, nodes.RefExpr) else None
+    if isinstance(info, nodes.FuncDef) and isinstance(info.type, CallableType):
+        result = batch_instance(info.type.ret_type)
+        info = None if result is None else result.type
     return isinstance(info, nodes.TypeInfo) and member.name in fields_of(info)
 
 

@@ -96,9 +96,11 @@ class Flow:
         if stage is None or stage.reads is None or stage.writes is None:
             self.open = True
             return
-        for ref in stage.reads:
-            if ref is not None:
-                self._read(ref, index, [stage, *later], where)
+        missing = [ref for ref in stage.reads if ref is not None and not self._read(ref, index, where)]
+        if missing:
+            names = " and ".join(f'"{ref}"' for ref in missing)
+            hint = self._hint(missing[0], index, [stage, *later])
+            self._fail(f"module {index} reads {names}, which nothing before it provides{hint}", where)
         for call in stage.values:
             self._read_value(call, index, later, where)
         if stage.call is not None:
@@ -117,9 +119,10 @@ class Flow:
         hint = f"module {index + 1 + after.index(True)} is that stage, move it before" if True in after else "list it"
         self._fail(f"module {index} reads the value of a stage that is not listed before it; {hint}", where)
 
-    def _read(self, ref: FieldReference, index: int, later: list[KnownStage | None], where: nodes.Context) -> None:
+    def _read(self, ref: FieldReference, index: int, where: nodes.Context) -> bool:
+        """Whether something before a module provides a field that it reads, or its lack was reported before."""
         if self._is_unclear(ref, f"module {index} reads", where):
-            return
+            return True
         path = self.names.path_of(ref)
         place = self.places.get(path)
         if place is not None:
@@ -128,8 +131,8 @@ class Flow:
                 self._fail(f'module {index} reads "{ref}", which {clash}', where)
         elif not self.open and path not in self.missed:
             self.missed.add(path)
-            hint = self._hint(ref, index, later)
-            self._fail(f'module {index} reads "{ref}", which nothing before it provides{hint}', where)
+            return False
+        return True
 
     def _is_unclear(self, ref: FieldReference, what: str, where: nodes.Context) -> bool:
         """Report a field that may be any of several values."""

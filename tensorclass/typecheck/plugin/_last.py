@@ -7,7 +7,9 @@ variables before it are known.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from mypy import nodes
@@ -15,8 +17,9 @@ from mypy.argmap import map_actuals_to_formals
 from mypy.plugin import MethodContext
 from mypy.types import CallableType, ProperType, Type, TypeType, TypeVarType, get_proper_type
 
+from .._rules import CLASSES, LINT_SETTINGS
 from ._contracts import check_contracts
-from ._facts import batch_instance, made_by
+from ._facts import batch_instance, is_batch_class, made_by
 from ._function_results import record_results
 from ._given import batch_of_instance, check_augmented_write, check_named_values
 from ._layers import check_layer_calls, check_layer_loops
@@ -57,6 +60,8 @@ def _is_last(expr: object) -> bool:
 def check_rest(ctx: MethodContext, hook_of: Callable[[str], Hook | None]) -> Type:
     """At the last statement: every call of a method of a type variable."""
     if _is_last(ctx.context):
+        if Path(ctx.api.options.config_file or "").name == LINT_SETTINGS:
+            _note_classes(ctx)
         for call in source_of(ctx.api).method_calls:
             assert isinstance(call.callee, nodes.MemberExpr)  # they are collected by it
             receiver = get_proper_type(static_type(ctx.api, call.callee.expr))
@@ -73,6 +78,22 @@ def check_rest(ctx: MethodContext, hook_of: Callable[[str], Hook | None]) -> Typ
             if isinstance(target, nodes.IndexExpr) and isinstance(target.index, nodes.StrExpr):
                 _check_item(ctx.api, target, target.index.value, value)
     return ctx.default_return_type
+
+
+def _note_classes(ctx: MethodContext) -> None:
+    """Name the typed classes that a file may use, and the lines of its own: `tensorclass lint` reads this note."""
+    names, lines = set[str](), []
+    api: Any = ctx.api
+    for path, tree in api.modules.items():
+        if "site-packages" in tree.path or path.startswith("tensorclass."):
+            continue
+        for name, symbol in tree.names.items():
+            if is_batch_class(symbol.node) and isinstance(symbol.node, nodes.TypeInfo):
+                names |= {name, symbol.node.name}
+                definition = symbol.node.defn
+                if symbol.node.module_name == api.tree.fullname and definition.end_line:
+                    lines.append((definition.line, definition.end_line))
+    api.msg.note(CLASSES + json.dumps([sorted(names), lines]), ctx.context)
 
 
 def _check_item(api: Any, target: nodes.IndexExpr, name: str, value: nodes.Expression) -> None:

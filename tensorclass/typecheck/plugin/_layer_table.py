@@ -224,7 +224,17 @@ def _flat(source: Source, layer: nodes.CallExpr, name: str, given: TensorFacts) 
     return replace(given, shape=shapes.flattened(shape, start, end))
 
 
+def _unflat(source: Source, layer: nodes.CallExpr, name: str, given: TensorFacts) -> Known:
+    named = call_arguments(layer, ("dim", "unflattened_size")) or {}
+    wanted = sizes_of(source, named["unflattened_size"]) if "unflattened_size" in named else None
+    dim = int_of(source, named.get("dim"))
+    if given.shape is None and dim == -1 and wanted is not None:
+        return replace(given, shape=shapes.behind_unknown(*(size if size != -1 else None for size in wanted)))
+    return replace(given, shape=shapes.unflattened(given.shape, dim, wanted))
+
+
 _MAKERS: Final = {
+    "Unflatten": _unflat,
     "Linear": _linear, "Embedding": _embedding, "Flatten": _flat, "MultiheadAttention": _attention,
     **dict.fromkeys(_CONVOLUTIONS, _convolution), **dict.fromkeys(_POOLS, _pool), **dict.fromkeys(_ADAPTIVE, _adaptive),
     **dict.fromkeys(_RECURRENT, _recurrent),

@@ -20,10 +20,7 @@ from ._stages import STAGE, KnownStage, inputs_of, options_of, value_of
 from ._torch_calls import NOTHING, TensorFacts
 from ._torch_table import KINDS
 from ._types import instance_of
-from ._values import function_name, tensor_facts, whole_sizes
-
-_CHOSEN: Final = ("argmax", "argmin", "long")
-"""Methods of a tensor whose result is int64."""
+from ._values import called_with, function_name, tensor_facts, whole_sizes
 
 
 @dataclass(frozen=True)
@@ -54,6 +51,17 @@ def follow_layers(api: Any, stages: list[KnownStage | None]) -> None:
             _compare(api, made, outs[0], call)
         before = _facts_of_fields(outs) or [UNKNOWN if "returns" in options_of(call) else made]
         known[call] = before[0] if len(before) == 1 else UNKNOWN
+
+
+def check_wrapped(api: Any, module: nodes.Expression, stage: KnownStage) -> None:
+    """Check the layers of `TensorClassModule(module, in_fields=..., out_fields=...)` of one field."""
+    given = _facts_of_fields(stage.reads)
+    if stage.reads is None or len(stage.reads) != 1 or not given:
+        return
+    made = _result(api, source_of(api), module, given)
+    out = stage.writes[0] if stage.writes and len(stage.writes) == 1 else None
+    if out is not None:
+        _compare(api, made, out, module)
 
 
 def _facts_of_input(api: Any, expr: nodes.Expression, known: dict[nodes.CallExpr, ValueFacts]) -> ValueFacts:
@@ -128,7 +136,7 @@ def _facts_after_layer(
     api: Any, source: Source, layer: nodes.Expression, facts: ValueFacts, where: nodes.Context
 ) -> ValueFacts:
     if isinstance(layer, nodes.LambdaExpr):
-        return _of_lambda(layer)
+        return ValueFacts(called_with(api, layer, [facts.tensor]) or NOTHING)
     problem = width_problem(source, layer, facts.tensor, facts.label)
     if problem is not None:
         api.fail(problem.text, where, code=problem.code)
@@ -185,13 +193,3 @@ def _label(api: Any, expr: nodes.Expression) -> str:
     """A field as the program reads it, for messages."""
     known = isinstance(expr, nodes.MemberExpr) and isinstance(expr.expr, nodes.NameExpr) and instance_of(api, expr.expr)
     return f"{expr.expr.name}.{expr.name}" if known else UNKNOWN.label  # type: ignore[attr-defined]  # as just seen
-
-
-def _of_lambda(function: nodes.LambdaExpr) -> ValueFacts:
-    """The dtype of `lambda z: z.argmax(-1)`."""
-    body = function.expr()
-    callee = body.callee if isinstance(body, nodes.CallExpr) else None
-    if isinstance(callee, nodes.MemberExpr) and isinstance(callee.expr, nodes.NameExpr) and callee.name in _CHOSEN:
-        own = [argument.variable for argument in function.arguments]
-        return ValueFacts(TensorFacts(frozenset({"int64"}), None)) if callee.expr.node in own else UNKNOWN
-    return UNKNOWN

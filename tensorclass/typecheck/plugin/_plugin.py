@@ -23,13 +23,14 @@ from . import _flow as flow
 from . import _given as values
 from . import _joins as torch
 from . import _last as last
+from . import _layers as layers
 from . import _layouts as layouts
 from . import _meet as meet
 from . import _members as members
 from . import _refs as refs
 from . import _stages as stages
 from ._facts import FROZEN_ROOT, ROOT, is_batch_class
-from ._source import source_of
+from ._source import by_name, source_of
 
 R = TypeVar("R")
 _RESULTS = ("default_return_type", "default_signature", "default_attr_type")
@@ -139,6 +140,8 @@ class TensorClassPlugin(plugin.Plugin):
         """Torch functions accept containers; `PerElement[str] | None` accepts the values of `PerElement[str]`."""
         if fullname == torch.LOADER:
             return guarded(torch.loader)
+        if fullname in (stages.STAGE, stages.MODULE):
+            return guarded(stages.accepted)
         if fullname in torch.ITERATING:
             loader = self._class(torch.LOADER)
             return None if loader is None else guarded(torch.iterating, loader=loader)
@@ -196,7 +199,10 @@ def _field(ctx: plugin.AttributeContext, name: str) -> Type:
 
 
 def _type_of_module(ctx: plugin.FunctionContext) -> Type:
-    return members.known_elsewhere(ctx, stages.wrapped(ctx))
+    stage, module = stages.wrapped(ctx), by_name(ctx).get("module")
+    if stage is not None and module is not None:
+        layers.check_wrapped(ctx.api, module, stage)
+    return members.known_elsewhere(ctx, stage)
 
 
 _FUNCTIONS: dict[str, Callable[[plugin.FunctionContext], Type]] = {

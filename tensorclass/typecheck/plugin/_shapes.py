@@ -129,9 +129,18 @@ def _of_data(
     if kind is None and shape is None:
         number, items = values.kind_of_number(data), values.kind_of_items(data)
         kind = _OF_KIND.get(number or items)
+        if (number or items) == "int" and _is_computed(source, data):
+            kind = INT64
         listed = (None,) if items else None
         shape = () if number else listed
     return _facts_of_shape(dtype_of(source, named, kind), shape)
+
+
+def _is_computed(source: Source, data: nodes.Expression) -> bool:
+    """Whether an integer, or each in a comprehension, is the result of a call or of arithmetic, and so not a bool."""
+    made = source.follow(data)
+    number = made.generator.left_expr if isinstance(made, nodes.ListComprehension) else made
+    return isinstance(number, nodes.CallExpr | nodes.OpExpr)
 
 
 _OF_KIND: dict[str, Dtypes] = {"bool": BOOL, "int": INT64 | BOOL, "float": FLOATS, "real": FLOATS | INT64 | BOOL}

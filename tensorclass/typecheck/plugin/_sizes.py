@@ -147,11 +147,33 @@ def flattened(sizes: KnownSizes | None, start: int | None, end: int | None) -> K
     if start is None or end is None:
         return None
     if sizes is None or sizes.base is not None:
-        return KnownSizes((None,) * (start + 1)) if start >= 0 and end == -1 else None
+        return _flattened_behind(sizes, start, end)
     known = len(sizes.dims)
     first, last = start % known if known else 0, end % known if known else 0
     merged = sizes.dims[first : last + 1]
     return KnownSizes((*sizes.dims[:first], _product(merged) if known else 1, *sizes.dims[last + 1 :]))
+
+
+def _flattened_behind(sizes: KnownSizes | None, start: int, end: int) -> KnownSizes | None:
+    """The shape with dims merged, where only the last ones are known."""
+    if start >= 0:
+        return KnownSizes((None,) * (start + 1)) if end == -1 else None
+    if sizes is None or not start <= end < 0:
+        return None
+    first, last = (max(len(sizes.dims) + dim, 0) for dim in (start, end + 1))
+    merged = _product(sizes.last(-start)[: end - start + 1])
+    kept = (*sizes.dims[:first], *((merged,) if -end <= len(sizes.dims) else ()), *sizes.dims[last:])
+    return replace(sizes, dims=kept, extra=sizes.extra - (end - start))
+
+
+def unflattened(sizes: KnownSizes | None, dim: int | None, wanted: Shape | None) -> KnownSizes | None:
+    """The shape with one dim divided into several; a size of -1 is found where all others are known."""
+    at = None if sizes is None or dim is None else place_of(sizes, dim)
+    if sizes is None or at is None or at < 0 or wanted is None:
+        return None
+    parts = reshaped(KnownSizes((sizes.dims[at],)), wanted)
+    inner = () if parts is None else tuple(None if size is not None and size < 0 else size for size in parts.dims)
+    return replace(sizes, dims=(*sizes.dims[:at], *inner, *sizes.dims[at + 1 :]), extra=sizes.extra + len(inner) - 1)
 
 
 def _product(sizes: Shape) -> Size:

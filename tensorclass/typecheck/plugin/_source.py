@@ -69,6 +69,8 @@ class Source:
         """Every name that binds a variable."""
         self.method_calls: list[nodes.CallExpr] = []
         """The calls of attributes."""
+        self.appended: dict[nodes.Node, nodes.Expression] = {}
+        """The argument of each `x.append(...)`, by the attribute that is called."""
         self.calls: list[nodes.CallExpr] = []
         self.augmented: list[nodes.OperatorAssignmentStmt] = []
         """`x.count += 1`."""
@@ -126,6 +128,8 @@ class Source:
         self.calls.append(node)
         if isinstance(node.callee, nodes.MemberExpr):
             self.method_calls.append(node)
+            if node.callee.name == "append" and len(node.args) == 1:
+                self.appended[node.callee] = node.args[0]
 
     def _note_opaque(self, node: nodes.Node) -> None:
         if isinstance(node, nodes.DelStmt):
@@ -301,6 +305,23 @@ class Source:
         ):
             return None
         return found.items * times if len(found.items) * times <= _MOST else None
+
+    def added(self, expr: nodes.Expression) -> list[nodes.Expression] | None:
+        """The member of a comprehension, or the values appended to a list that begins empty; None if unknown."""
+        value = self.follow(expr)
+        if isinstance(value, nodes.ListComprehension | nodes.GeneratorExpr):
+            return [(value if isinstance(value, nodes.GeneratorExpr) else value.generator).left_expr]
+        variable = value.node if isinstance(value, nodes.NameExpr) else None
+        begin = self.bindings[variable][0] if variable is not None and self.bound_once(variable) else None
+        if variable is None or not isinstance(begin, nodes.ListExpr) or begin.items:
+            return None
+        found: list[nodes.Expression] = []
+        for use in self.uses.get(variable, ()):
+            if isinstance(use, nodes.MemberExpr) and use.name == "append" and use in self.appended:
+                found.append(self.appended[use])
+            elif isinstance(use, nodes.MemberExpr) or (use is not expr and not self._is_kept(use, variable, True)):
+                return None
+        return found or None
 
     def returned(self, callee: object) -> tuple[nodes.FuncDef, nodes.Expression] | None:
         """A function of this file that binds names and returns one expression, and that expression."""

@@ -6,23 +6,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from mypy import nodes
-from mypy.plugin import FunctionContext
+from mypy.plugin import FunctionContext, FunctionSigContext
 from mypy.subtypes import is_subtype
 from mypy.typeops import bind_self, map_type_from_supertype
-from mypy.types import AnyType, CallableType, Instance, ProperType, TupleType, Type, get_proper_type
+from mypy.types import AnyType, CallableType, FunctionLike, Instance, ProperType, TupleType, Type, get_proper_type
 from mypy.types_utils import remove_optional
 
-from ._codes import CALLABLE, REFERENCE, SHAPE
+from ._codes import CALLABLE, REFERENCE
 from ._facts import batch_instance
 from ._refs import Env, FieldReference, class_of, entered, reference, references, resolved
-from ._shapes import int_of, torch_name
+from ._shapes import torch_name
 from ._source import Source, anything, by_name, call_arguments, callee_name, source_of, type_of
 
 MODULE = "tensorclass.nn.parts._stage.TensorClassModule"
 STAGE = "tensorclass.nn.typed._calling.stage"
 SAMPLE = "tensorclass.nn.typed._calling.sample"
 TWO_STEP = "tensorclass.nn.typed._two_step.module"
-LINEAR = "torch.nn.modules.linear.Linear"
 _DEPTH = 8
 _PARAMETERS = ("module", "in_fields", "out_fields")
 
@@ -152,7 +151,6 @@ def wrapped(ctx: FunctionContext) -> KnownStage | None:
         typ = get_proper_type(ctx.arg_types[ctx.callee_arg_names.index("module")][0])
         reads = [ref for ref in stage.reads if ref is not None]
         _compare(ctx.api, typ, reads, stage.writes, named["module"])
-        _linear(ctx.api, source_of(ctx.api).follow(named["module"]), reads, stage.writes)
     return stage
 
 
@@ -173,6 +171,36 @@ def called(ctx: FunctionContext) -> Type:
                     text = f"{role} is a field, such as `Digits.image`, or {what}; {problem}"
                     ctx.api.fail(text[0].upper() + text[1:], item, code=REFERENCE)
     return ctx.default_return_type
+
+
+def _takes_another_number(function: nodes.LambdaExpr, fields: nodes.TupleExpr) -> bool:
+    return nodes.ARG_STAR not in function.arg_kinds and len(function.arguments) != len(fields.items)
+
+
+def accepted(ctx: FunctionSigContext) -> FunctionLike:
+    """What mypy can't infer: fields of the results in a list, and a lambda whose parameters have defaults."""
+    signature = ctx.default_signature
+    types = list(signature.arg_types)
+    given = {name: values[0] for name, values in zip(signature.arg_names, ctx.args, strict=False) if len(values) == 1}
+    function, fields = given.get("module"), given.get("in_fields")
+    lists = isinstance(function, nodes.LambdaExpr) and isinstance(fields, nodes.TupleExpr)
+    if lists and _takes_another_number(function, fields):  # type: ignore[arg-type]  # as just seen
+        named = zip(signature.arg_names, types, strict=True)
+        types = [anything() if name in ("module", "in_fields") else typ for name, typ in named]  # `wrapped` reports it
+    for at, values in enumerate(ctx.args[: len(types)]):
+        value, taken = (values[0] if len(values) == 1 else None), get_proper_type(types[at])
+        if isinstance(value, nodes.ListExpr) and signature.arg_names[at] == "out":
+            types[at] = anything()
+        if (
+            isinstance(value, nodes.LambdaExpr)
+            and isinstance(taken, CallableType)
+            and any(one.kind.is_optional() for one in value.arguments)
+        ):
+            kinds, names = [nodes.ARG_STAR, nodes.ARG_STAR2], [None, None]
+            types[at] = taken.copy_modified(
+                arg_types=[anything()] * 2, arg_kinds=kinds, arg_names=names, is_ellipsis_args=True
+            )
+    return signature.copy_modified(arg_types=types)
 
 
 def two_step(ctx: FunctionContext) -> Type:
@@ -312,28 +340,6 @@ def _is_mapping(typ: Type) -> bool:
         or any(base.name == "Mapping" for base in proper.type.mro)
         or bool(proper.type.metadata.get("dataclass"))
     )
-
-
-def _linear(
-    api: Any, value: nodes.Expression, reads: list[FieldReference], writes: list[FieldReference | None] | None
-) -> None:
-    """`nn.Linear(64, 8)` against the last dims of its fields."""
-    if not isinstance(value, nodes.CallExpr) or callee_name(value) != LINEAR:
-        return
-    given = call_arguments(value, ("in_features", "out_features", "bias")) or {}
-    sides = (("in_features", reads), ("out_features", writes or []))
-    for name, refs in sides:
-        number = int_of(source_of(api), given.get(name))
-        size = last_dim(refs[0]) if len(refs) == 1 else None
-        if number is not None and size is not None and number != size:
-            api.fail(f'{name} is {number}, and {refs[0]} is "{refs[0].found.declared.dims}"', value, code=SHAPE)  # type: ignore[union-attr]  # it has a last dim
-
-
-def last_dim(ref: FieldReference | None) -> int | None:
-    """The last event dim that a field declares; None if it is unknown or open."""
-    dims = None if ref is None or not ref.found.declared.kind.is_batched else ref.found.declared.shape
-    token = dims.tokens[-1] if dims is not None and dims.tokens else None
-    return getattr(getattr(token, "size", None), "constant", None)
 
 
 def _text(typ: Type) -> str:

@@ -59,6 +59,10 @@ class Reader(Protocol):
         """The members of a list that is written out."""
         ...
 
+    def added(self, expr: nodes.Expression) -> list[nodes.Expression] | None:
+        """What the members of a list of any length are made by."""
+        ...
+
     def kind_of_number(self, expr: nodes.Expression) -> str:
         """The kind of a number of Python; "" for anything else."""
         ...
@@ -244,10 +248,14 @@ def _kth(call: Call) -> Known:
     return TensorFacts(first.dtypes, shape), TensorFacts(INT64, shape)
 
 
-def _members(call: Call) -> list[TensorFacts] | None:
+def _members(call: Call) -> tuple[list[TensorFacts], bool] | None:
+    """The tensors that are joined, and whether these are all: of a comprehension there is one for any number."""
     given = call.get("tensors")
     items = None if given is None else call.reader.items(given)
-    return [call.reader.tensor(item) or NOTHING for item in items] if items else None
+    if items:
+        return [call.reader.tensor(item) or NOTHING for item in items], True
+    made = None if given is None else call.reader.added(given)
+    return ([call.reader.tensor(item) or NOTHING for item in made], False) if made else None
 
 
 def _dtype_of_all(members: list[TensorFacts]) -> Dtypes:
@@ -258,22 +266,54 @@ def _dtype_of_all(members: list[TensorFacts]) -> Dtypes:
 
 
 def _join(call: Call) -> Known:
-    members = _members(call)
-    if members is None:
+    found = _members(call)
+    if found is None:
         return None
+    members, all_known = found
     dim = call.number("dim", 0) if "axis" not in call.named else None
-    return TensorFacts(_dtype_of_all(members), shapes.joined([one.shape for one in members], dim))
+    shape = shapes.joined([one.shape for one in members], dim)
+    if not all_known:
+        shape = None if dim is None else shapes.resized(shape, dim, None)
+    return TensorFacts(_dtype_of_all(members), shape)
 
 
 def _stack_facts(call: Call) -> Known:
-    members = _members(call)
-    if members is None:
+    found = _members(call)
+    if found is None:
         return None
+    members, all_known = found
     dim = call.number("dim", 0)
     shape = shapes.unsqueeze_sizes(shapes.merged_shapes([one.shape for one in members]), dim)
     if shape is not None:
-        shape = shapes.resized(shape, 0 if dim is None else dim, None if dim is None else len(members))
+        shape = shapes.resized(
+            shape, 0 if dim is None else dim, len(members) if all_known and dim is not None else None
+        )
     return TensorFacts(_dtype_of_all(members), shape)
+
+
+def _dtype_of_members(call: Call) -> Known:
+    found = _members(call)
+    return None if found is None else TensorFacts(_dtype_of_all(found[0]), None)
+
+
+def _equation(call: Call) -> Known:
+    """`torch.einsum("b t h, b t -> b h", x, w)`: the letters have the sizes of the operands."""
+    text = call.plain[0].value if call.plain and isinstance(call.plain[0], nodes.StrExpr) else ""
+    ins, arrow, out = text.replace(" ", "").partition("->")
+    operands = [call.reader.tensor(operand) or NOTHING for operand in call.plain[1:]]
+    if not arrow or "." in text or len(ins.split(",")) != len(operands):
+        return None
+    sizes: dict[str, int | None] = {}
+    for letters, operand in zip(ins.split(","), operands, strict=True):
+        last = (None,) * len(letters) if operand.shape is None else operand.shape.last(len(letters))
+        sizes |= {letter: size for letter, size in zip(letters, last, strict=True) if size is not None}
+    return TensorFacts(_dtype_of_all(operands), KnownSizes(tuple(map(sizes.get, out))))
+
+
+def _positions(call: Call) -> Known:
+    """Counts and positions; with weights or `out_int32` they are something else."""
+    alone = call.name != "bincount" or len(call.rest()) == 0
+    return TensorFacts(INT64, None) if alone and call.named.keys() <= {"minlength", "right", "sorter"} else None
 
 
 def _product(call: Call) -> Known:
@@ -339,6 +379,12 @@ def _flatten_facts(call: Call) -> Known:
     first = call.first()
     start, end = call.number("start_dim", 0), call.number("end_dim", -1)
     return replace(first, shape=shapes.flattened(first.shape, start, end))
+
+
+def _unflatten_facts(call: Call) -> Known:
+    first, given = call.first(), call.get("sizes")
+    wanted = None if given is None else call.reader.sizes(given)
+    return replace(first, shape=shapes.unflattened(first.shape, call.number("dim", None), wanted))
 
 
 def _move_facts(call: Call) -> Known:
@@ -486,7 +532,12 @@ _MAKERS: dict[str, Callable[[Call], Known]] = {
         INT64, shapes.resized(call.first().shape, -1, call.number("num_samples", None))
     ),
     "indices": lambda call: TensorFacts(INT64, KnownSizes((None, None))) if not call.named else None,
+    "positions": _positions,
+    "equation": _equation,
+    "dtype_of_members": _dtype_of_members,
+    "dtype_only": lambda call: TensorFacts(call.first().dtypes, None) if "return_indices" not in call.named else None,
     "reshape": _reshape_facts,
+    "unflatten": _unflatten_facts,
     "like_other": _like_other,
     "flatten": _flatten_facts,
     "unsqueeze": _shaped_by(lambda call, shape: shapes.unsqueeze_sizes(shape, call.number("dim", None))),

@@ -50,7 +50,7 @@ KINDS: Final[dict[str, str]] = {
     **_rows("select_rows", "index_select"),
     **_rows("gathered", "gather take_along_dim"),
     **_rows("one_dim", "masked_select take"),
-    **_rows("unknown_dims", "pad interpolate repeat repeat_interleave tile unfold unflatten diag diagonal rot90"),
+    **_rows("unknown_dims", "pad interpolate repeat repeat_interleave tile unfold diag diagonal rot90"),
     **_rows("where", "where"),
     **_rows("one_hot", "one_hot"),
     **_rows("loss", """
@@ -63,6 +63,15 @@ KINDS: Final[dict[str, str]] = {
     **_rows("reshape", "reshape view"),
     **_rows("like_other", "view_as reshape_as expand_as type_as"),
     **_rows("flatten", "flatten ravel"),
+    **_rows("unflatten", "unflatten"),
+    **_rows("positions", "bincount searchsorted bucketize argwhere tril_indices triu_indices"),
+    **_rows("equation", "einsum"),
+    **_rows("dtype_of_members", "hstack vstack dstack column_stack row_stack pad_sequence"),
+    **_rows("dtype_only", """
+        diff logcumsumexp quantile nanquantile gumbel_softmax pixel_shuffle pixel_unshuffle glu rrelu lerp
+        max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d
+        adaptive_avg_pool3d grid_sample
+    """),
     **_rows("unsqueeze", "unsqueeze"),
     **_rows("squeeze", "squeeze"),
     **_rows("permute", "permute"),
@@ -86,6 +95,8 @@ PARAMETERS: Final[dict[str, tuple[str, ...]]] = {
     "kthvalue": ("input", "k", "dim", "keepdim"),
     "join": ("tensors", "dim"),
     "stack": ("tensors", "dim"),
+    "dtype_of_members": ("tensors",),
+    "unflatten": ("input", "dim", "sizes"),
     "select_rows": ("input", "dim", "index"),
     "gathered": ("input", "dim", "index"),
     "where": ("condition", "input", "other"),
@@ -105,4 +116,5 @@ PARAMETERS: Final[dict[str, tuple[str, ...]]] = {
 METHODS_ONLY: Final = frozenset({"view", "view_as", "reshape_as", "expand_as", "expand", "repeat", "type_as", "unfold"})
 MODULES: Final = (
     "torch", "torch._C", "torch._C._VariableFunctions", "torch.functional", "torch.nn.functional", "torch._C._nn",
+    "torch.nn.utils.rnn",
 )  # fmt: skip

@@ -22,9 +22,13 @@ from mypy.types import (
 from mypy.typevars import fill_typevars_with_any
 
 from ._facts import batch_instance, bounded, field_type, made_by
-from ._source import type_of
+from ._source import callee_name, source_of, type_of
 
 _DEPTH = 12
+_ITERATED = (
+    "builtins.list", "builtins.tuple", "builtins.set", "typing.Sequence", "typing.Iterable", "typing.Iterator",
+    "collections.deque",
+)  # fmt: skip
 
 
 def static_type(api: Any, expr: nodes.Node, depth: int = 0) -> Type | None:
@@ -33,10 +37,12 @@ def static_type(api: Any, expr: nodes.Node, depth: int = 0) -> Type | None:
     if found is not None or depth > _DEPTH:
         return found
     if isinstance(expr, nodes.NameExpr):
-        return _of_name(expr.node)
+        return _of_name(expr.node) or _of_loop_variable(api, expr, depth + 1)
     if isinstance(expr, nodes.MemberExpr):
         owner = instance_of(api, expr.expr, depth + 1)
-        return _of_name(expr.node) if owner is None else field_type(owner, expr.name)
+        if owner is not None:
+            return field_type(owner, expr.name)
+        return _of_name(expr.node) or _of_attribute(static_type(api, expr.expr, depth + 1), expr.name)
     if isinstance(expr, nodes.IndexExpr):
         owner = instance_of(api, expr.base, depth + 1)
         return owner if isinstance(expr.index, nodes.IntExpr | nodes.SliceExpr) else None
@@ -67,6 +73,31 @@ def _of_name(node: object) -> Type | None:
         return node.type
     made = fill_typevars_with_any(node) if isinstance(node, nodes.TypeInfo) else None
     return TypeType.make_normalized(made) if isinstance(made, Instance) else None
+
+
+def _of_attribute(receiver: Type | None, name: str) -> Type | None:
+    """The declared type of an attribute of any object, such as `self.batch`."""
+    found = get_proper_type(receiver)
+    symbol = found.type.get(name) if isinstance(found, Instance) else None
+    if not isinstance(found, Instance) or symbol is None or not isinstance(symbol.node, nodes.Var):
+        return None
+    typ, holder = symbol.node.type, symbol.node.info
+    if typ is None or not isinstance(holder, nodes.TypeInfo) or not found.type.has_base(holder.fullname):
+        return typ
+    return expand_type_by_instance(typ, map_instance_to_supertype(found, holder))
+
+
+def _of_loop_variable(api: Any, name: nodes.NameExpr, depth: int) -> Type | None:
+    """The type of the items of a list, a tuple of any length or a batch that a loop or a comprehension goes over."""
+    over = source_of(api).loops.get(name.node, ()) if name.node is not None else ()
+    if len(over) == 1 and callee_name(over[0]) == "builtins.range":
+        number: Type = api.named_generic_type("builtins.int", [])
+        return number
+    found = get_proper_type(static_type(api, over[0], depth)) if len(over) == 1 else None
+    if not isinstance(found, Instance):
+        return None
+    one = found.args[0] if len(found.args) == 1 and found.type.fullname in _ITERATED else None
+    return batch_instance(found) or one
 
 
 def _of_call(api: Any, call: nodes.CallExpr, depth: int) -> Type | None:

@@ -23,7 +23,7 @@ from ._promotion import BOOL, FLOATS, Dtypes
 from ._shapes import ALIASES, created, dtype_of, int_of, literal, sizes_of, torch_name
 from ._sizes import KnownSizes, Shape
 from ._source import Source, source_of
-from ._torch_calls import Call, Known, TensorFacts, called, operated
+from ._torch_calls import NOTHING, Call, Known, TensorFacts, called, operated
 from ._torch_table import KINDS, METHODS_ONLY, MODULES
 from ._types import instance_of, static_type
 
@@ -34,11 +34,27 @@ _OPERATORS: Final = {
     **dict.fromkeys(("+", "-", "*", "//", "%", "**", "&", "|", "^", "<<", ">>"), "arithmetic"), "/": "division",
 }  # fmt: skip
 _NUMBERS: Final = {"builtins.bool": "bool", "builtins.int": "int", "builtins.float": "real"}
+_CALLED_NUMBERS: Final = {
+    "builtins.bool": "bool", "builtins.int": "int", "builtins.float": "float", "builtins.len": "int",
+    "builtins.ord": "int", "builtins.isinstance": "bool", "math.sqrt": "float", "math.exp": "float",
+    "math.log": "float",
+    "math.sin": "float", "math.cos": "float", "time.time": "float", "random.random": "float", "random.uniform": "float",
+    "random.randint": "int", "random.randrange": "int",
+}  # fmt: skip
+"""The kinds of numbers that functions return; `float(x)` is a float, while a value annotated as one may be an int."""
 
 
 def tensor_facts(api: Any, expr: nodes.Expression) -> TensorFacts | None:
     """The facts about the tensor that an expression is; None if it may be anything."""
     return Values(api).tensor(expr)
+
+
+def called_with(api: Any, function: nodes.LambdaExpr, given: list[TensorFacts]) -> TensorFacts | None:
+    """The facts about the tensor that a lambda makes of tensors with known facts."""
+    values = Values(api)
+    plain = [one.variable for one in function.arguments if one.kind == nodes.ARG_POS]
+    values.entered[function] = dict(zip(plain, given, strict=False))
+    return values.tensor(function.expr()) if len(plain) == len(given) else None
 
 
 class Values:
@@ -107,6 +123,10 @@ class Values:
         """The members of a list that is written out."""
         return self.source.items(expr)
 
+    def added(self, expr: nodes.Expression) -> list[nodes.Expression] | None:
+        """The member of a comprehension, or the values appended to a list that begins empty."""
+        return self.source.added(expr)
+
     def dtype(self, expr: nodes.Expression) -> Dtypes:
         """The dtype that an argument names."""
         return dtype_of(self.source, {"dtype": expr}, None)
@@ -117,11 +137,29 @@ class Values:
         if shape == () and kinds is not None:
             whole = "bool" if kinds == BOOL else "int"
             return "float" if kinds == FLOATS else whole
+        if isinstance(expr, nodes.CallExpr) and isinstance(expr.callee, nodes.RefExpr):
+            return _CALLED_NUMBERS.get(expr.callee.fullname, "")
+        if isinstance(expr, nodes.OpExpr) and expr.op in ("+", "-", "*", "//", "%", "/"):
+            sides = {self.kind_of_number(side) for side in (expr.left, expr.right)}
+            if sides <= {"int", "float"}:
+                return "float" if "float" in sides or expr.op == "/" else "int"
+        if isinstance(expr, nodes.ComparisonExpr) and not self._compares_tensors(expr):
+            return "bool"
         found = get_proper_type(static_type(self.api, expr))
         return _NUMBERS.get(found.type.fullname, "") if isinstance(found, Instance) else ""
 
+    def _compares_tensors(self, expr: nodes.ComparisonExpr) -> bool:
+        """Whether the operands may be other than numbers and texts of Python."""
+        return any(
+            not isinstance(item, nodes.StrExpr) and not self.kind_of_number(self.source.follow(item))
+            for item in expr.operands
+        )
+
     def kind_of_items(self, expr: nodes.Expression) -> str:
         """The kind of the numbers in a list or a tuple of any length."""
+        made = self.source.follow(expr)
+        if isinstance(made, nodes.ListComprehension):
+            return self.kind_of_number(made.generator.left_expr)
         found = get_proper_type(static_type(self.api, expr))
         if not isinstance(found, Instance) or found.type.fullname not in ("builtins.list", "builtins.tuple"):
             return ""
@@ -226,7 +264,7 @@ class Values:
             return None
         if name not in KINDS and name not in _CASTS and name not in _MADE:
             return None
-        base = self.tensor(callee.expr)
+        base = self.tensor(callee.expr) or self._any_tensor(callee.expr)
         if base is None:
             return None
         if name in _CASTS:
@@ -236,6 +274,11 @@ class Values:
         if name not in KINDS:
             return TensorFacts(dtype_of(self.source, named, base.dtypes), None)
         return called(Call(self, name, plain, named, base))
+
+    def _any_tensor(self, expr: nodes.Expression) -> TensorFacts | None:
+        """A tensor without known facts; None for an expression that may be something else."""
+        found = get_proper_type(static_type(self.api, expr))
+        return NOTHING if isinstance(found, Instance) and found.type.fullname == _TENSOR else None
 
     def _cast(
         self, base: TensorFacts, plain: list[nodes.Expression], named: dict[str, nodes.Expression]
@@ -340,6 +383,7 @@ _COPIES: Final = (
 )
 """Methods of instances that keep the batch dims."""
 _MADE: Final = ("to", "type", "new_zeros", "new_ones", "new_empty")
+_TENSOR: Final = "torch._tensor.Tensor"
 _WORDS: Final = ("in", "not in", "is", "is not")
 
 

@@ -4,6 +4,7 @@
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from tensorclass import Shared, TensorClass
 from tensorclass.typing import Bool, Float32, Int64, UInt8
@@ -110,3 +111,27 @@ for one in steps():
     one.ids //= 2
     one.score *= one.mask
     one.score = one.score * 2
+
+# ---- lists of any length, and values of which only a part is known
+c.total = torch.tensor([float(k) for k in range(2)])
+c.ids = torch.stack([torch.arange(5) + k for k in range(2)])
+c.ids = torch.stack([row.argsort(-1) for row in c.score])
+c.score = pad_sequence([torch.zeros(5), torch.zeros(4)], batch_first=True)
+c.ids = torch.bucketize(c.score, torch.arange(3.0))
+c.ids = torch.bincount(torch.zeros(2, dtype=torch.int64), minlength=10).reshape(2, 5)
+c.total = torch.einsum("b t, b t -> b", c.score, c.score)
+c.total = torch.quantile(c.score, 0.5, dim=-1)
+c.score = torch.unflatten(c.score, -1, (5, 1)).flatten(-2)
+i.logits = nn.Sequential(nn.Flatten(-3), nn.Linear(192, 20), nn.Unflatten(-1, (2, 10)))(i.pixels)[:, 0]
+made: list[Tensor] = []
+for number in range(2):
+    made.append(c.score[number])
+c.score = torch.stack(made)
+other: list[Tensor] = []
+other.append(c.ids[0])
+other.extend([c.ids[1]])
+c.ids = torch.stack(other)
+mixed: list[Tensor] = [c.score[0]]
+mixed.append(c.score[1])
+c.score = torch.stack(mixed)
+c.mask = torch.stack([torch.tensor(bool(k)) for k in range(5)]).expand(2, 5)

@@ -88,6 +88,11 @@ TensorClassSequential(encode, head, input=Digits, output=Prediction)  # E: - | -
 TensorClassSequential(first, input=State)  # E: - | - | BuildError | mypy+plugin: tensorclass-flow
 TensorClassSequential(encode, input=Digits, output=Outer)  # E: - | - | BuildError | mypy+plugin: tensorclass-flow
 
+# ---- layers in a row that don't fit each other, or a field
+TensorClassSequential(TensorClassModule(nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(16, 8)), in_fields=Digits.image, out_fields=Hidden.h), input=Digits, output=Hidden)  # E: - | - | BuildError | mypy+plugin: tensorclass-shape
+TensorClassSequential(TensorClassModule(nn.Sequential(nn.Linear(64, 32), nn.ReLU()), in_fields=Digits.image, out_fields=Hidden.h), input=Digits, output=Hidden)  # E: - | - | BuildError | mypy+plugin: tensorclass-shape
+TensorClassSequential(encode, TensorClassModule(lambda h: h > 0, in_fields=Hidden.h, out_fields=Hidden.h, update=True), input=Digits, output=Hidden)  # E: - | - | BuildError | mypy+plugin: tensorclass-dtype
+
 # ---- fields that are written twice, or belong to the input
 TensorClassSequential(encode, encode, input=Digits, output=Hidden)  # E: - | - | BuildError | mypy+plugin: tensorclass-flow
 TensorClassSequential(dense(Digits.image, Digits.image), input=Digits)  # E: - | - | BuildError | mypy+plugin: tensorclass-flow

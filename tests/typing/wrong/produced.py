@@ -40,6 +40,24 @@ if len(image):
     print(state.hidden)  # E: - | - | FieldNotProducedError | mypy+plugin: tensorclass-flow
 
 
+def read(image: Tensor) -> State:
+    """Only makes instances."""
+    return State(image=image)
+
+
+def run(image: Tensor) -> State:
+    """May fill in what it returns."""
+    found = State(image=image)
+    found.hidden = torch.zeros(3, 4)
+    return found
+
+
+fresh = read(image)
+print(fresh.image, fresh.hidden)  # E: - | - | FieldNotProducedError | mypy+plugin: tensorclass-flow
+filled = run(image)
+print(filled.hidden)
+
+
 def early(count: int) -> Tensor:
     made = State(image)
     with torch.no_grad():

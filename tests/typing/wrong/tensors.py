@@ -1,9 +1,12 @@
 # pyright: strict
 """Tensors that follow from fields, calls of torch and layers, and don't fit; joins of a class and its child"""
 
+from io import BytesIO
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from tensorclass import Shared, TensorClass, cat, field, stack
 from tensorclass.typing import Bool, Float32, Int64, UInt8
@@ -57,6 +60,22 @@ def image() -> Image:
 
 def halved(x: Tensor) -> Float32[Tensor, "b t"]:
     return x / 2
+
+
+class Held:
+    def __init__(self, steps: Steps) -> None:
+        self.steps = steps
+
+    def halve(self) -> None:
+        self.steps.ids = self.steps.ids / 2  # E: - | - | - | mypy+plugin: tensorclass-dtype
+
+
+def opaque(x: Tensor) -> Tensor:
+    """A result of which nothing is known."""
+    buffer = BytesIO()
+    torch.save(x, buffer)
+    result: Tensor = torch.load(BytesIO(buffer.getvalue()))
+    return result
 
 
 def longer_steps() -> Longer:
@@ -120,6 +139,26 @@ c.ids = c.summed  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
 c.ids += 0.5  # E: - | - | RuntimeError | mypy+plugin: tensorclass-dtype
 c.ids /= 2  # E: - | - | RuntimeError | mypy+plugin: tensorclass-dtype
 c.mask += c.ids  # E: - | - | RuntimeError | mypy+plugin: tensorclass-dtype
+c.total = torch.tensor([int(k) for k in range(2)])  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.mask = torch.tensor([ord(k) % 2 for k in "abcde"])  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.total = torch.tensor([k > 1 for k in range(2)])  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.ids = torch.stack([torch.zeros(5) for _ in range(2)])  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.ids = torch.cat([c.score[:, :1] for _ in range(5)], -1)  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.ids = pad_sequence([torch.zeros(5), torch.zeros(4)], batch_first=True)  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.score = torch.bucketize(c.score, torch.arange(3.0))  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.total = torch.bincount(torch.arange(2))  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.ids = torch.quantile(c.score, 0.5, dim=-1, keepdim=True).expand(2, 5)  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+i.small = torch.unflatten(i.logits, -1, (2, 5))  # E: - | - | SchemaError | mypy+plugin: tensorclass-shape
+i.logits = nn.Sequential(nn.Flatten(-3), nn.Linear(192, 12))(i.pixels)  # E: - | - | SchemaError | mypy+plugin: tensorclass-shape
+i.logits = nn.Unflatten(-1, (2, -1))(i.logits)  # E: - | - | SchemaError | mypy+plugin: tensorclass-shape
+c.mask = opaque(c.score).float()  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.mask = opaque(c.score).argsort(-1)  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+c.ids = torch.tensor(float(c.ids.sum()))  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+made: list[Tensor] = []
+for number in range(2):
+    made.append(c.ids[number])
+c.score = torch.stack(made)  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
+i.kind = torch.stack([row.logits.max() for row in i])  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
 cat([c, longer])  # E: - | - | ArgumentError | mypy+plugin: tensorclass-join
 stack([longer, c])  # E: - | - | ArgumentError | mypy+plugin: tensorclass-join
 print(c + longer)  # E: - | - | KeySetError | mypy+plugin: tensorclass-join
