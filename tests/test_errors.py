@@ -149,7 +149,7 @@ PLAIN = {
     ("_dims/_polynomial.py", "ZeroDivisionError"): "caught beside the grammar's, and by the checks",
     ("nn/probe/_fake.py", "RuntimeError"): "what a kernel of torch would say, in a fake run",
     ("nn/probe/_prober.py", "AssertionError"): "a place that is never reached",
-    ("io/_remote.py", "AssertionError"): "a place that is never reached",
+    ("io/_access.py", "AssertionError"): "a place that is never reached",
     ("store/_helpers.py", "AssertionError"): "assert_close is an assertion",
     ("testing/_doors.py", "AssertionError"): "assert_close is an assertion",
     ("classes/_meta.py", "AttributeError"): "looking an attribute of a class up, where Python's own words are expected",

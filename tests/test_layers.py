@@ -84,8 +84,8 @@ FACES = {
         "parts._results", "parts._seeded", "typed._sequential",
     },
     "io": {
-        "_advice", "_atomic", "_documents", "_file_kinds", "_format", "_inspect", "_lock", "_manifest", "_memmap",
-        "_optional", "_orders", "_pack", "_progress", "_remote", "_sampling", "_segments", "_writer",
+        "_access", "_advice", "_atomic", "_documents", "_file_kinds", "_format", "_inspect", "_lock", "_manifest",
+        "_memmap", "_optional", "_orders", "_pack", "_progress", "_sampling", "_segments", "_writer",
         "exchange._formats",
     },
     "typecheck": {

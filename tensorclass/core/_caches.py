@@ -123,7 +123,7 @@ KEPT = MappingProxyType({
     "parallel._seeds._torch_seeder": "how torch seeds its generators",
     "io._remote._OPEN": "remote files; weak values",
     "io._remote._RECENT": "sixteen remote files",
-    "io._remote._trace": "one check of the answers of http servers",
+    "io._access._trace": "one check of the answers of http servers",
     "parallel._clusters._JOBS": "one map, in a worker of Ray or Dask",
     "parallel._clusters._UNTIL": "the running tasks with a limit, in a worker of Ray or Dask",
     "parallel._stream._RUNNING": "the ids of engines while they run a map",

@@ -69,12 +69,14 @@ The system:
   path.
 - `_parts`: limits how many rows are in memory at a time: `spans`, `blocks`, `parts_of`, `tables_of`.
 - `_advice`: hints to the system about maps: `expect_random`, `expect_rows(begins, size)`.
-- `_remote`: `open_file` of a URL gives a local file with holes, and `fetch(path, ranges)` fills them; `upload`;
+- `_access`: how stores are reached: options, time limits, tries.
+- `_remote`: `open_file` of a URL gives a local file with holes, and `fetch(path, fd, ranges)` fills them; `upload`;
   `read_version`, `replace_version`. `_documents`: manifests and shards of a writer, on the disk or in a store.
   `_planned`: what a batch needs of remote shards, requested at once. `_ahead`: batches read ahead.
 - `_memory`: tensors as buffers (`buffer_of`) and over buffers (`tensor_over`, `over_address`).
 """
 
+from ._access import remote_access as remote_access
 from ._archive import is_memmap_archive as is_memmap_archive
 from ._archive import pack_memmap as pack_memmap
 from ._archive import refresh_archive_checksums as refresh_archive_checksums
@@ -88,7 +90,6 @@ from ._mapped_tensor import MemoryMappedTensor as MemoryMappedTensor
 from ._memmap import from_consolidated as from_consolidated
 from ._memmap import load_memmap as load_memmap
 from ._memmap import memmap as memmap
-from ._remote import remote_access as remote_access
 from ._sampling import Batches as Batches
 from ._writer import DatasetWriter as DatasetWriter
 from .exchange import *  # noqa: F403

@@ -242,7 +242,7 @@ class _Block:
 
 def _tensor_at(fd: int, size: int, path: str, place: Extent, mmap: bool, write: bool, wrap: bool) -> Tensor:
     """A part of a file as a tensor."""
-    fetch(path, [(place.begin, place.end)])
+    fetch(path, fd, [(place.begin, place.end)])
     found = mapped(fd, size, path, [place], write)[0] if mmap else in_memory(fd, path, [place])[0]
     return wrap_all({"": found}, {"": place}, path, "r+" if write else "r")[""] if wrap else found
 

@@ -132,7 +132,7 @@ def read_at(fd: int, buffers: Sequence[Any], offset: int, path: str) -> None:
     """
     left = [buffer for buffer in buffers if len(buffer)]
     if is_url(path):
-        fetch(path, [(offset, offset + sum(map(len, left)))])
+        fetch(path, fd, [(offset, offset + sum(map(len, left)))])
     with naming(path, f"while reading at byte {offset}"):
         while left:
             count = read_into(fd, left, offset)

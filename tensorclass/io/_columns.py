@@ -247,6 +247,8 @@ class Table:
         self.mapped = mapped
         self.held: dict[int, tuple[Any, Parts]] = {}
         """The batch and the parts of each shard."""
+        self.partial: dict[int, Any] = {}
+        """The remote files of the shards that are not here as a whole. They only become fewer."""
         self.form: Form | None = None
         self.columns: list[Column] = []
         self.ready = np.zeros(len(firsts), bool)
@@ -264,10 +266,14 @@ class Table:
         self.cold = 0
         """For how many more calls rows are requested without checking what is in memory."""
 
-    def with_shards(self, opened: Mapping[int, tuple[Any, Parts]], dropped: Collection[int] = ()) -> Table:
-        """A new table with more shards opened and some dropped."""
+    def with_shards(
+        self, opened: Mapping[int, tuple[Any, Parts]], dropped: Collection[int] = (), partial: Mapping[int, Any] = {}
+    ) -> Table:
+        """A new table with more shards opened, of which some are `partial`, and some dropped."""
         new = Table(self.firsts, self.mapped)
         new.held = {number: one for number, one in self.held.items() if number not in dropped} | dict(opened)
+        left = self.partial.copy()  # another thread may take some out
+        new.partial = {number: file for number, file in left.items() if number not in dropped} | dict(partial)
         new.cold = self.cold
         new.form = self.form or next((parts.form for _, parts in opened.values() if parts.form is not None), None)
         if new.form is not None:

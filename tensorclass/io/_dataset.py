@@ -25,16 +25,16 @@ from ..errors import (
     did_you_mean,
 )
 from ..store import TensorDict
+from ._access import Access, checked_access, current_access, reaching
 from ._advice import IntArray
 from ._bad_shards import find_bad_shards, warn_of_skipped
 from ._classes import find_class
 from ._file_kinds import DATASET, naming_reader
-from ._manifest import NAME, Manifest, stored_schema
+from ._manifest import NAME, Manifest, Mark, mark_of, stored_schema, up_to_mark
 from ._mixed import Mixed, mix_of
 from ._parts import BLOCK, parts_of
 from ._paths import StrPath
 from ._progress import progress
-from ._remote import Access, checked_access, reaching
 from ._scaled import Scaled
 from ._segments import read_manifest
 from ._shards import ReadHow, Shard, check_shard, size_of
@@ -103,7 +103,7 @@ class TensorClassDataset(InBatches[T], Scaled, Exchange, Dataset[T], Generic[T])
         if errors not in ("raise", "skip"):
             raise ArgumentError(f'errors is "raise" or "skip", got {errors!r:.60}')
         access = checked_access(storage_options, timeout, retries)
-        self._begin(path, cls, mmap, verify, max_bytes, access, None if errors == "skip" else {})
+        self._begin(path, cls, mmap, verify, max_bytes, access, None if errors == "skip" else {}, None)
 
     def _begin(
         self,
@@ -114,8 +114,9 @@ class TensorClassDataset(InBatches[T], Scaled, Exchange, Dataset[T], Generic[T])
         max_bytes: int | None,
         access: Access,
         skipped: dict[str, str] | None,
+        marks: Sequence[Mark] | None,
     ) -> None:
-        """Read the manifests, and leave out skipped shards; None looks for them."""
+        """Read the manifests, up to the marks of a snapshot, and leave out skipped shards; None looks for them."""
         if cls is not None and (not isinstance(cls, type) or schema_of(cls) is None):
             raise ArgumentError(f"the rows of a dataset are of a tensorclass, got {cls!r:.80}")
         given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
@@ -128,12 +129,16 @@ class TensorClassDataset(InBatches[T], Scaled, Exchange, Dataset[T], Generic[T])
         self._max_bytes = max_bytes
         self._fields: tuple[Any, ...] = ()
         self._block_rows = 1
-        self._access = access
-        with reaching(self._access):
-            self._load([_manifest_of(folder) for folder in self.paths], skipped)
+        with reaching(access):
+            self._access = current_access()
+            found = [_manifest_of(folder) for folder in self.paths]
+            if marks is not None:
+                found = [up_to_mark(*each) for each in zip(found, marks, self.paths, strict=True)]
+            self._load(found, skipped)
 
     def _load(self, manifests: Sequence[Manifest], skipped: dict[str, str] | None) -> None:
         first = manifests[0]
+        self._marks = tuple([mark_of(manifest.shards) for manifest in manifests])
         found: Any = self._given if self._given is not None else find_class(first.cls)
         self._stored = stored_schema(first, self.paths[0])
         _check_alike(self.paths, manifests, found)
@@ -254,6 +259,7 @@ class TensorClassDataset(InBatches[T], Scaled, Exchange, Dataset[T], Generic[T])
             self._access,
             self._block_rows,
             self.skipped,
+            self._marks,
         )
 
     # ---- rows --------------------------------------------------------------------------------------------------------
@@ -368,7 +374,8 @@ class TensorClassDataset(InBatches[T], Scaled, Exchange, Dataset[T], Generic[T])
         paths = [path for one in found for path in one.paths]
         how = first._mmap, first._verify, first._fields, first._max_bytes, first._access
         skipped = {path: why for one in found for path, why in one.skipped.items()}
-        return _open(paths, first._given or first._whole, *how, skipped=skipped)
+        marks = [mark for one in found for mark in one._marks]
+        return _open(paths, first._given or first._whole, *how, skipped=skipped, marks=marks)
 
     @classmethod
     def mix(cls, weights: Mapping[TensorClassDataset[T], float]) -> TensorClassDataset[T]:
@@ -506,9 +513,10 @@ def _open(
     access: Access,
     block_rows: int = 1,
     skipped: Mapping[str, str] | None = None,
+    marks: Sequence[Mark] | None = None,
 ) -> TensorClassDataset[Any]:
     found: TensorClassDataset[Any] = object.__new__(TensorClassDataset)
-    found._begin(paths, cls, mmap, verify, max_bytes, access, dict(skipped or {}))
+    found._begin(paths, cls, mmap, verify, max_bytes, access, dict(skipped or {}), marks)
     for some in fields:
         found = found.pick(*some)
     return found if block_rows == 1 else found._read_in("blocks")

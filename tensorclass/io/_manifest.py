@@ -5,18 +5,20 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any, TypeVar
 from zlib import crc32
 
 from pydantic import AfterValidator, Field, ValidationError
 
+from .._places import is_url
 from .._schema import Schema, schema_of
 from ..errors import ArgumentError, ChecksumError, FileFormatError, TensorClassError
 from ._atomic import opened_file, read_bytes
 from ._format import ClassPart, Count, Part
+from ._remote import read_whole
 
 P = TypeVar("P", bound=Part)
 NAME = "manifest.json"
@@ -123,26 +125,42 @@ def sealed(body: str) -> bytes:
 
 
 def read_small(path: str) -> bytes:
-    """The bytes of a manifest or an index. One in a store that a writer replaces meanwhile is read again.
+    """The bytes of a manifest or an index; of a URL, in one request.
 
     Raises:
         FileFormatError: if the file is too long.
         OSError: if the file can't be used. The message names the path.
     """
-    for _ in range(AGAIN):
-        try:
-            return _read_once(path)
-        except OSError as error:
-            if error.errno != errno.ESTALE:
-                raise
-    return _read_once(path)
-
-
-def _read_once(path: str) -> bytes:
+    if is_url(path):
+        raw = read_whole(path, _MANY)
+        if len(raw) <= _MANY:
+            return raw
+        raise FileFormatError(f"it has at most {_MANY} bytes, this one has more", path)
     with opened_file(path) as (fd, size):
         if size > _MANY:
             raise FileFormatError(f"it has at most {_MANY} bytes, this one has {size}", path)
         return read_bytes(fd, size, 0, path)
+
+
+Mark = tuple[int, int]
+"""How many shards a snapshot of a dataset has, and a checksum of their ids."""
+
+
+def mark_of(shards: Sequence[ShardEntry]) -> Mark:
+    """The mark of a snapshot that has these shards."""
+    return len(shards), crc32("".join([shard.id for shard in shards]).encode())
+
+
+def up_to_mark(manifest: Manifest, mark: Mark, folder: str) -> Manifest:
+    """The manifest without what was written after a snapshot.
+
+    Raises:
+        FileFormatError: if it does not list the shards of the snapshot.
+    """
+    shards = manifest.shards[: mark[0]]
+    if mark_of(shards) != mark:
+        raise FileFormatError("the dataset was replaced since it was opened; open it again", folder)
+    return manifest.model_copy(update={"shards": shards})
 
 
 def parse_sealed(raw: bytes, path: str, what: str, model: type[P], newest: int = VERSION) -> P:

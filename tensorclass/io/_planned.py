@@ -11,7 +11,7 @@ from .._places import is_url
 from ..errors import FileFormatError
 from ._advice import IntArray
 from ._read import places_of, read_head
-from ._remote import BLOCK, Remote, fetch_ranges
+from ._remote import BLOCK, SMALL, Remote, fetch_ranges
 from ._shards import MISSING, ReadHow, Shard, is_plain, narrow_tree, of_rows, remote_shard
 from ._unpack import references
 
@@ -79,7 +79,8 @@ class Planner:
         later = of_rows(root, self._how)
         rows = [(at.begin, (at.end - at.begin) // shard.rows) for name, at in places.items() if name in later]
         whole = [(at.begin, at.end) for name, at in places.items() if name not in later]
-        if whole or not is_plain(root) or shard.entry.layout is None:  # else a shard of this layout shows the header
+        # Else a shard of this layout shows the header; of a small one it comes in the same request, and is compared.
+        if whole or not is_plain(root) or shard.entry.layout is None or file.size <= SMALL:
             whole.append((0, head.header.start))
         return FileLayout(rows, whole)
 

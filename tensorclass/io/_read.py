@@ -154,7 +154,7 @@ def tensors_of(
     """
     path, rows = head.path, list(places.values())
     if is_url(path):
-        fetch(path, [(place.begin, place.end) for name, place in places.items() if name not in later])
+        fetch(path, head.fd, [(place.begin, place.end) for name, place in places.items() if name not in later])
     packed = head.meta.compressed
     if packed:
         return _unpacked_tensors(head, places, write, verify)

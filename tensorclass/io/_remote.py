@@ -7,19 +7,16 @@ that has arrived. Processes may share it. A file that a process has open is not 
 from __future__ import annotations
 
 import errno
-import functools
 import json
 import os
-import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from contextvars import ContextVar
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from hashlib import sha256
 from secrets import token_hex
 from tempfile import NamedTemporaryFile
 from threading import Lock
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple
 from weakref import WeakValueDictionary, finalize
 from zlib import crc32
 
@@ -29,10 +26,9 @@ from .._budget import LEAST
 from .._places import is_url, local_path
 from .._system import SAFE, flock, read_part, write_part
 from ..core import release_in_forks
-from ..errors import ArgumentError, HeldError, MemoryBudgetError, TensorClassError, UnsupportedOperationError
-from ._optional import optional
+from ..errors import HeldError, MemoryBudgetError, TensorClassError, UnsupportedOperationError
+from ._access import call_with_retries, store_at
 
-T = TypeVar("T")
 BLOCK = 1 << 16
 """Bytes of a block, which is read and cached as a whole."""
 _RUN = 128
@@ -41,31 +37,21 @@ _MOST = LEAST * BLOCK
 """The largest file in bytes: its blocks have a byte of memory each."""
 _GAP = 8
 """Blocks that are not needed are read too if at most so many lie between two that are: a request costs more."""
+SMALL = (_GAP + 1) * BLOCK
+"""The largest file of which any bytes are read in one request."""
 _AT_ONCE = 1 << 26
 """The most bytes that are in memory on their way to the cache."""
 _CONNECTIONS = 64
 """The most requests at the same time."""
-TRIES = 4
-PAUSE = 0.05
-"""Seconds before the second try; each following pause is twice as long."""
 _TAGS = ("etag", "mtime", "last-modified", "last_modified", "lastmodified", "updated", "created", "md5", "sha256")
 """Keys under which stores report the version of a file."""
 _ATOMIC = {"memory", "s3", "s3a", "gs", "gcs", "abfs", "az", "adl", "oss", "oci", "hf"}
 """Stores in which a file appears only when it is complete; in others it gets a temporary name first."""
 
 
-class Access(NamedTuple):
-    """How stores are reached: options of `fsspec`, seconds without a byte, tries after the first."""
-
-    storage_options: Mapping[str, Any] | None = None
-    timeout: float | None = None
-    retries: int | None = None
-
-
-_OUTSIDE = Access()
-_ACCESS: ContextVar[Access] = ContextVar("tensorclass-access", default=_OUTSIDE)
 _RECENT: deque[Any] = deque(maxlen=16)
-_OPEN: WeakValueDictionary[str, Remote] = WeakValueDictionary()
+_OPEN: WeakValueDictionary[Any, Remote] = WeakValueDictionary()
+"""By URL, and whether they never change; and by their local file."""
 
 
 def _cache() -> tuple[str, int]:
@@ -73,143 +59,6 @@ def _cache() -> tuple[str, int]:
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     folder = os.environ.get("TENSORCLASS_CACHE") or os.path.join(home, "tensorclass")
     return local_path(folder), int(os.environ.get("TENSORCLASS_CACHE_BYTES") or 10 << 30)
-
-
-def checked_access(storage_options: Any, timeout: Any, retries: Any) -> Access:
-    """How stores are reached, checked."""
-    if storage_options is not None and not isinstance(storage_options, Mapping):
-        raise ArgumentError(f"storage_options is a dict of options of fsspec, got {storage_options!r:.60}")
-    if timeout is not None and (not isinstance(timeout, (int, float)) or not 0 < timeout < float("inf")):
-        raise ArgumentError(f"timeout is a number of seconds above 0, got {timeout!r:.40}")
-    if retries is not None and (type(retries) is not int or retries < 0):
-        raise ArgumentError(f"retries is a whole number from 0, got {retries!r:.40}")
-    return Access(storage_options, timeout, retries)
-
-
-@contextmanager
-def reaching(access: Access) -> Iterator[None]:
-    """A block in which stores are reached so; an option that is not given keeps its value."""
-    given = {name: value for name, value in access._asdict().items() if value is not None}
-    token = _ACCESS.set(_ACCESS.get()._replace(**given))
-    try:
-        yield
-    finally:
-        _ACCESS.reset(token)
-
-
-def current_access() -> Access:
-    """How stores are reached in this block, for other threads and processes."""
-    return _ACCESS.get()
-
-
-def remote_access(
-    *, storage_options: Mapping[str, Any] | None = None, timeout: float | None = None, retries: int | None = None
-) -> AbstractContextManager[None]:
-    """A block whose functions read and write URLs with these options: `load`, `save`, `convert`, datasets.
-
-    Args:
-        storage_options: options of the file system of `fsspec`, such as `{"anon": True}`.
-        timeout: seconds that an HTTP or S3 server may send nothing; by default 60.
-        retries: how often a failed request is repeated; by default 3.
-
-    Raises:
-        ArgumentError: for values of other types.
-
-    >>> import torch
-    >>> from tensorclass import TensorDict, load
-    >>> from tensorclass.io import remote_access
-    >>> saved = TensorDict(a=torch.arange(2)).save("memory://bucket/a.safetensors")
-    >>> with remote_access(timeout=5, retries=1):
-    ...     load("memory://bucket/a.safetensors")["a"]
-    tensor([0, 1])
-    """
-    return reaching(checked_access(storage_options, timeout, retries))
-
-
-def _store(url: str) -> tuple[Any, str]:
-    """The file system of a URL, and the path in that file system."""
-    fsspec = optional("fsspec", f"The URL {url:.200}", "remote")
-    kind, access = url.partition("://")[0], _ACCESS.get()
-    options = dict[str, Any](access.storage_options or {})
-    if kind in ("http", "https"):
-        mine = {"trace_configs": [_trace()], "timeout": _timeouts_of(access.timeout)}
-        options["client_kwargs"] = {**mine, **options.get("client_kwargs", {})}
-    elif kind in ("s3", "s3a") and access.timeout is not None:
-        mine = {"connect_timeout": access.timeout, "read_timeout": access.timeout}
-        options["config_kwargs"] = {**mine, **options.get("config_kwargs", {})}
-    try:
-        found: tuple[Any, str] = fsspec.core.url_to_fs(url, **options)
-    except (ImportError, ValueError) as error:
-        raise UnsupportedOperationError(f"{url:.200}: fsspec can't open it: {error}") from error
-    return found
-
-
-def _timeouts_of(seconds: float | None) -> Any:
-    """The time limits of a request: none for a whole file, but for a server that accepts or sends nothing."""
-    seconds = seconds or float(os.environ.get("TENSORCLASS_TIMEOUT") or 60)
-    aiohttp = optional("aiohttp", "An http URL", "remote")
-    return aiohttp.ClientTimeout(total=None, sock_connect=seconds, sock_read=seconds)
-
-
-@functools.cache
-def _trace() -> Any:
-    """A trace that compares the range that a server sends with the requested one; fsspec doesn't check it."""
-    trace = optional("aiohttp", "An http URL", "remote").TraceConfig()
-
-    async def check(session: Any, context: Any, params: Any) -> None:
-        asked, answer = params.headers.get("Range", ""), params.response
-        sent = answer.headers.get("Content-Range", "")
-        if asked and answer.status == 206 and not sent.startswith(f"{asked.replace('=', ' ')}/"):
-            raise OSError(errno.EIO, f"requested {asked}, the server sent {sent!r:.80}")
-
-    trace.on_request_end.append(check)
-    return trace
-
-
-def _call_with_retries(url: str, doing: str, call: Callable[[], T]) -> T:
-    """The result of a call. A failed call is repeated, unless the file doesn't exist or access is denied."""
-    retries = _ACCESS.get().retries
-    tries = TRIES if retries is None else 1 + retries
-    for number in range(tries):
-        try:
-            return call()
-        except TensorClassError:
-            raise
-        except Exception as error:  # every store has its own errors
-            url = getattr(error, "_url", url)
-            _raise_if_final(error, url, doing)
-            if number == tries - 1:
-                times = "" if tries == 1 else f" {tries} times"
-                raise OSError(errno.EIO, f"{doing} failed{times}: {_cause_text(error)}", url) from error
-        time.sleep(PAUSE * 2**number)
-    raise AssertionError  # the last round returns or raises
-
-
-def _cause_text(error: Exception) -> str:
-    """What went wrong; fsspec reports some failures as an absent file, with the failure as its cause."""
-    cause = error.__cause__ if isinstance(error, FileNotFoundError) else error
-    return f"{type(cause).__name__}: {cause!s:.200}"
-
-
-def _raise_if_final(error: Exception, url: str, doing: str) -> None:
-    """Raise the error for a file that is absent or closed to us; another try doesn't help."""
-    if not isinstance(error, (FileNotFoundError, PermissionError)):
-        return
-    kind = _kind_of(error)
-    if kind is not None:
-        number = errno.EACCES if kind is PermissionError else errno.ENOENT
-        denied = "" if kind is FileNotFoundError else str(error.__cause__ or "")
-        raise kind(error.errno or number, f"{doing}: {error.strerror or denied or str(error):.200}", url) from error
-
-
-def _kind_of(error: OSError) -> type[OSError] | None:
-    """The error for a file that is absent or closed to us; None for a failure that fsspec reports as an absent file."""
-    cause = error.__cause__
-    status = getattr(cause, "status", None)
-    if status in (401, 403):
-        return PermissionError
-    absent = cause is None or status in (404, 410) or isinstance(cause, (FileNotFoundError, KeyError))
-    return type(error) if absent or not isinstance(error, FileNotFoundError) else None
 
 
 class Remote:
@@ -253,7 +102,7 @@ class Remote:
 
     def _look(self) -> tuple[Any, ...]:
         def look() -> tuple[Any, ...]:
-            store, path = _store(self.url)
+            store, path = store_at(self.url)
             store.invalidate_cache()
             found = {str(name).lower(): value for name, value in store.info(path).items()}
             if found.get("type") == "directory":
@@ -262,7 +111,7 @@ class Remote:
                 raise UnsupportedOperationError(f"{self.url}: the server does not say how long it is")
             return found["size"], *[str(found[tag]) if found.get(tag) is not None else "" for tag in _TAGS]
 
-        return _call_with_retries(self.url, "looking it up", look)
+        return call_with_retries(self.url, "looking it up", look)
 
     def need(self, ranges: Iterable[tuple[int, int]], check: bool = True) -> None:
         """Make some bytes available locally. Missing blocks are read: neighbours in one request, runs in parallel.
@@ -276,7 +125,7 @@ class Remote:
         """
         fetch_ranges([(self, ranges)])
         if check and not self._fixed and self._look() != self.version:
-            raise OSError(errno.ESTALE, "the file was replaced while it was read; read it again", self.url)
+            raise _replaced(self.url)
 
     def missing(self, ranges: Iterable[tuple[int, int]]) -> list[Any]:
         """The runs of blocks to read for some bytes; runs that are close to each other are one."""
@@ -288,6 +137,10 @@ class Remote:
         parts = np.split(left, np.flatnonzero(np.diff(left) > 1 + _GAP) + 1) if len(left) else []
         whole = [np.arange(part[0], part[-1] + 1) for part in parts]
         return [part[k : k + _RUN] for part in whole for k in range(0, len(part), _RUN)]
+
+    def is_whole(self) -> bool:
+        """Whether all of the file is here."""
+        return bool(self._here.all())
 
     @property
     def lock(self) -> Any:
@@ -363,14 +216,14 @@ def _fetched(asked: Sequence[_Asked]) -> None:
             wrong.reraise()
 
     size = sum([one.end - one.begin for one in asked])
-    _call_with_retries(asked[0].remote.url, f"reading {size} bytes at {asked[0].begin}", fetch_left)
+    call_with_retries(asked[0].remote.url, f"reading {size} bytes at {asked[0].begin}", fetch_left)
 
 
 def _by_store(left: Mapping[int, _Asked]) -> list[tuple[Any, list[int], list[str]]]:
     """Each file system with the numbers and paths of what is asked of it."""
     found: dict[int, tuple[Any, list[int], list[str]]] = {}
     for number, one in left.items():
-        store, path = _store(one.remote.url)
+        store, path = store_at(one.remote.url)
         _, numbers, paths = found.setdefault(id(store), (store, [], []))
         numbers.append(number)
         paths.append(path)
@@ -389,7 +242,7 @@ def _keep_received(one: _Asked, data: Any) -> BaseException | None:
             return None
         data = OSError(errno.EIO, f"requested {count} bytes, {len(data)} came")
     error: Any = data
-    error._url = remote.url  # `_call_with_retries` reads it
+    error._url = remote.url  # `call_with_retries` reads it
     return error  # type: ignore[no-any-return]  # an exception
 
 
@@ -440,11 +293,19 @@ def _remove_if_unused(path: str) -> bool:
 
 def remote(url: str, again: bool = False, fixed: tuple[int, str] | None = None) -> Remote:
     """The remote file at a URL, opened if it isn't open; `again` checks for a new version; see `Remote`."""
-    found = None if again else _OPEN.get(url)
+    key = url, fixed is not None  # a reader that looked for a new version has another local file
+    found = None if again else _OPEN.get(key)
     if found is None:
-        found = _OPEN[url] = Remote(url, fixed)
+        found = _OPEN[key] = Remote(url, fixed)
+        _OPEN[_identity(found.fd)] = found
         _RECENT.append(found)
     return found
+
+
+def _identity(fd: int) -> tuple[int, int]:
+    """What an open file is known by."""
+    about = os.fstat(fd)
+    return about.st_dev, about.st_ino
 
 
 def open_remote(url: str, write: bool) -> tuple[int, int]:
@@ -460,16 +321,29 @@ def open_remote(url: str, write: bool) -> tuple[int, int]:
     return os.dup(found.fd), found.size
 
 
-def fetch(path: str, ranges: Iterable[tuple[int, int]]) -> None:
-    """Make some bytes of a file available locally; does nothing for a local file."""
-    if is_url(path):
-        remote(path).need(ranges)
+def fetch(path: str, fd: int, ranges: Iterable[tuple[int, int]]) -> None:
+    """Make some bytes of an open file available locally; does nothing for a local file.
+
+    Raises:
+        OSError: if the request fails. The message names the URL.
+    """
+    if not is_url(path):
+        return
+    key = _identity(fd)
+    found = _OPEN.get(key) or remote(path)
+    if _identity(found.fd) != key:
+        raise _replaced(path)
+    found.need(ranges)
+
+
+def _replaced(url: str) -> OSError:
+    return OSError(errno.ESTALE, "the file was replaced while it was read; read it again", url)
 
 
 def exists(url: str) -> bool:
     """Whether there is a file at a URL."""
-    store, path = _store(url)
-    return bool(_call_with_retries(url, "looking it up", lambda: store.exists(path)))
+    store, path = store_at(url)
+    return bool(call_with_retries(url, "looking it up", lambda: store.exists(path)))
 
 
 def names_in(url: str) -> list[str]:
@@ -478,9 +352,23 @@ def names_in(url: str) -> list[str]:
     Raises:
         OSError: if the request fails, or if the server can't list folders. The message names the URL.
     """
-    store, path = _store(f"{url.rstrip('/')}/")
-    found = _call_with_retries(url, "listing it", lambda: store.ls(path, detail=False))
+    store, path = store_at(f"{url.rstrip('/')}/")
+    found = call_with_retries(url, "listing it", lambda: store.ls(path, detail=False))
     return sorted({name.rstrip("/").rpartition("/")[2] for name in found})
+
+
+def read_whole(url: str, most: int) -> bytes:
+    """The content of a small remote file, in one request; of a longer one, one byte more than asked for.
+
+    Raises:
+        OSError: if the request fails. The message names the URL.
+    """
+
+    def read() -> bytes:
+        store, path = store_at(url)
+        return bytes(store.cat_file(path, start=0, end=most + 1))
+
+    return call_with_retries(url, "reading it", read)
 
 
 class Version(NamedTuple):
@@ -498,7 +386,7 @@ def read_version(url: str) -> Version:
     """
 
     def read() -> Version:
-        store, path = _store(url)
+        store, path = store_at(url)
         while True:
             store.invalidate_cache()
             tag = _etag(store, path)
@@ -507,7 +395,7 @@ def read_version(url: str) -> Version:
                 return Version(data, tag or data)
 
     try:
-        return _call_with_retries(url, "reading it", read)
+        return call_with_retries(url, "reading it", read)
     except FileNotFoundError:
         return Version(None, None)
 
@@ -531,7 +419,7 @@ def replace_version(url: str, before: Version, data: bytes) -> Version | None:
     """
 
     def replace() -> Version | None:
-        store, path = _store(url)
+        store, path = store_at(url)
         try:
             if hasattr(store, "call_s3"):
                 return Version(data, _put_if(store, path, before.tag, data))
@@ -546,7 +434,7 @@ def replace_version(url: str, before: Version, data: bytes) -> Version | None:
         now = read_version(url)
         return now if now.data == data else None
 
-    return _call_with_retries(url, "replacing it", replace)
+    return call_with_retries(url, "replacing it", replace)
 
 
 def _put_if(store: Any, path: str, tag: Any, data: bytes) -> Any:
@@ -582,15 +470,15 @@ def upload(local: str, url: str) -> None:
         OSError: if the request fails. The message names the URL.
     """
     refuse_http(url)
-    store, path = _store(url)
+    store, path = store_at(url)
     if url.partition("://")[0] in _ATOMIC:
-        _call_with_retries(url, "uploading", lambda: store.put_file(local, path))
+        call_with_retries(url, "uploading", lambda: store.put_file(local, path))
         return
     temporary = f"{path}.{token_hex(8)}.tmp"
     try:
         store.makedirs(path.rpartition("/")[0], exist_ok=True)
-        _call_with_retries(url, "uploading", lambda: store.put_file(local, temporary))
-        _call_with_retries(url, "renaming", lambda: store.mv(temporary, path))
+        call_with_retries(url, "uploading", lambda: store.put_file(local, temporary))
+        call_with_retries(url, "renaming", lambda: store.mv(temporary, path))
     except BaseException:  # also on an interrupt, so that nothing is left behind
         with suppress(Exception):  # it may not be there
             store.rm_file(temporary)

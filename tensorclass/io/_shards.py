@@ -192,16 +192,14 @@ def _columns_like_known(fd: int, size: int, shard: Shard, known: Known) -> list[
     mark, key, begin = known.mark, shard.entry.id.encode(), 8 + len(START)
     if size != known.size or shard.rows != known.rows:
         return None
-    if is_url(shard.path):  # of the same layout, as the manifest says
-        tensors = mapped(fd, size, shard.path, known.places)
-        _expect_random(known.places, tensors, size)
-        return tensors
-    raw = read_bytes(fd, len(known.raw), 0, shard.path)
-    digits, behind = raw[begin : begin + len(BLANK)], begin + len(BLANK)
-    other, end = known.raw, mark + len(key)
-    same = raw[:begin] == other[:begin] and raw[behind:mark] == other[behind:mark] and raw[end:] == other[end:]
-    if not same or raw[mark:end] != key or not is_sealed(raw[8:], digits.decode("ascii", "replace")):
-        return None
+    far = is_url(shard.path)
+    if not far or not remote_shard(shard).missing([(0, len(known.raw))]):  # else the manifest says that they are alike
+        raw = read_bytes(fd, len(known.raw), 0, shard.path)
+        digits, behind = raw[begin : begin + len(BLANK)], begin + len(BLANK)
+        other, end = known.raw, mark + len(key)
+        same = raw[:begin] == other[:begin] and raw[behind:mark] == other[behind:mark] and raw[end:] == other[end:]
+        if not same or raw[mark:end] != key or not is_sealed(raw[8:], digits.decode("ascii", "replace")):
+            return None
     tensors = mapped(fd, size, shard.path, known.places)
     _expect_random(known.places, tensors, size)
     return tensors

@@ -9,12 +9,12 @@ from torch import Tensor
 
 from .._flags import flags
 from .._places import is_url
+from ._access import reaching
 from ._advice import IntArray
 from ._buckets import lengths_in
 from ._loader import BatchLoader
 from ._mixed import orders_of
 from ._orders import BLOCK_ROWS
-from ._remote import reaching
 from ._sampling import Batches, Order, ranks_of
 from ._shards import Shard
 

@@ -23,6 +23,7 @@ from .._schema import Schema, schema_of
 from ..core import STORAGE, Turn, in_turn, tensors_alone
 from ..errors import ArgumentError, BatchDimError, HeldError, SchemaError, StructureError
 from ..ops import cat
+from ._access import Access, current_access, reaching
 from ._atomic import Target, make_folder
 from ._documents import target_at
 from ._lock import FileLock
@@ -30,7 +31,6 @@ from ._manifest import NAME, SHARD, Manifest, ShardEntry, class_part
 from ._pack import Packed, pack
 from ._paths import StrPath
 from ._progress import progress
-from ._remote import Access, current_access, reaching
 from ._segments import Listing
 from ._shards import ReadHow, Shard, open_shard
 from ._write import header_of, write_to

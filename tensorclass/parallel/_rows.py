@@ -15,10 +15,10 @@ from ..classes import TensorClass
 from ..core import TensorCollection
 from ..errors import ArgumentError, BatchSizeError, FileFormatError, UnsupportedOperationError, WorkerError
 from ..io import TensorClassDataset
+from ..io._access import current_access, reaching
 from ..io._advice import IntArray
 from ..io._manifest import ShardEntry
 from ..io._pack import pack
-from ..io._remote import current_access, reaching
 from ..io._writer import write_shard
 from ..ops import cat
 from ..ops._by_row import as_mask

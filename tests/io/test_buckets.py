@@ -22,7 +22,7 @@ from torch import Tensor
 
 from tensorclass import DatasetWriter, TensorClass, TensorClassDataset, from_csv, from_json, from_parquet
 from tensorclass.errors import FileFormatError, UnsupportedOperationError
-from tensorclass.io import _remote, _segments, remote_access
+from tensorclass.io import _access, _remote, _segments, remote_access
 from tensorclass.io._remote import names_in
 from tensorclass.typing import Int64
 from tests.io._server import serving
@@ -201,7 +201,7 @@ def test_tables_are_uploaded_whole(name: str, bucket: str, tmp_path: Path) -> No
 
 def test_an_answer_that_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """The manifest was replaced, but the writer did not learn it: it looks, and goes on."""
-    monkeypatch.setattr(_remote, "PAUSE", 0)
+    monkeypatch.setattr(_access, "PAUSE", 0)
     before, lost = _remote.upload_bytes, [True]
 
     def upload(data: bytes, url: str) -> None:
@@ -220,7 +220,7 @@ def test_an_answer_that_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_shard_that_does_not_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
     """The call raises with the URL; what was committed before is whole, and another writer continues."""
-    monkeypatch.setattr(_remote, "PAUSE", 0)
+    monkeypatch.setattr(_access, "PAUSE", 0)
     url = f"memory://{token_hex(8)}/d"
     writer = TensorClassDataset.create(url, Row, rows_per_shard=10, retries=1)
     writer.append(rows(0, 10))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,14 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from tensorclass import PerElement, Ragged, TensorClass, TensorClassDataset, TensorDict, field
-from tensorclass.errors import BatchDimError, BatchIndexError, SchemaError, StructureError, UnknownFieldError
+from tensorclass.errors import (
+    BatchDimError,
+    BatchIndexError,
+    FileFormatError,
+    SchemaError,
+    StructureError,
+    UnknownFieldError,
+)
 from tensorclass.io import _shards, _shelf
 from tensorclass.io._documents import document_at
 from tensorclass.io._manifest import Manifest, ShardEntry, class_part
@@ -185,6 +193,22 @@ def test_pick(tmp_path, monkeypatch):
     assert pickle.loads(pickle.dumps(some))[3].digits.label == batch.digits.label[3]
     with pytest.raises(UnknownFieldError, match="image"):
         data.pick("imgae")
+
+
+def test_a_pickle_is_a_snapshot(tmp_path: Path) -> None:
+    """Rows that were written later don't count in a worker either; another dataset in its place is an error."""
+    batch = digits(20)
+    data = written(tmp_path / "one", batch)
+    texts = [pickle.dumps(one) for one in (data, data.pick("label"), TensorClassDataset.concat([data, data]))]
+    with TensorClassDataset.create(tmp_path / "one", Digits, resume=True) as writer:
+        writer.append(batch)
+    assert [len(pickle.loads(text)) for text in texts] == [20, 20, 40]
+    assert_same(pickle.loads(texts[2])[20:], batch)
+    shutil.rmtree(tmp_path / "one")
+    written(tmp_path / "one", batch)
+    for text in texts:
+        with pytest.raises(FileFormatError, match="one: the dataset was replaced since it was opened; open it again"):
+            pickle.loads(text)
 
 
 def test_pickled(tmp_path):

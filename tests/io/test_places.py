@@ -7,6 +7,7 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,8 @@ from tensorclass import (
     unpack_memmap,
 )
 from tensorclass.errors import UnsupportedOperationError
-from tensorclass.io import _remote
+from tensorclass.io import _access, _remote, remote_access
+from tensorclass.io._access import current_access
 from tensorclass.typing import Int64
 from tensorclass.utils import print_directory_tree
 
@@ -260,8 +262,8 @@ def test_a_url_is_no_local_path(name: str, scheme: str, folder: Path, monkeypatc
 
     fsspec.filesystem("memory").store.clear()
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(_remote, "_store", store)
-    monkeypatch.setattr(_remote, "PAUSE", 0)
+    monkeypatch.setattr(_remote, "store_at", store)
+    monkeypatch.setattr(_access, "PAUSE", 0)
     before = sorted(os.listdir("."))
     wanted = str(url).strip().partition(":/")[0].lower()
     wrong = ""
@@ -274,3 +276,24 @@ def test_a_url_is_no_local_path(name: str, scheme: str, folder: Path, monkeypatc
     assert named if wrong else went_there, wrong
     assert sorted(os.listdir(".")) == before
     assert not asked or scheme not in ("one slash", "path", "blanks")
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_options_reach_every_store(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever takes a URL reaches its store with the options of the block."""
+    seen = set()
+
+    def store(url: str) -> tuple[Any, str]:
+        access = current_access()
+        seen.add((str(access.storage_options), access.timeout, access.retries))
+        return fsspec.filesystem("memory"), f"/{url.partition('://')[2]}"
+
+    fsspec.filesystem("memory").store.clear()
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(_remote, "store_at", store)
+    with (
+        remote_access(storage_options={"anon": True}, timeout=3, retries=0),
+        suppress(UnsupportedOperationError, OSError),
+    ):
+        CALLS[name]("s3://bucket/x")
+    assert seen in (set(), {("{'anon': True}", 3, 0)})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import pickle
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from tensorclass import PerElement, Ragged, TensorClassDataset, TensorDict, load, tensorclass
 from tensorclass.errors import ArgumentError, FileFormatError
-from tensorclass.io import Batches, _planned, _remote, _shelf, remote_access
+from tensorclass.io import Batches, _access, _planned, _remote, _shelf, remote_access
 from tensorclass.io._ahead import read_ahead
 from tensorclass.io._documents import document_at
 from tensorclass.io._segments import read_manifest
@@ -45,7 +46,7 @@ class Uneven:
 def _apart(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A cache of its own, and no pauses."""
     monkeypatch.setenv("TENSORCLASS_CACHE", str(tmp_path_factory.mktemp("cache")))
-    monkeypatch.setattr(_remote, "PAUSE", 0)
+    monkeypatch.setattr(_access, "PAUSE", 0)
     yield
     _remote._RECENT.clear()
     gc.collect()
@@ -154,6 +155,113 @@ def test_servers_without_ranges(tmp_path: Path) -> None:
         assert sum(method == "GET" and "large" in path for method, path, _ in server.requests) <= 2
 
 
+def test_one_request_opens_a_dataset(tmp_path: Path) -> None:
+    """The manifest and the segment that it lists: nothing is looked up, before or after."""
+    written(tmp_path, "even")
+    with serving(tmp_path) as server:
+        data = TensorClassDataset(f"{server.url}/data", Even)
+        assert len(data) == SHARDS * PER
+        kinds = [(method, path.rpartition("/")[2].partition("-")[0]) for method, path, _ in server.requests]
+        assert kinds == [("GET", "manifest.json"), ("GET", "segment")]
+
+
+OTHERS: dict[str, Any] = {
+    "verify": lambda data: data.verify(),
+    "load": lambda data: load(data.shards[0].path),
+    "load without a map": lambda data: load(data.shards[0].path, mmap=False),
+    "another dataset": lambda data: TensorClassDataset(data.path, Even, verify=True)[1],
+    "a picked one": lambda data: data.pick("label")[3],
+    "skipping": lambda data: TensorClassDataset(data.path, Even, errors="skip")[2],
+    "compact": lambda data: data.compact("compact"),
+}
+
+
+@pytest.mark.parametrize("tagged", [True, False])
+@pytest.mark.parametrize("other", OTHERS)
+def test_others_that_read_the_same_files(
+    other: str, tagged: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is read afterwards is what the files have: each reader fills the local file that it has mapped."""
+    monkeypatch.chdir(tmp_path)
+    batch = rows("even", 600)
+    with TensorClassDataset.create(tmp_path / "data", Even, checksums=True) as writer:
+        writer.append(batch)
+    with serving(tmp_path) as server:
+        server.tagged = tagged
+        data: Any = TensorClassDataset(f"{server.url}/data", Even)
+        assert_same(data[0], batch[0].clone())
+        OTHERS[other](data)
+        order = torch.randperm(600)
+        assert_same(data[order], batch[order].clone())
+
+
+def test_a_file_that_others_have_opened_anew(tmp_path: Path) -> None:
+    """An open file without a version has a local file of its own, which is filled for its reader only."""
+    (tmp_path / "x").write_bytes(bytes(range(1, 201)) * 5000)
+    with serving(tmp_path) as server:
+        server.tagged = False
+        (one, size), (two, _) = [_remote.open_remote(f"{server.url}/x", False) for _ in range(2)]
+        try:
+            for fd in (one, two):
+                _remote.fetch(f"{server.url}/x", fd, [(0, size)])
+                assert os.pread(fd, 200, 0) == bytes(range(1, 201))
+            _remote._RECENT.clear()
+            gc.collect()
+            with pytest.raises(OSError, match="replaced while it was read"):
+                _remote.fetch(f"{server.url}/x", one, [(0, size)])
+        finally:
+            os.close(one)
+            os.close(two)
+
+
+def test_shards_that_are_here_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shard of which all is here keeps its map and no descriptor, so that any number of them stay open."""
+    monkeypatch.setattr(_shelf, "REMOTE", 4)
+    batch = written(tmp_path, "even")
+    with serving(tmp_path) as server:
+        data: Any = TensorClassDataset(f"{server.url}/data", Even)
+        for part in torch.arange(len(batch)).split(PER * 4):
+            data[part]
+        _remote._RECENT.clear()
+        gc.collect()
+        assert not data._shelf._table.partial
+        assert not [key for key in _remote._OPEN if str(key[0]).startswith(f"{server.url}/data/0")]
+        monkeypatch.setattr(_remote, "Remote", None)  # nothing is opened again
+        order = torch.randperm(len(batch))
+        assert_same(data[order], batch[order].clone())
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(401, PermissionError), (403, PermissionError), (404, FileFormatError), (410, FileFormatError)],
+)
+def test_a_server_that_refuses_rows(status: int, error: type[Exception], tmp_path: Path) -> None:
+    """It is not asked again, the error names the shard, and later calls work."""
+    batch = written(tmp_path, "even")
+    with serving(tmp_path) as server:
+        data: Any = TensorClassDataset(f"{server.url}/data", Even)
+        data[0]
+        server.status = status
+        server.requests.clear()
+        with pytest.raises(error, match=r"00003[0-9]-.*safetensors"):
+            data[PER * 35]
+        assert len(server.requests) == 1
+        server.status = 0
+        assert_same(data[:], batch)
+
+
+def test_another_file_in_the_place_of_a_shard(tmp_path: Path) -> None:
+    """Of small shards the header comes with the rows, so that it is compared without a request more."""
+    written(tmp_path, "even")
+    files = sorted((tmp_path / "data").glob("*.safetensors"))
+    files[7].write_bytes(files[5].read_bytes())
+    with serving(tmp_path) as server:
+        data: Any = TensorClassDataset(f"{server.url}/data", Even)
+        assert data[[0, 55]].label.tolist() == [0, 55]
+        with pytest.raises(FileFormatError, match=f"{files[7].name}.*it belongs to another dataset"):
+            data[75]
+
+
 # ---- options -----------------------------------------------------------------------------------------------------
 
 
@@ -172,6 +280,21 @@ def test_options_reach_the_store(tmp_path: Path) -> None:
         assert {seen for _, _, seen in server.requests} == {"mine"}
         load(f"{server.url}/x.safetensors")
         assert server.requests[-1][2] is None
+
+
+def test_options_of_a_block_are_kept(tmp_path: Path) -> None:
+    """A dataset that is opened in a block reads with its options later too; its own come first."""
+    written(tmp_path, "even")
+    mine, other = [{"client_kwargs": {"headers": {"X-Token": token}}} for token in ("mine", "other")]
+    with serving(tmp_path) as server:
+        with remote_access(storage_options=mine, timeout=30):
+            data: Any = TensorClassDataset(f"{server.url}/data", Even)
+            own: Any = TensorClassDataset(f"{server.url}/data", Even, storage_options=other)
+        for one, token in ((data, "mine"), (own, "other")):
+            server.requests.clear()
+            for found in (one[0], pickle.loads(pickle.dumps(one))[55], next(iter(one.loader(9, shuffle=True)))):
+                assert type(found) is Even
+            assert {seen for _, _, seen in server.requests} == {token}
 
 
 def test_how_often_a_request_is_repeated(tmp_path: Path) -> None:

@@ -29,8 +29,9 @@ from tensorclass import (
 )
 from tensorclass.cli import main
 from tensorclass.errors import FileFormatError, MissingKeyError, UnsupportedOperationError
-from tensorclass.io import _remote
-from tensorclass.io._remote import BLOCK, TRIES
+from tensorclass.io import _access, _remote
+from tensorclass.io._access import TRIES
+from tensorclass.io._remote import BLOCK
 from tensorclass.typing import Float32, Int64, UInt8
 from tests.io._exact import assert_same
 from tests.io._server import FAULTS, serving
@@ -49,7 +50,7 @@ class Image:
 def _apart(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A cache and a store in memory of its own, and no pauses."""
     monkeypatch.setenv("TENSORCLASS_CACHE", str(tmp_path_factory.mktemp("cache")))
-    monkeypatch.setattr(_remote, "PAUSE", 0)
+    monkeypatch.setattr(_access, "PAUSE", 0)
     store = fsspec.filesystem("memory")
     store.store.clear()
     yield
@@ -255,10 +256,10 @@ def test_datasets(tmp_path, monkeypatch):
     assert TensorClassDataset("memory://b/data", Image, verify=True)[200].label == 200
     with pytest.raises(FileNotFoundError, match="memory://b/absent"):
         TensorClassDataset("memory://b/absent")
-    store = fsspec.filesystem("memory")
-    store.rm(data.shards[1].path)
+    _copy(tmp_path, "memory://b/other")
+    fsspec.filesystem("memory").rm(data.shards[1].path.replace("data", "other", 1))
     with pytest.raises(FileFormatError, match="lists this shard"):
-        TensorClassDataset("memory://b/data", Image)[200]
+        TensorClassDataset("memory://b/other", Image)[200]
 
 
 # ---- the cache ---------------------------------------------------------------------------------------------------

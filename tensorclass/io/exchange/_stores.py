@@ -19,6 +19,7 @@ from ..._places import is_url, local_path, path_or_url
 from ...errors import FileFormatError, UnsupportedOperationError
 from ...ops._index import normalise
 from ...ops._steps import Copy, Writes, carry_out
+from .._access import store_options
 from .._atomic import naming, refuse_special, replacing, replacing_folder
 from .._file_kinds import naming_reader
 from .._optional import optional
@@ -110,7 +111,7 @@ def _group_at(zarr: Any, url: str, mode: str) -> Any:
     if mode != "r":
         refuse_http(url)
     try:
-        return zarr.open_group(url, mode=mode)
+        return zarr.open_group(url, mode=mode, storage_options=store_options(url) or None)
     except FileNotFoundError:
         raise FileNotFoundError(errno.ENOENT, "there is no zarr group", url) from None
     except (ImportError, ValueError, TypeError) as error:
