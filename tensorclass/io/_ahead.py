@@ -15,6 +15,8 @@ from ..core import STORAGE, TensorCollection
 
 K = TypeVar("K")
 T = TypeVar("T")
+FAR = 8
+"""Batches of a dataset behind a URL that are read ahead: short steps hide a request only behind several of them."""
 MOST = 1 << 28
 """The most bytes of batches that are read ahead, as far as the last one tells."""
 

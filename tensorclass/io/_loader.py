@@ -10,13 +10,11 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 from .._places import is_url
 from ..errors import ArgumentError
-from ._ahead import read_ahead
+from ._ahead import FAR, read_ahead
 from ._prepared import check_preparable, deliver_prepared
 from ._sampling import Order, Resumable
 
 T = TypeVar("T")
-_AHEAD = 2
-"""Batches of a dataset behind a URL that a loader without workers reads ahead."""
 
 
 class _Remaining(DistributedSampler[Any]):
@@ -83,6 +81,6 @@ class BatchLoader(Resumable[T], DataLoader[T]):
 
     def _loaded(self) -> Iterator[T]:
         if self._far and not self.num_workers:
-            yield from read_ahead(self.dataset.__getitem__, self._order.remaining(), _AHEAD)
+            yield from read_ahead(self.dataset.__getitem__, self._order.remaining(), FAR)
         else:
             yield from super().__iter__()  # workers start when the epoch has begun

@@ -11,6 +11,7 @@ from .._flags import flags
 from .._places import is_url
 from ._access import reaching
 from ._advice import IntArray
+from ._ahead import FAR
 from ._buckets import lengths_in
 from ._loader import BatchLoader
 from ._mixed import orders_of
@@ -70,13 +71,13 @@ class InBatches(Generic[T]):
             layout: a `tensorclass.parallel.Layout`, instead of rank and world size; see `loader`.
             sampler: gives the rows of an epoch; see `Batches`.
             buckets: the field by whose lengths rows are batched together; see `loader`.
-            prefetch: batches that threads read ahead, up to 256 MB; by default 2 of a dataset behind a URL, else none.
+            prefetch: batches that threads read ahead, up to 256 MB; by default 8 of a dataset behind a URL, else none.
 
         >>> [batch.label.tolist() for batch in data.batches(4)]
         [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
         """
         if prefetch is None:
-            prefetch = 2 if any(map(is_url, self.paths)) else 0
+            prefetch = FAR if any(map(is_url, self.paths)) else 0
         rank, world_size = ranks_of(layout, rank, world_size)
         given = (size, shuffle, seed, rank, world_size, drop_last, pad_last)
         return Batches(self._read_in(shuffle), *given, sampler=sampler, buckets=buckets, prefetch=prefetch)
