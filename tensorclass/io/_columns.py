@@ -269,7 +269,7 @@ class Table:
     def with_shards(
         self, opened: Mapping[int, tuple[Any, Parts]], dropped: Collection[int] = (), partial: Mapping[int, Any] = {}
     ) -> Table:
-        """A new table with more shards opened, of which some are `partial`, and some dropped."""
+        """A new table with some shards dropped and more opened; `partial` has those that are not here as a whole."""
         new = Table(self.firsts, self.mapped)
         new.held = {number: one for number, one in self.held.items() if number not in dropped} | dict(opened)
         left = self.partial.copy()  # another thread may take some out

@@ -38,7 +38,7 @@ _MOST = LEAST * BLOCK
 _GAP = 8
 """Blocks that are not needed are read too if at most so many lie between two that are: a request costs more."""
 SMALL = (_GAP + 1) * BLOCK
-"""The largest file of which any bytes are read in one request."""
+"""The largest file that one request reads, whatever parts are needed."""
 _AT_ONCE = 1 << 26
 """The most bytes that are in memory on their way to the cache."""
 _CONNECTIONS = 64
@@ -358,7 +358,7 @@ def names_in(url: str) -> list[str]:
 
 
 def read_whole(url: str, most: int) -> bytes:
-    """The content of a small remote file, in one request; of a longer one, one byte more than asked for.
+    """The content of a small remote file, in one request; one byte more than `most` of a longer one.
 
     Raises:
         OSError: if the request fails. The message names the URL.
