@@ -177,10 +177,17 @@ def _raise_if_final(error: Exception, url: str, doing: str) -> None:
     raise kind(getattr(error, "errno", None) or number, f"{doing}: {said}", url) from error
 
 
+def _status_of(error: BaseException) -> Any:
+    """The status with which a server answered, as aiohttp and botocore report it; None if there is none."""
+    answer = getattr(error, "response", None)
+    about = answer.get("ResponseMetadata", {}) if isinstance(answer, dict) else {}
+    return getattr(error, "status", about.get("HTTPStatusCode"))
+
+
 def _kind_of(error: Exception) -> type[OSError] | None:
     """The error for a file that is absent or closed to us; None for a failure, also one that fsspec calls absence."""
     cause, final = error.__cause__, isinstance(error, (FileNotFoundError, PermissionError))
-    status = getattr(cause if final and cause is not None else error, "status", None)
+    status = _status_of(cause if final and cause is not None else error)
     if status in (401, 403):
         return PermissionError
     if status in (404, 410):

@@ -98,6 +98,19 @@ def test_a_writer_of_a_store(bucket: str) -> None:
         TensorClassDataset.create(bucket, Row)
 
 
+def test_what_is_not_in_a_store(bucket: str) -> None:
+    """It is absent at once, and not asked for again: a dataset, and a shard that the manifest lists."""
+    with pytest.raises(FileNotFoundError, match=r"manifest\.json"):
+        TensorClassDataset(bucket, Row)
+    with TensorClassDataset.create(bucket, Row, rows_per_shard=5) as writer:
+        writer.append(rows(0, 20))
+    data = TensorClassDataset(bucket, Row)
+    store, path = fsspec.core.url_to_fs(data.shards[2].path, **(data._access.storage_options or {}))
+    store.rm_file(path)
+    with pytest.raises(FileFormatError, match="the manifest lists this shard, and it is not there"):
+        data[12]
+
+
 def test_two_writers_are_detected(bucket: str) -> None:
     """The one that commits second is told, and its rows are not listed."""
     first = TensorClassDataset.create(bucket, Row, rows_per_shard=10)
