@@ -8,6 +8,7 @@ Tests that need a newer version for another reason are in `LACKS`.
 from __future__ import annotations
 
 import importlib.util
+import multiprocessing
 import os
 import re
 import sys
@@ -137,6 +138,8 @@ class _Anchor(MetaPathFinder, Loader):
 
 def prepare() -> None:
     """Called once, before tests are imported."""
+    if Version("3.14") <= PYTHON:  # "forkserver" is the default there, and tests send functions of their own body
+        multiprocessing.set_start_method("fork", force=True)
     if COMPILES > TORCH:
         torch.compile = torch.export.export = torch.onnx.export = _not_compiled
     if ANCHORED > TORCH and importlib.util.find_spec("tensordict") is None:
