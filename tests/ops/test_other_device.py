@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from tensorclass import TensorClass, TensorDict, cat, stack
+from tensorclass import RaggedTensor, Shared, TensorClass, TensorDict, cat, stack
 from tensorclass._operations import POINTWISE, REDUCTIONS, ROWS, TORCH_FUNCTIONS
 from tensorclass.typing import Float32, Int64, Shaped
 from tests.ops._calls import ENTRIES
@@ -203,3 +203,72 @@ def test_an_index_goes_there_once() -> None:
     with FakeTensorMode(allow_non_fake_inputs=True):
         watch = watched("td.gather(0, torch.zeros(1, 3, dtype=torch.int64))", {"td": untyped(), "torch": torch})
     assert len(watch.copied) == 1
+
+
+class Inner(TensorClass):
+    c: Float32[Tensor, "3"]
+
+
+class Mixed(TensorClass):
+    """A nested, a ragged, an integer and a shared field."""
+
+    x: Float32[Tensor, "4"]
+    n: Int64[Tensor, ""]
+    inner: Inner
+    rows: Float32[RaggedTensor, "s 2"]
+    lut: Shared[Float32[Tensor, "8"]]
+    tag: str = "a"
+
+
+def mixed(device: str) -> Mixed:
+    """Four elements on a device; their rows differ in number."""
+    rows = RaggedTensor([torch.ones(n, 2, device=device) for n in (1, 2, 4, 0)])
+    inner = Inner(torch.ones(4, 3, device=device))
+    n = torch.zeros(4, dtype=torch.int64, device=device)
+    return Mixed(x=torch.ones(4, 4, device=device), n=n, inner=inner, rows=rows, lut=torch.ones(8, device=device))
+
+
+READS_NOTHING = """
+x[0]
+x[1:3]
+x[index]
+x[[0, 2]]
+x[None]
+x.reshape(2, 2)
+x.flip(0)
+x.roll(1, 0)
+x.expand(2, 4)
+x.split(2)
+x.unbind(0)
+x.gather(0, index)
+stack([x, x])
+cat([x, x])
+x.clone()
+x.update(x)
+x.exclude("rows").pad([0, 1])
+x.where(mask, x)
+x.masked_fill(mask, 0)
+x.sample(2)
+x.consolidate()
+x.rows.segment_ids
+x.apply(lambda leaf: leaf)
+x.state_dict()
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("call", READS_NOTHING)
+def test_no_value_is_read(call: str) -> None:
+    """Tensors without memory are enough for operations on nested, ragged and shared fields."""
+    index, mask = torch.zeros(2, dtype=torch.int64, device="meta"), torch.ones(4, dtype=torch.bool, device="meta")
+    eval(call, {"x": mixed("meta"), "index": index, "mask": mask, "stack": stack, "cat": cat})
+
+
+@pytest.mark.parametrize("call", ["x.to('cuda')", "x.cuda()", "x.to('cuda', non_blocking=True)", "x.to('cpu')"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_transfer_copies_each_tensor_once(call: str, packed: bool) -> None:
+    """Nested, ragged, shared and consolidated batches: as many copies as tensors, and none on the same device."""
+    batch = mixed("cpu").consolidate() if packed else mixed("cpu")
+    with FakeTensorMode(allow_non_fake_inputs=True), Watch() as watch:
+        eval(call, {"x": batch})
+    assert watch.waits == []
+    assert len(watch.copied) == (0 if "cpu" in call else 6)  # of the ragged field its rows and their places
