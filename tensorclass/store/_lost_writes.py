@@ -19,7 +19,9 @@ from ..core import TensorCollection, is_key, store_of
 from ..errors import MigrationWarning
 from ._dict import TensorDict
 
-_SHAPE_METHODS: Final = {"exclude", "permute", "reshape", "select", "squeeze", "to", "transpose", "view"}
+_SHAPE_METHODS: Final = frozenset(
+    ["exclude", "moveaxis", "movedim", "permute", "reshape", "select", "squeeze", "swapaxes", "swapdims", "to"]
+) | {"transpose", "view"}
 """The methods whose results write through in tensordict, at the top level or below it."""
 _KEY_METHODS: Final = frozenset(
     ["clear", "del_", "pop", "popitem", "rename_key_", "set", "set_non_tensor", "setdefault", "update"]
@@ -94,7 +96,12 @@ def _writes(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
 def _first_step(node: ast.expr) -> ast.expr | None:
     """The call or the index in an expression whose result is a new container; None without one."""
     if isinstance(node, ast.Call):
-        return node if isinstance(node.func, ast.Attribute) and node.func.attr in _SHAPE_METHODS else None
+        method = node.func
+        if not isinstance(method, ast.Attribute):
+            return None
+        if method.attr == "get" and node.args and _is_constant_key(node.args[0]):
+            return _first_step(method.value)
+        return node if method.attr in _SHAPE_METHODS else None
     if isinstance(node, ast.Subscript):
         return _first_step(node.value) if _is_constant_key(node.slice) else node
     return None
@@ -108,7 +115,8 @@ def _is_constant_key(node: ast.expr) -> bool:
 def _is_index(node: ast.expr) -> bool:
     """Whether a subscript is an index in any case, and no key."""
     constant = isinstance(node, ast.Constant | ast.UnaryOp) and not _is_constant_key(node)
-    return constant or isinstance(node, ast.Slice | ast.Compare | ast.List)
+    sliced = isinstance(node, ast.Tuple) and any([isinstance(part, ast.Slice) for part in node.elts])
+    return constant or sliced or isinstance(node, ast.Slice | ast.Compare | ast.List)
 
 
 def _is_sure(step: ast.expr, method: str, in_memory: bool) -> bool:
@@ -230,7 +238,8 @@ def _is_lost(found: LostWrite, written: Any, caller: FrameType) -> bool:
         return False
     if source._stacked and any([written is member for member in source.tensordicts]):  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a lazy stack
         return False
-    views = isinstance(index, int | slice) or index is None or index is ...
+    parts = index if isinstance(index, tuple) else (index,)
+    views = all([isinstance(part, int | slice) or part is None or part is ... for part in parts])
     stacked = source._stacked and found.method in _VALUE_METHODS  # `+=` reads an entry, which stacks those of members
     loaded = stacked or isinstance(store_of(source), TensorDict)
     return not (found.in_memory and views and loaded)
@@ -240,14 +249,20 @@ _UNKNOWN: Final = object()
 
 
 def _value_of(node: ast.expr, caller: FrameType) -> Any:
-    """The value of a name, of an attribute of one, or of an index of constants, without running the program."""
+    """The value of a name, of an attribute or entry of one, or of an index, without running the program."""
     if isinstance(node, ast.Name):
         return caller.f_locals.get(node.id, caller.f_globals.get(node.id, _UNKNOWN))
     if isinstance(node, ast.Attribute):
         holder = _value_of(node.value, caller)
         return getattr(holder, "__dict__", {}).get(node.attr, _UNKNOWN) if holder is not _UNKNOWN else _UNKNOWN
+    if isinstance(node, ast.Subscript) and _is_constant_key(node.slice):
+        holder = _value_of(node.value, caller)
+        inside = isinstance(holder, TensorCollection)
+        return holder.get(ast.literal_eval(node.slice), _UNKNOWN) if inside else _UNKNOWN
     if isinstance(node, ast.Slice):
         return slice(None)
+    if isinstance(node, ast.Tuple) and any([isinstance(part, ast.Slice) for part in node.elts]):
+        return tuple([_value_of(part, caller) for part in node.elts])
     if isinstance(node, ast.Compare | ast.List) or isinstance(
         getattr(node, "op", None), ast.Invert | ast.BitAnd | ast.BitOr
     ):
