@@ -257,7 +257,7 @@ def _value_of(node: ast.expr, caller: FrameType) -> Any:
         return getattr(holder, "__dict__", {}).get(node.attr, _UNKNOWN) if holder is not _UNKNOWN else _UNKNOWN
     if isinstance(node, ast.Subscript) and _is_constant_key(node.slice):
         holder = _value_of(node.value, caller)
-        inside = isinstance(holder, TensorCollection)
+        inside = isinstance(holder, TensorDict)
         return holder.get(ast.literal_eval(node.slice), _UNKNOWN) if inside else _UNKNOWN
     if isinstance(node, ast.Slice):
         return slice(None)
