@@ -283,7 +283,10 @@ class JoinOps(ShapeOps):
         at = self._dim(dim, "chunk")
         if not isinstance(chunks, int) or chunks < 1:
             raise BatchSizeError(f"chunk: the number of pieces is an int of at least 1, got {chunks!r:.80}")
-        return self._containers_of_pieces(at, lambda leaf, at: leaf.chunk(chunks, at), self._names)
+        total = self._batch_size[at]
+        step = -(-total // chunks)
+        counts = [step] * (total // step) + ([total % step] if total % step else []) if step else [0] * chunks
+        return self._containers_of_pieces(at, lambda leaf, at: leaf.chunk(chunks, at), self._names, counts)
 
     def unbind(self, dim: int | str = 0) -> tuple[Self, ...]:
         """One container for each position along a batch dim, as views.

@@ -266,6 +266,8 @@ class ReadingOps(TensorCollection):
         >>> list(TensorDict({"a": 1, "b": {"c": 2}}).keys(include_nested=True, leaves_only=True))
         ['a', ('b', 'c')]
         """
+        if include_nested is leaves_only is sort is False and is_leaf is None:
+            return KeysView(self)
         return KeysView(self, ViewScope.of(include_nested, leaves_only, is_leaf, sort))
 
     def values(
