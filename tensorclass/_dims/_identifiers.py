@@ -14,6 +14,8 @@ def why_no_name(name: object) -> str:
     >>> why_no_name("x=1")
     'a name is made of letters, digits and `_`, and begins with no digit'
     """
+    if type(name) is str and name.isascii() and name.isidentifier() and not iskeyword(name):  # almost every name
+        return ""
     if not isinstance(name, str):
         return f"a name is a string, got a {type(name).__name__}"
     if not name.isidentifier():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -56,8 +57,11 @@ def make_field(row: AnnotatedName, annotation: Any, parsed: Parsed | None) -> Fi
     return spec if default is spec.default else spec.replace(default=default)
 
 
+_OPTIONS_OF = attrgetter(*FIELD_OPTIONS)
+
+
 def _plain(row: AnnotatedName) -> FieldSpec:
-    given = {name: getattr(row.info, name) for name in FIELD_OPTIONS}
+    given = dict(zip(FIELD_OPTIONS, _OPTIONS_OF(row.info), strict=True))
     given.update(annotation=row.annotation, declared=row.annotation, kw_only=row.kw_only, options=row.info.metadata)
     return FieldSpec(row.name, VALUE, **{**given, "join": "stack"})  # the policy depends on the kind
 

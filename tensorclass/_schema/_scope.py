@@ -26,10 +26,10 @@ def own_annotations(cls: type) -> dict[str, Any]:
 
 def is_private(name: str, annotation: Any) -> bool:
     """Whether an annotated name is a private attribute."""
+    if not (isinstance(name, str) and name.startswith("_") and name.isidentifier() and name != "_"):
+        return False
     text = annotation if isinstance(annotation, str) else ""
-    marker = any(word in text for word in ("ClassVar", "KW_ONLY", "InitVar"))
-    named = isinstance(name, str) and name.isidentifier() and name.startswith("_")
-    return named and name != "_" and not marker and not _is_marker(annotation)
+    return not any(word in text for word in ("ClassVar", "KW_ONLY", "InitVar")) and not _is_marker(annotation)
 
 
 def _is_marker(annotation: Any) -> bool:

@@ -97,12 +97,12 @@ def finish_class(cls: Any, schema: Schema) -> None:
     new = vars(cls).get("__tensorclass__", _NEW).pending
     cls.__tensorclass_schema__ = schema
     slow, table = bool(checks) and options.validate != "off", DimTable(schema)
-    cached = cached_names(cls)
+    cached = cached_names(cls, _OURS)
     for name, spec in schema.fields.items():
         write = assign(name) if slow or is_checked(spec, options) else make_setter(spec, table)
         write = dropping(write) if cached else write
         setattr(cls, name, FieldRef._of(cls, (name,), spec, make_getter(spec), write, make_deleter(spec)))
-    cls.__tensorclass__ = facts_of(cls, schema, options, checks)
+    cls.__tensorclass__ = facts_of(cls, schema, options, checks, cached)
     cls.__init__ = InitBuilder(cls, schema, options, hasattr(cls, "__post_init__")).build(construct)
     cls.__match_args__ = tuple(name for name, spec in schema.fields.items() if spec.init and not spec.kw_only)  # type: ignore[misc]  # mypy refuses this even on Any
     cls.__dataclass_fields__ = _dataclass_fields(cls, schema)
@@ -155,7 +155,8 @@ def _defining_frame(cls: type) -> FrameType | None:
 def _open_words(cls: type) -> list[str]:
     """The words of the annotations that are not evaluated yet."""
     bases = [base for base in cls.__mro__ if not base.__module__.startswith(_OURS)]
-    notes = [note for base in bases for note in own_annotations(base).values() if is_open(note)]
+    given = {id(note): note for base in bases for note in own_annotations(base).values()}  # many fields have the same
+    notes = [note for note in given.values() if is_open(note)]
     return re.findall(r"\w+", " ".join(note if isinstance(note, str) else repr(note) for note in notes))
 
 
@@ -277,13 +278,14 @@ def shallow_replace(self: Any, changes: Mapping[str, Any]) -> Any:
     return new
 
 
+_IN_DATACLASSES = [name for name, option in FIELD_OPTIONS.items() if option.in_dataclasses]
+
+
 def _dataclass_fields(cls: Any, schema: Schema) -> dict[str, Any]:
     """The dataclass fields. Batch size, device and names are included so that `replace` keeps them."""
     found: dict[str, Any] = {}
     for name, spec in schema.declared.items():
-        options: dict[str, Any] = {
-            name: getattr(spec, name) for name, option in FIELD_OPTIONS.items() if option.in_dataclasses
-        }
+        options: dict[str, Any] = {name: getattr(spec, name) for name in _IN_DATACLASSES}
         options["metadata"] = spec.options
         if spec.default_factory is not MISSING:
             options["default_factory"] = spec.default_factory

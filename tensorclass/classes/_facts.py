@@ -12,7 +12,6 @@ from .._schema import DTypeFamily, FieldSpec, Options, Schema
 from ..errors import ArgumentError
 from ..store.entries._agreement import shares_lengths
 from ._access import is_checked
-from ._private import cached_names
 
 
 class Facts(NamedTuple):
@@ -85,7 +84,7 @@ CAST_TARGETS = tuple(
 """The dtypes to which floating tensors are commonly cast."""
 
 
-def facts_of(cls: Any, schema: Schema, options: Options, checks: tuple[str, ...]) -> Facts:
+def facts_of(cls: Any, schema: Schema, options: Options, checks: tuple[str, ...], cached: tuple[str, ...]) -> Facts:
     """The facts of a class whose fields have their descriptors."""
     validated = options.validate != "off"
     tensors = [spec for spec in schema if not (spec.kind.is_value or spec.kind.is_nested)]
@@ -112,7 +111,7 @@ def facts_of(cls: Any, schema: Schema, options: Options, checks: tuple[str, ...]
         keeps=min(map(_kept_dtypes, tensors), default=2) if validated else 0,
         ranks=validated and all(_has_shape(spec) or (spec.kind.is_batched and spec.dims is None) for spec in tensors),
         lengths=validated and shares_lengths(schema),
-        cached=cached_names(cls),
+        cached=cached,
         quick=_quick_families(schema, options) if direct and not spread else None,
     )
 

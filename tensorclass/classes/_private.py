@@ -98,9 +98,10 @@ def _factory(default: Any) -> str:
 # ---- cached properties -------------------------------------------------------------------------------------------
 
 
-def cached_names(cls: Any) -> tuple[str, ...]:
-    """The cached properties of a class."""
-    found = {name: member for base in reversed(cls.__mro__) for name, member in vars(base).items()}
+def cached_names(cls: Any, ours: str) -> tuple[str, ...]:
+    """The cached properties of a class; its bases in the package have none, and a thousand other members."""
+    own = [vars(base) for base in reversed(cls.__mro__) if not base.__module__.startswith(ours)]
+    found = {name: member for body in own for name, member in body.items()}
     return tuple(name for name, member in found.items() if isinstance(member, cached_property))
 
 

@@ -398,10 +398,10 @@ class MappingOps(ReadingOps):
         """Write plain tensors under plain keys, at every level; False for the general path, which checks all."""
         if inplace:
             return self._copied_alike(source, False, non_blocking)
-        if type(source) is dict and type(self) is self._dense and self._device is None:  # the shortest path
-            if self._lock is None and all_begin_with(self._batch_size, source):  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a dense store
-                self._put_all(source)
-                return True
+        dense: Any = self if type(self) is self._dense and type(source) is dict else None  # the shortest path
+        if dense is not None and dense._device is dense._lock is None and all_begin_with(self._batch_size, source):
+            self._put_all(source)
+            return True
         plan: list[tuple[MappingOps, dict[str, Any]]] = []
         if not self._plan_tensors(source, plan, is_leaf is None):
             return False
