@@ -225,7 +225,7 @@ class InplaceOps(IndexOps):
         flag(non_blocking=non_blocking) if non_blocking is not False else None
         if type(key) is str:
             picks = type(value) is type(index) is Tensor and index.dtype is torch.int64
-            own: Any = self._without_rules() if picks else None
+            own: Any = (self._without_rules() if self._layered else self) if picks else None
             rows = WHOLE if own is None else rows_at(index, own._batch_size)
             if own is not None and rows != WHOLE and copied_rows(own._held(key), value, index):
                 return self
@@ -236,9 +236,7 @@ class InplaceOps(IndexOps):
         return InplaceOps.update_at_(self, {path if path[1:] else path[0]: value}, index, non_blocking=non_blocking)
 
     def _without_rules(self) -> Any:
-        """The container in which a tensor of the same dtype may be written; None if its class might refuse."""
-        if not self._layered:
-            return self
+        """The store in which a tensor of the same dtype may be written; None if its class might refuse."""
         own: Any = self._store  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a typed class
         refuses = self.__tensorclass_options__.frozen or self.__tensorclass__.checked  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # as above
         return own if type(own) is self._dense and own._plain and not refuses else None

@@ -22,9 +22,9 @@ Copy = tuple[Tensor, Tensor, Path]
 Target = tuple[Any, Any, Any]
 """A tensor or an entry node, the value to write, and the index or None."""
 WHOLE: Final = -1
-MOST_LISTED: Final = 64
-"""The longest index whose least and greatest value are found faster in a list."""
 """The rows of a write to all elements, see `KnownWrite`."""
+MOST_LISTED: Final = 48
+"""The longest index whose least and greatest value are found faster in a list."""
 FEW: Final = 4
 """From so many leaves on, one call for all views takes less time than a call for each leaf."""
 
@@ -224,8 +224,11 @@ def rows_at(index: Any, size: torch.Size) -> int | None:
     count: int = index.numel()
     if not count:
         return WHOLE
-    found = index.tolist() if count <= MOST_LISTED else [end.item() for end in torch.aminmax(index)]
-    return count if min(found) >= 0 and max(found) < size[0] else WHOLE
+    if count <= MOST_LISTED:
+        found = index.tolist()
+        return count if min(found) >= 0 and max(found) < size[0] else WHOLE
+    least, greatest = torch.aminmax(index)
+    return count if least.item() >= 0 and greatest.item() < size[0] else WHOLE
 
 
 def _fit_rows(leaves: list[Tensor], sources: list[Tensor], rows: int | None) -> bool:
