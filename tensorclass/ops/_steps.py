@@ -355,16 +355,20 @@ def any_tracked(leaves: Sequence[Tensor]) -> bool:
 
 def all_begin_with(size: torch.Size, values: dict[Any, Any]) -> bool:
     """Whether all keys are plain strings and all values plain tensors whose leading dims are the batch size."""
-    dims, last = len(size), None
-    if not dims:  # a shape is an object that is made when it is read
-        return not any([type(k) is not str or type(v) is not Tensor or v.is_nested for k, v in values.items()])
+    if not size:  # a shape is an object that is made when it is read
+        for key, value in values.items():
+            if type(key) is not str or type(value) is not Tensor or value.is_nested:
+                return False
+        return True
+    dims, last = len(size), size
     try:
         for key, value in values.items():
             if type(key) is not str or type(value) is not Tensor:
                 return False
-            if (shape := value.shape) != last and shape[:dims] != size:  # most shapes are that of the entry before
-                return False
-            last = shape
+            if (shape := value.shape) != last:  # most shapes are that of the entry before
+                if shape != size and shape[:dims] != size:
+                    return False
+                last = shape
         return True
     except RuntimeError:  # the shape of a strided nested tensor can't be read
         return False

@@ -168,14 +168,15 @@ class TensorDict(DictSteps, TensorDictBase):
             raise ArgumentError("give entries as one mapping or as keyword arguments, not both")
         if batch_size is None and isinstance(source, TensorCollection):
             batch_size = source._batch_size
-        self._batch_size = as_batch_size(batch_size)
+        self._batch_size = size = as_batch_size(batch_size)
         self._device = None if device is None else as_device(device)
-        self._names = None if names is None else check_names(names, len(self._batch_size))
+        self._names = None if names is None else check_names(names, len(size))
         self._lock, self._plain = None, True
         entries = kwargs if source is None else source
         ours = entries.copy() if device is None and type(entries) is dict else None
-        self._data = {} if ours is None else ours
-        if ours is None or not all_begin_with(self._batch_size, ours):
+        if ours is not None and all_begin_with(size, ours):
+            self._data = ours
+        else:
             self._data = {}
             self._add_all(entries)
         if lock:

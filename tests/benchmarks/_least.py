@@ -69,7 +69,11 @@ def declared(shapes: dict[str, tuple[int, ...]]) -> Callable[[dict[str, Any], tu
 
     def build(obs: Any, action: Any, reward: Any, value: Any, done: Any, priority: Any, batch_size: Any) -> Least:
         size, check = known
-        if batch_size != size or not check(obs, action, reward, value, done, priority):
+        nested = (
+            obs.is_nested or action.is_nested or reward.is_nested or value.is_nested or done.is_nested
+            or priority.is_nested
+        )  # fmt: skip
+        if nested or batch_size != size or not check(obs, action, reward, value, done, priority):
             row = {"obs": obs, "action": action, "reward": reward, "value": value, "done": done, "priority": priority}
             for key, tensor in row.items():
                 if type(tensor) is not Tensor or tensor.shape != (*batch_size, *shapes[key]):
