@@ -225,7 +225,9 @@ class InplaceOps(IndexOps):
         flag(non_blocking=non_blocking) if non_blocking is not False else None
         if type(key) is str:
             picks = type(value) is type(index) is Tensor and index.dtype is torch.int64
-            own: Any = (self._without_rules() if self._layered else self) if picks else None
+            own: Any = self if picks else None
+            if own is not None and self._layered:
+                own = self._without_rules()
             rows = WHOLE if own is None else rows_at(index, own._batch_size)
             if own is not None and rows != WHOLE and copied_rows(own._held(key), value, index):
                 return self

@@ -40,7 +40,7 @@ from ._inplace import InplaceOps
 from ._lengths import Ragged, has_lengths
 from ._mapping import MappingOps
 from ._names import unify_names
-from ._pieces import split_levels
+from ._pieces import chunk_sizes, split_levels
 from ._shape import ShapeOps
 
 Joiner = Callable[..., Tensor]
@@ -281,12 +281,8 @@ class JoinOps(ShapeOps):
         if self._stacked:
             return self._run_on_stack("chunk", chunks, dim)  # type: ignore[no-any-return]  # a stack of this class
         at = self._dim(dim, "chunk")
-        if not isinstance(chunks, int) or chunks < 1:
-            raise BatchSizeError(f"chunk: the number of pieces is an int of at least 1, got {chunks!r:.80}")
-        total = self._batch_size[at]
-        step = -(-total // chunks)
-        counts = [step] * (total // step) + ([total % step] if total % step else []) if step else [0] * chunks
-        return self._containers_of_pieces(at, lambda leaf, at: leaf.chunk(chunks, at), self._names, counts)
+        sizes = chunk_sizes(self._batch_size[at], chunks)
+        return self._containers_of_pieces(at, lambda leaf, at: leaf.chunk(chunks, at), self._names, sizes)
 
     def unbind(self, dim: int | str = 0) -> tuple[Self, ...]:
         """One container for each position along a batch dim, as views.

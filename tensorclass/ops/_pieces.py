@@ -10,6 +10,17 @@ import torch
 from torch import Tensor
 
 from ..core import Entry, Names, TensorCollection
+from ..errors import BatchSizeError
+
+
+def chunk_sizes(total: int, chunks: int) -> list[int]:
+    """The sizes of the pieces that `torch.chunk` makes of a dim."""
+    if not isinstance(chunks, int) or chunks < 1:
+        raise BatchSizeError(f"chunk: the number of pieces is an int of at least 1, got {chunks!r:.80}")
+    step = -(-total // chunks)
+    if not step:
+        return [0] * chunks
+    return [step] * (total // step) + ([total % step] if total % step else [])
 
 
 def split_levels(store: Any, cut: Any, sizes: Sequence[torch.Size], names: Names, at: int) -> list[Any] | None:
