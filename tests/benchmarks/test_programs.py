@@ -8,7 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from . import _least
+from tensorclass import TensorDict
+
+from . import _guards, _least
 from ._programs import PROGRAMS, SHAPES, entries, kits, ratios
 
 
@@ -66,3 +68,12 @@ def test_the_least_constructor_checks_what_is_declared() -> None:
     for wrong in ({**shapes, "obs": torch.ones(3, 5)}, {**shapes, "done": torch.ones(3)}):
         with pytest.raises(TypeError):
             build(wrong, (3,))
+
+
+def test_guards_are_counted() -> None:
+    """Another tensor has guards of its own, and those on globals can be left out."""
+    raw, ours = _guards.OPERATIONS["x[0]"]
+    x = {"f0": torch.rand(3, 5)}
+    assert 0 < _guards.guards(raw, x, False) < _guards.guards(raw, {**x, "f1": torch.rand(3, 5)}, False)
+    batch = TensorDict(x, [3])
+    assert _guards.guards(ours, batch, True) < _guards.guards(ours, batch, False)
