@@ -113,6 +113,29 @@ def test_the_declared_multiples_are_accepted():
     assert pipeline(Even(photo=torch.rand(2, 3, 6, 10))).made.shape == (2, 3, 6, 10)
 
 
+@pytest.mark.parametrize("declared", [True, False])
+def test_sizes_that_earlier_modules_round_are_a_warning(declared: bool):
+    """W210 at the module that adds what another one has pooled and upsampled, with and without fields between them."""
+
+    class Between(TensorClass):
+        small: Float32[Tensor, "3 rows columns"]
+        large: Float32[Tensor, "3 height width"]
+
+    fields = (Between.small, Between.large) if declared else (None, None)
+    small = stage(nn.MaxPool2d(2), Photo.photo, out=fields[0])
+    large = stage(nn.Upsample(scale_factor=2), out=fields[1])
+    both = stage(torch.add, Photo.photo, Between.large if declared else large, out=Made.made)
+    with pytest.warns(PipelineWarning, match="rejects odd sizes of `h` and `w`, which modules before it round"):
+        TensorClassSequential[Photo, Made](small=small, large=large, both=both)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_limit_behind_another_module_is_no_warning():
+    """A module that takes no large sizes of a value without a field gets no W210."""
+    first = stage(lambda x: x + 1, Sound.wave)
+    TensorClassSequential(first=first, last=stage(_up_to(128), first), input=Sound)
+
+
 def _up_to(limit: int) -> Callable[[Tensor], Tensor]:
     table = torch.ones(limit)
     return lambda x: x * table[: x.shape[-1]]

@@ -16,7 +16,7 @@ from ..check._unify import plain_name
 from ..parts._diagnostics import Diagnostic
 from ._copy import Uncopyable
 from ._examples import Unknown
-from ._run import Outcome, Symptom, batch_ndim
+from ._run import Outcome, batch_ndim
 from ._search import Searcher, Sweep
 from ._sizes import BATCHES
 from ._values import RealRuns
@@ -100,17 +100,32 @@ class ModuleFindings(Searcher):
     def _alone(self, index: int, sweeps: Sequence[Sweep]) -> None:
         outcome, given = sweeps[2].outcomes[index], self._inputs_text(sweeps[2], index)
         if outcome.error is not None:
+            guessed, known = sweeps[2].sizes.guessed, sweeps[2].sizes.known
+            sizes = {name: size for name, size in known.items() if name in guessed and "#" not in name}
+            if (
+                sizes
+                and self._for_two(sweeps[2], index).error is not None
+                and self.passes_near(sweeps[2], index, sizes)
+            ):
+                told = {plain_name(name): size for name, size in sorted(sizes.items())}
+                self.found.append(self.words.odd_sizes(index, told, outcome.error))
+                return
             message = f"rejects a batch of one: {useful_line(outcome.error)}"
             self.found.append(self.words.diagnostic(index, "N304", message, (given,)))
         for finding in outcome.findings[:1]:
-            if finding.code in ("E113", "E114") and self._also_for_two(sweeps[2], index, finding):
+            alike = self._for_two(sweeps[2], index).findings if finding.code in ("E113", "E114") else ()
+            if finding.code in [found.code for found in alike]:
                 self.found.append(self.words.sometimes(index, finding, given))
                 continue
             normal = self._shapes(index, finding.position, sweeps)
             self.found.append(self.words.single(index, finding, normal, given))
 
-    def _also_for_two(self, sweep: Sweep, index: int, finding: Symptom) -> bool:
-        """Whether two equal elements show what one of them shows: then the batch of one is not the cause."""
+    def passes_near(self, sweep: Sweep, index: int, sizes: Mapping[str, int]) -> bool:
+        """Whether a module passes in a sweep with even sizes close to those that it rejects."""
+        raise NotImplementedError
+
+    def _for_two(self, sweep: Sweep, index: int) -> Outcome:
+        """What two equal elements show: if one of them shows the same, the batch of one is not the cause."""
         two = copy(sweep)
         two.batch = 2
         values: list[Any] = []
@@ -118,8 +133,7 @@ class ModuleFindings(Searcher):
             batched = use.batched and isinstance(value, (Tensor, TensorCollection))
             twice: Any = [value, value]
             values.append(torch.cat(twice) if batched else value)
-        codes = [found.code for found in self.run_one(index, two, values).findings]
-        return finding.code in codes
+        return self.run_one(index, two, values)
 
     def _follows(self, index: int, sweeps: Sequence[Sweep]) -> None:
         """Check that dims that only outputs have are constants, since nothing else determines them."""

@@ -262,6 +262,20 @@ class Prober(ModuleFindings):
                 raise Stopped
         return sweep
 
+    def passes_near(self, sweep: Sweep, index: int, sizes: Mapping[str, int]) -> bool:
+        """Whether a module passes in a sweep with even sizes close to those that it rejects."""
+        before = self.plan, self.searching, dict(self.faults), self.found[:], self.answered[:], dict(self.swept)
+        self.plan, self.searching = (
+            self.plan.with_({name: 16 * (size // 16 | 1) for name, size in sizes.items()}),
+            False,
+        )
+        try:
+            return self._sweep(2, sweep.tensors).is_clean(index)
+        except Stopped:
+            return False
+        finally:
+            self.plan, self.searching, self.faults, self.found, self.answered, self.swept = before
+
     # ---- one module in one sweep ---------------------------------------------------------------------------------
 
     def _step(self, sweep: Sweep, index: int) -> None:

@@ -120,13 +120,20 @@ class Words:
         dims = " and ".join(f"`{name}`" for name in refused)
         does = "rejects" if outcome.error is not None else "writes other sizes than it declares for"
         message = f"{does} sizes of {dims} that are not multiples of {step}, and the input leaves them open"
-        tried = ", ".join(f"{name}={size}" for name, size in refused.items())
+        tried = _sizes_text(refused)
         given = next((list(found.given) for found in outcome.findings), [])
         text = f"produced {given}" if outcome.error is None else useful_line(outcome.error)
         declared = " and ".join(f"`{step}*{name}`" for name in refused)
         place = "the input class" if outcome.error is not None else "both classes"
         hint = f"declare {declared} in {place}, or pad in the module"
         return self.diagnostic(index, "W210", message, (f"with {tried}: {text}",), hint)
+
+    def odd_sizes(self, index: int, refused: Mapping[str, int], error: Exception) -> Diagnostic:
+        """W210 for a module whose inputs were rounded by modules before it."""
+        dims, tried = " and ".join(f"`{name}`" for name in refused), _sizes_text(refused)
+        message = f"rejects odd sizes of {dims}, which modules before it round, and the input leaves them open"
+        hint = "declare multiples in the input class, such as `2*h`, or pad in a module"
+        return self.diagnostic(index, "W210", message, (f"with {tried}: {useful_line(error)}",), hint)
 
     def without_influence(self, index: int, name: str) -> Diagnostic:
         """W211."""
@@ -368,3 +375,7 @@ def user_line(error: BaseException, declared: Location) -> list[str]:
             place = Location(frame.filename, frame.lineno)
             return [] if place == declared else [f"raised at {place}"]
     return []
+
+
+def _sizes_text(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={size}" for name, size in sizes.items())
