@@ -20,6 +20,7 @@ from ..core import as_batch_size, as_jagged, blank
 from ..ops._steps import kind_check
 from ..ops._writable import interpreters
 from ..store import TensorDict
+from ._access import mixes
 from ._compile import compile_function
 from ._convert import says_size
 
@@ -134,7 +135,9 @@ SPACE.update(
     _ABSENT=ABSENT,
     _DEFAULT=DEFAULT,
     _type=type,
+    _dict=dict,
     _len=len,
+    _mixes=mixes,
     _tracing=is_dynamo_compiling,
     _NO_KIND=NO_KIND,
     _AttributeError=AttributeError,
@@ -372,9 +375,26 @@ class InitBuilder:
     def _emit_nested(self, spec: FieldSpec) -> bool:
         if spec.nested is None:
             return False
-        self._emit_nested_class(spec)
-        self.lines.append(f"if {spec.name}._store._batch_size[:_len(_size)] != _size: break")
+        if f"_c_{spec.name}" not in self.names:  # the one that says the size was looked at
+            self._emit_nested_class(spec)
+        size = f"{spec.name}._store._batch_size"
+        self.lines.append(f"if {size} != _size and {size}[:_len(_size)] != _size: break")
+        self._emit_beside(spec)
         return True
+
+    def _emit_beside(self, spec: FieldSpec) -> None:
+        """Leave DTensors of a nested value beside plain tensors to the complete path.
+
+        A typed value has only DTensors, or none, so its first tensor says which.
+        """
+        if sum(one.kind.is_nested or one.kind.is_dense for one in self.fields) < 2:
+            return
+        walk = f"_mixes({{'': {spec.name}}})"
+        own = [one for one in spec.nested_schema or () if _is_remembered(one)]
+        if own:
+            self.lines.append(f"_l = {spec.name}._store._data")  # of a lazy stack, one that would join its members
+            walk = f"(_type(_l) is not _dict or _type(_l.get({own[0].name!r})) is not _Tensor) and {walk}"
+        self.lines.append(f"if {walk}: break")
 
     def _emit_value(self, spec: FieldSpec) -> bool:
         annotation = spec.annotation

@@ -31,11 +31,18 @@ class RowSource(Protocol[T_co]):
     def __getitem__(self, index: Any, /) -> T_co: ...
 
 
-def ranks_of(layout: Any, rank: Any, world_size: Any) -> tuple[Any, Any]:
+def ranks_of(layout: Any, rank: Any, world_size: Any, **options: object) -> tuple[Any, Any]:
     """Rank and world size: those of the rows in a layout over a device mesh, if there is one.
+
+    Args:
+        layout: its ranks compare their layouts and options.
+        rank: as given.
+        world_size: as given.
+        options: of the loader, the same on all ranks.
 
     Raises:
         ArgumentError: for a layout beside rank and world size.
+        StructureError: on all ranks, if layouts or options differ.
     """
     if layout is None:
         return rank, world_size
@@ -43,7 +50,8 @@ def ranks_of(layout: Any, rank: Any, world_size: Any) -> tuple[Any, Any]:
         raise ArgumentError("a layout says which rows a rank gets: leave out rank= and world_size=")
     if not hasattr(layout, "data_rank"):
         raise ArgumentError(f"layout= takes a tensorclass.parallel.Layout, got a {type(layout).__name__}")
-    found: tuple[int, int] = layout.data_rank()
+    text = ", ".join([f"{name}={value!r:.40}" for name, value in options.items()])
+    found: tuple[int, int] = layout.data_rank(f"loader({text})")
     return found
 
 

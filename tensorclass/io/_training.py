@@ -78,7 +78,8 @@ class InBatches(Generic[T]):
         """
         if prefetch is None:
             prefetch = FAR if any(map(is_url, self.paths)) else 0
-        rank, world_size = ranks_of(layout, rank, world_size)
+        facts = {"size": size, "shuffle": shuffle, "seed": seed, "drop_last": drop_last, "pad_last": pad_last}
+        rank, world_size = ranks_of(layout, rank, world_size, **facts, rows=len(self))
         given = (size, shuffle, seed, rank, world_size, drop_last, pad_last)
         return Batches(self._read_in(shuffle), *given, sampler=sampler, buckets=buckets, prefetch=prefetch)
 
@@ -121,7 +122,8 @@ class InBatches(Generic[T]):
         >>> [batch.tokens.lengths.tolist() for batch in data.loader(3, buckets=Text.tokens)]
         [[1, 2, 3], [5, 6, 7], [8, 9, 10], [4]]
         """
-        rank, world_size = ranks_of(layout, rank, world_size)
+        facts = {"size": batch_size, "shuffle": shuffle, "seed": seed, "drop_last": drop_last, "pad_last": pad_last}
+        rank, world_size = ranks_of(layout, rank, world_size, **facts, rows=len(self))
         orders = orders_of(self, sampler, shuffle, buckets, batch_size)
         order = Order(orders, batch_size, shuffle, seed, rank, world_size, drop_last, pad_last)
         return BatchLoader(self._read_in(shuffle), order, **options)

@@ -10,12 +10,11 @@ import torch
 import torch.distributed as dist
 
 from ..errors import StructureError
-from ._layout import Layout
 from ._links import device_of, is_fake, talking
 from ._structure import Structure, difference
 
 
-def groups_of(layout: Layout) -> list[Any]:
+def groups_of(layout: Any) -> list[Any]:
     """All ranks at once, or the lines of a mesh that has some of them."""
     made = layout._made
     if made is None or made.size() == dist.get_world_size():
@@ -23,21 +22,32 @@ def groups_of(layout: Layout) -> list[Any]:
     return [made.get_group(dim) for dim in range(made.ndim)]
 
 
-def agree(batch: Any, layout: Layout, source: str, problem: str, rows: bool = False) -> None:
+def agree(batch: Any, layout: Any, source: str, problem: str, rows: bool = False) -> None:
     """Compare layout and structure on all ranks of a mesh.
 
     Raises:
         StructureError: on every rank, if one has another layout, structure or source, or can't lay out its batch.
     """
+    if is_fake(groups_of(layout)[0]):
+        return
+    found = [] if batch is None or problem else _without_rows(Structure(batch).rows, rows)
+    compare_calls(layout, "distribute", f"source={source}", problem, found)
+
+
+def compare_calls(layout: Any, what: str, call: str, problem: str, found: Sequence[Any] = ()) -> None:
+    """Compare layouts, calls and structures of a batch on all ranks of a mesh.
+
+    Raises:
+        StructureError: on every rank, if one differs or has a problem.
+    """
     groups = groups_of(layout)
     if is_fake(groups[0]):
         return
-    found = [] if batch is None or problem else _without_rows(Structure(batch).rows, rows)
-    told = (repr(layout), source, found, problem)
-    data = repr((layout._key, source, found, not problem)).encode()
+    told = (what, repr(layout), call, found, problem)
+    data = repr((what, layout._key, call, found, not problem)).encode()
     digest = int.from_bytes(hashlib.sha256(data).digest()[:7], "little")
     most = torch.tensor([digest, -digest, bool(problem)], device=device_of(groups[0]))
-    with talking(groups[0], "distribute"):
+    with talking(groups[0], what):
         for group in groups:
             dist.all_reduce(most, dist.ReduceOp.MAX, group=group)
         high, low, wrong = most.tolist()
@@ -63,24 +73,26 @@ def _rest(entry: Any) -> str:
 
 
 def _raise(said: Sequence[Any]) -> None:
-    ordered = sorted(said)
-    for rank, _, _, _, problem in ordered:
+    ordered = sorted(said, key=lambda one: one[0])
+    for rank, what, _, _, _, problem in ordered:
         if problem:
-            raise StructureError(f"distribute: rank {rank}: {problem}")
+            raise StructureError(f"{what}: rank {rank}: {problem}")
     first, *others = ordered
-    for rank, layout, source, found, _ in others:
-        if (layout, source) != first[1:3]:
+    for rank, what, layout, call, found, _ in others:
+        if what != first[1]:
+            raise StructureError(f"rank {first[0]} calls {first[1]}, and rank {rank} {what}, for one mesh")
+        if (layout, call) != first[2:4]:
             raise StructureError(
-                f"distribute: rank {first[0]} has {first[1]} and source={first[2]}, rank {rank} has {layout} and "
-                f"source={source}; all ranks of a mesh make the same call"
+                f"{what}: rank {first[0]} has {first[2]} and {first[3]}, rank {rank} has {layout} and {call}; all "
+                f"ranks of a mesh make the same call"
             )
-        where = difference(tuple(first[3]), tuple(found), f"rank {first[0]}", f"rank {rank}")
+        where = difference(tuple(first[4]), tuple(found), f"rank {first[0]}", f"rank {rank}")
         if where:
-            raise StructureError(f"distribute: the batches differ: {where}")
-    raise StructureError(f"distribute: the ranks {[one[0] for one in ordered]} have layouts that differ in a field")
+            raise StructureError(f"{what}: the batches differ: {where}")
+    raise StructureError(f"{first[1]}: the ranks {[one[0] for one in ordered]} have layouts that differ in a field")
 
 
-def rows_of_all(count: int, layout: Layout, mesh: Any, names: Sequence[str]) -> int:
+def rows_of_all(count: int, layout: Any, mesh: Any, names: Sequence[str]) -> int:
     """The number of rows of all ranks.
 
     Raises:

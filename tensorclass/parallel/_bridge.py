@@ -111,8 +111,10 @@ def _sharded_modules(module: nn.Module) -> Iterator[tuple[nn.Module, Any]]:
 
 
 @contextmanager
-def without_shards(module: nn.Module | None, mesh: Any, part: MeshPart | None, mode: Any) -> Iterator[None]:
-    """A block in which a module has whole parameters without values, and `fully_shard` gathers and sends nothing."""
+def without_shards(
+    module: nn.Module | None, mesh: Any, part: MeshPart | None, mode: Any, fill: Callable[..., Tensor] = torch.empty
+) -> Iterator[None]:
+    """A block in which a module has whole parameters of made-up values, and `fully_shard` gathers and sends nothing."""
     if module is None or part is None or not part.averaged:
         yield
         return
@@ -127,7 +129,7 @@ def without_shards(module: nn.Module | None, mesh: Any, part: MeshPart | None, m
             undo.append((inner._parameters, dict(inner._parameters)))
             for name, parameter in inner._parameters.items():
                 if is_dtensor(parameter):
-                    inner._parameters[name] = _whole(parameter, mesh, part, mode)
+                    inner._parameters[name] = _whole(parameter, mesh, part, mode, fill)
         yield
     finally:
         for held, before in reversed(undo):
@@ -135,7 +137,7 @@ def without_shards(module: nn.Module | None, mesh: Any, part: MeshPart | None, m
             held.update(before)
 
 
-def _whole(parameter: Any, mesh: Any, part: MeshPart, mode: Any) -> Any:
+def _whole(parameter: Any, mesh: Any, part: MeshPart, mode: Any, fill: Callable[..., Tensor]) -> Any:
     """A parameter as a module sees it while it runs: split over the dims of tensor parallel modules only."""
     lines = lines_of(parameter.device_mesh, mesh) or ()
     both = zip(lines, parameter.placements, strict=True)
@@ -145,7 +147,7 @@ def _whole(parameter: Any, mesh: Any, part: MeshPart, mode: Any) -> Any:
         if one.is_shard():
             local[one.dim] //= mesh.shape[dim]
     with mode:
-        made = torch.empty(local, dtype=parameter.dtype)
+        made = fill(local, dtype=parameter.dtype)
         return made if own is None else dtensor.DTensor.from_local(made, own, [p for _, p in rest], run_check=False)
 
 

@@ -21,13 +21,12 @@ from .._places import is_url, whole_path
 from ..errors import ArgumentError
 from ..io import TensorClassDataset
 from ..io._progress import progress
-from ..io._sampling import ranks_of
 from ..ops import cat
 from ..ops._by_row import places_in_order, ranks
 from ._choose import choose, runs_alone
 from ._commit import Commits, MapRequest
 from ._engines import at_least
-from ._mesh_maps import MeshCommits, MeshEngine
+from ._mesh_maps import Meeting, MeshCommits, MeshEngine, heard_by_all
 from ._order import ListedRows, RowOrder, Shuffled
 from ._rows import Jobs, PartTask, RowJob, class_of_rows, identity, needed_class
 from ._stream import ordered
@@ -50,7 +49,7 @@ class WriteHow(NamedTuple):
     checksums: bool = False
     retries: int | None = None
     timeout: float | None = None
-    layout: Any = None
+    layout: Meeting | None = None
 
     def per(self, data: Data, rows: int) -> int:
         """Rows of a part, in whole batches: as many as a shard of the source, or fewer for a small dataset."""
@@ -93,11 +92,12 @@ def _run_all(
         piece.order.per = how.per(data, piece.order.count)
     engine, workers = choose(how.engine, how.num_workers, retries=how.retries, timeout=how.timeout)
     start: Any = Commits
-    if how.layout is not None:
-        ranks_of(how.layout, None, None)
-        engine, start = MeshEngine(how.layout, engine), partial(MeshCommits, how.layout)
     alone, source = runs_alone(engine), identity(data, len(data.shards))
     outs = [_folder(data, piece.out) for piece in pieces]
+    if how.layout is not None:
+        layout = how.layout.layout
+        how.layout.meet(layout.data_rank)
+        engine, start = MeshEngine(layout, engine), partial(MeshCommits, layout)
     jobs = [
         RowJob(data, fn, verb, cls, out, piece.order, how.batch_size, skip, seed, alone, how.checksums)
         for out, piece in zip(outs, pieces, strict=True)
@@ -178,6 +178,7 @@ def _skips(data: Data, errors: Any) -> bool:
     return errors == "skip" and needed_class(data, 'errors="skip"') is not None
 
 
+@heard_by_all
 def map_rows(data: Data, fn: Callable[[Any], Any], cls: Any, seed: int, errors: str, **how: Any) -> Data:
     """See `TensorClassDataset.map`."""
     name = _function(fn, "map")
@@ -186,23 +187,27 @@ def map_rows(data: Data, fn: Callable[[Any], Any], cls: Any, seed: int, errors: 
     return _run(data, how, "map", RowOrder(len(data)), fn, cls, seed, _skips(data, errors), name)
 
 
+@heard_by_all
 def filter_rows(data: Data, fn: Callable[[Any], Any], errors: str, **how: Any) -> Data:
     """See `TensorClassDataset.filter`."""
     name, cls = _function(fn, "filter"), needed_class(data, "filter")
     return _run(data, how, "filter", RowOrder(len(data)), fn, cls, skip=_skips(data, errors), detail=name)
 
 
+@heard_by_all
 def shuffle_rows(data: Data, seed: int, **how: Any) -> Data:
     """See `TensorClassDataset.shuffle`."""
     cls = needed_class(data, "shuffle")
     return _run(data, how, "copy", Shuffled(len(data), seed), None, cls, seed, detail="shuffle")
 
 
+@heard_by_all
 def repartition_rows(data: Data, **how: Any) -> Data:
     """See `TensorClassDataset.repartition`."""
     return _run(data, how, "copy", RowOrder(len(data)), None, needed_class(data, "repartition"))
 
 
+@heard_by_all
 def sample_rows(data: Data, size: Any, seed: int, **how: Any) -> Data:
     """See `TensorClassDataset.sample`."""
     rows = len(data)
@@ -216,6 +221,7 @@ def sample_rows(data: Data, size: Any, seed: int, **how: Any) -> Data:
     return _run(data, how, "copy", ListedRows(drawn), None, cls, seed, detail=f"sample {number}")
 
 
+@heard_by_all
 def sort_rows(data: Data, field: Any, descending: bool, **how: Any) -> Data:
     """See `TensorClassDataset.sort_by`."""
     cls = needed_class(data, "sort_by")
@@ -223,6 +229,7 @@ def sort_rows(data: Data, field: Any, descending: bool, **how: Any) -> Data:
     return _run(data, how, "copy", ListedRows(found), None, cls, detail=f"sort {field!s:.80} {descending}")
 
 
+@heard_by_all
 def group_rows_by(data: Data, field: Any, **how: Any) -> tuple[Any, tuple[Data, ...]]:
     """See `TensorClassDataset.group_by`."""
     cls, given = needed_class(data, "group_by"), WriteHow(**how)

@@ -154,15 +154,16 @@ class Followed:
 
     # ---- values ------------------------------------------------------------------------------------------------------
 
-    def _shape(self, place: Any) -> tuple[int, ...]:
-        batch = () if place.spec.kind.is_shared else (self.size,) * self._batch_dims()
+    def _shape(self, place: Any, open_size: int = 0) -> tuple[int, ...]:
+        size = open_size or self.size
+        batch = () if place.spec.kind.is_shared else (size,) * self._batch_dims()
         terms = self.report.state.unifier.resolve(place.terms)
-        sizes = [self._number(term) for term in terms if isinstance(term, Polynomial)]
+        sizes = [self._number(term, size) for term in terms if isinstance(term, Polynomial)]
         return (*batch, *sizes)
 
-    def _number(self, term: Polynomial) -> int:
-        """A size in which every open name is a multiple of the mesh."""
-        open_: Any = dict.fromkeys(term.names, self.size)
+    def _number(self, term: Polynomial, size: int) -> int:
+        """The size of a dim in which every open name has one size: a multiple of the mesh, as a rule."""
+        open_: Any = dict.fromkeys(term.names, size)
         return term.substitute(open_).constant or 0
 
     def _batch_dims(self) -> int:

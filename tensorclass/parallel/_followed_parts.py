@@ -12,6 +12,7 @@ from .._deferred import is_dtensor
 from .._schema import Polynomial
 from ..nn.parts._results import outputs
 from ._bridge import Bridge, MeshPart
+from ._followed_values import judge_values
 
 
 def bridge_of(followed: Any, index: int, part: MeshPart) -> Bridge:
@@ -74,6 +75,8 @@ def judge_part(followed: Any, index: int, given: Sequence[Any], made: Sequence[A
         found.append(bridge.outward(value, number, given))
     if shown is None and not any(d.module == index for d in followed.found):
         followed._on_pieces(index)
+    if not any(d.module == index for d in followed.found):
+        judge_values(followed, index, given)
     _alone(followed, index, bridge, given)
     return found
 

@@ -17,6 +17,7 @@ from .._deferred import dtensor
 from .._schema import Dim, parse_dims
 from ..classes import FieldRef
 from ..errors import ArgumentError, DimSyntaxError, FrozenError, StructureError, did_you_mean
+from ._agreed import compare_calls
 from ._followed import follow
 from ._layout_rules import Rules, class_name
 from ._layout_table import LayoutTable, table
@@ -82,7 +83,7 @@ class Layout:
         sizes = _sizes(mesh)
         named = {_dim(name): _mesh_dims(sizes, name, given) for name, given in dims.items()}
         batched = _batch(sizes, batch)
-        rules = Rules(sizes, batched, named, _overrides(sizes, fields))
+        rules = Rules(sizes, batched, named, _overrides(sizes, fields), set())
         object.__setattr__(self, "sizes", MappingProxyType(sizes))
         object.__setattr__(self, "_rules", rules)
         object.__setattr__(self, "_made", None if isinstance(mesh, Mapping) else mesh)
@@ -205,10 +206,18 @@ class Layout:
         """
         return split_sequences(self, batch, dim, buffers)
 
-    def data_rank(self) -> tuple[int, int]:
+    def data_rank(self, call: str = "") -> tuple[int, int]:
         """The number of this rank's rows among those of all ranks, and the number of different rows.
 
         Ranks that differ only in mesh dims over which the first batch dim is not split have the same rows.
+
+        Args:
+            call: what this rank does with the rows, as text, such as the options of a loader. If it is given, all
+                ranks compare it, and their layouts.
+
+        Raises:
+            ArgumentError: if no process group was started, or one of another size.
+            StructureError: on all ranks, if `call` or a layout differs, or one rank is not in its mesh.
 
         >>> import torch.distributed as dist
         >>> from tensorclass.parallel import Layout
@@ -217,6 +226,9 @@ class Layout:
         (0, 1)
         >>> dist.destroy_process_group()
         """
+        if call:
+            self._expect_ranks(False)
+            compare_calls(self, call.partition("(")[0], call, self._problem())
         places = self._rules.of_rows()
         here, count = dict(zip(self.sizes, self.coordinate(), strict=True)), 1
         number = 0
@@ -243,6 +255,14 @@ class Layout:
             rank, at = divmod(rank, size)
             place.insert(0, at)
         return tuple(place)
+
+    def _problem(self) -> str:
+        """Why this rank has no place in the mesh; empty if it has one."""
+        try:
+            self.coordinate()
+        except ArgumentError as error:
+            return str(error)
+        return ""
 
     def mesh_on(self, device_type: str) -> Any:
         """The `DeviceMesh`; one that was given as names and sizes is made once, by all ranks.
@@ -363,6 +383,8 @@ def _batch(sizes: Mapping[str, int], given: Any) -> Any:
         found: Any = {name: _mesh_dims(sizes, f"batch.{name}", places) for name, places in given.items()}
         each = [*found.values()]
     else:
+        if not isinstance(given, Iterable):
+            raise ArgumentError(f"`batch=` is the name of a mesh dim, or several, got {given!r:.80}")
         listed = (given,) if isinstance(given, str) else tuple(given)
         each = [() if places is None else _mesh_dims(sizes, "batch", places) for places in listed]
         found = tuple(each)

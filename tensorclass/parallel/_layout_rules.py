@@ -44,6 +44,8 @@ class Rules(NamedTuple):
     """The mesh dims of the first batch dims, or of batch dims by name."""
     dims: Mapping[str, tuple[str, ...]]
     fields: Mapping[tuple[str, tuple[str, ...]], Mapping[str, int]]
+    seen: set[str]
+    """Dims and fields that a class had: further classes need not have them, and no warning is given."""
 
     def of_rows(self) -> tuple[str, ...]:
         """The mesh dims of the first batch dim."""
@@ -88,6 +90,22 @@ class Rules(NamedTuple):
                     if found is not None:
                         return found
         return None
+
+
+def require_whole(rules: Rules, label: str, owners: Iterable[Owner]) -> None:
+    """Refuse a placement of its own for a field that every rank holds whole.
+
+    Raises:
+        ArgumentError: names field, dim, mesh dim and its size.
+    """
+    for cls, path in owners:
+        for base in cls.__mro__:
+            for mesh_dim, dim in rules.fields.get((class_name(base), path), {}).items():
+                raise ArgumentError(
+                    f"`{label}` is whole on every rank, as are all ragged and per-element fields, strings and objects; "
+                    f"the layout splits dim {dim} of it over `{mesh_dim}` ({rules.sizes[mesh_dim]} ranks): leave out "
+                    f"its placement"
+                )
 
 
 class Slice(NamedTuple):
@@ -206,10 +224,10 @@ def fields_below(cls: type, owners: tuple[Owner, ...] = (), path: str = "") -> I
             yield label, here, spec
 
 
-def declared_dims(cls: type) -> set[str]:
-    """All dims that a class and the classes nested in it declare, in their normal form."""
+def declared_dims(cls: type) -> dict[str, Dim]:
+    """All dims that a class and the classes nested in it declare, by their normal form."""
     return {
-        _normal(token)
+        _normal(token): token
         for _, _, spec in fields_below(cls)
         if spec.dims is not None
         for token in spec.dims.tokens
@@ -217,21 +235,34 @@ def declared_dims(cls: type) -> set[str]:
     }
 
 
-def warn_unknown(rules: Rules, classes: Iterable[type]) -> None:
-    """Warn of dims that no field of any of the classes has."""
-    typed = [cls for cls in classes if is_tensorclass(cls)]
-    known = {name for cls in typed for name in declared_dims(cls)}
-    variadic = {f"*{t.name}" for cls in typed for _, _, s in fields_below(cls) for t in _variadics(s)}
+def warn_unknown(rules: Rules, classes: Iterable[type], stacklevel: int = 5) -> None:
+    """Warn of dims and fields of a layout that none of the classes has, nor a class that the layout was used with."""
+    if rules.seen.issuperset(rules.dims) and rules.seen.issuperset([owner for owner, _ in rules.fields]):
+        return
+    every = [cls for cls in classes if isinstance(cls, type)]
+    known = {name for cls in every for name in declared_dims(cls)}
+    nested = {owner.cls for cls in every for _, owners, _ in fields_below(cls) for owner in owners}
+    bases = {class_name(base) for cls in {*every, *nested} for base in cls.__mro__}
+    variadic = {f"*{t.name}" for cls in every for _, _, s in fields_below(cls) for t in _variadics(s)}
+    rules.seen.update(known, bases)
+    which = ", ".join(dict.fromkeys(cls.__name__ for cls in [*filter(is_tensorclass, every)] or every))
     for name in rules.dims:
-        if typed and name not in known:
+        if name not in rules.seen:
             text = f"their dims are {listed(known)}" if known else "they declare no names of dims"
             more = f"; `*{name}` is any number of dims, which can't be split" if f"*{name}" in variadic else ""
-            which = ", ".join(dict.fromkeys(cls.__name__ for cls in typed))
             warnings.warn(
                 f"no field of {which} has the dim `{name}` that the layout splits over "
                 f"`{'*'.join(rules.dims[name])}`{did_you_mean(name, known)}{more}; {text}",
                 LayoutWarning,
-                stacklevel=5,
+                stacklevel=stacklevel,
+            )
+    for owner, path in rules.fields:
+        if owner not in rules.seen:
+            field = f"{owner.rpartition('.')[2]}.{'.'.join(path)}"
+            warnings.warn(
+                f"{which} has no field `{field}`, for which the layout has a placement",
+                LayoutWarning,
+                stacklevel=stacklevel,
             )
 
 

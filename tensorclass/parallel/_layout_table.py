@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .._schema import Dim, FieldSpec, is_tensorclass
 from ..core import TensorCollection, is_shared
-from ..errors import ArgumentError
+from ..errors import ArgumentError, did_you_mean, listed
 from ._layout_rules import (
     FieldPlace,
     Owner,
@@ -18,7 +18,9 @@ from ._layout_rules import (
     Shards,
     below,
     classes_in,
+    declared_dims,
     fields_below,
+    require_whole,
     shards,
     specs_of,
     warn_unknown,
@@ -85,11 +87,25 @@ def table(rules: Rules, what: Any, batch_size: Any, sizes: Mapping[str, int]) ->
         raise ArgumentError(f"explain takes a typed class or a batch, got {what!r:.80}")
     warn_unknown(rules, [what])
     given = (batch_size,) if isinstance(batch_size, int) else batch_size
+    _expect_sizes(what, given, sizes)
     if given is None:
         count = 1 if isinstance(rules.batch, Mapping) else max(1, len(rules.batch))
         given = ["B", *(f"B{n}" for n in range(2, count + 1))][:count]
     names = [*rules.batch, *[None] * len(given)][: len(given)] if isinstance(rules.batch, Mapping) else None
     return LayoutTable(rules.sizes, tuple(_of_class(rules, what, tuple(given), names, sizes)))
+
+
+def _expect_sizes(cls: type, batch: Any, sizes: Mapping[str, int]) -> None:
+    names = sorted({name for dim in declared_dims(cls).values() for name in dim.size.names})
+    for name in sizes:
+        if name not in names:
+            raise ArgumentError(
+                f"explain: {cls.__name__} has no dim `{name}`{did_you_mean(name, names)}; its dims are {listed(names)}"
+            )
+    numbers = [*(() if batch is None else batch), *sizes.values()]
+    for number in numbers:
+        if type(number) is not int or number < 0:
+            raise ArgumentError(f"explain: a size is a whole number from 0, got {number!r:.80}")
 
 
 def _of_class(
@@ -100,6 +116,7 @@ def _of_class(
         tokens = () if spec.dims is None else spec.dims.tokens
         dims = (*(() if shared else batch), *map(str, tokens))
         if not spec.kind.is_dense:
+            require_whole(rules, label, owners)
             yield LayoutRow(label, tuple(map(str, dims)), None, tuple(map(str, dims)))
             continue
         known = [*(() if shared else batch), *(_size(token, sizes) for token in tokens)]
@@ -143,6 +160,7 @@ def _of_batch(
             continue
         place = place_of(batch, name, value, here, path, specs.get(name))
         if place is None:
+            require_whole(rules, f"{path}{name}", here)
             yield LayoutRow(f"{path}{name}", (), None, ())
             continue
         found = shards(rules, place)

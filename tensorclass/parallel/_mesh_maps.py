@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import torch.distributed as dist
 from typing_extensions import Self
 
-from ..errors import StructureError, UnsupportedOperationError
+from ..errors import ArgumentError, StructureError, UnsupportedOperationError
 from ._agreed import groups_of
 from ._commit import Commits, MapRequest
 from ._engines import Engine, Failed, Job, unwrap_result
@@ -41,6 +42,39 @@ def _outcome(call: Callable[[], Any]) -> Any:
         return call()
     except Exception as error:  # the other ranks hear it and raise it as well
         return Failed(error)
+
+
+class Meeting:
+    """A layout whose ranks have not met yet: each may still fail by itself, and the others would wait for it."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout, self.is_open = layout, True
+
+    def meet(self, call: Callable[[], Any]) -> None:
+        """Make a call on all ranks of the mesh; if one of them raises, or has raised before, all raise its error."""
+        self.is_open = False
+        run_together(self.layout, call)
+
+
+def heard_by_all(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a verb of datasets tell all ranks of the mesh of an error before they have met; `layout=` is a `Meeting`."""
+
+    @wraps(verb)
+    def call(*args: Any, layout: Any = None, **how: Any) -> Any:
+        if layout is None:
+            return verb(*args, **how)
+        if not isinstance(layout, Layout):
+            raise ArgumentError(f"layout= takes a tensorclass.parallel.Layout, got a {type(layout).__name__}")
+        layout._expect_ranks(False)
+        meeting = Meeting(layout)
+        try:
+            return verb(*args, layout=meeting, **how)
+        except Exception as error:
+            if meeting.is_open:
+                meeting.meet(Failed(error).reraise)
+            raise
+
+    return call
 
 
 class MeshEngine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from ._collectives import all_gather
 from ._layout import Layout
 from ._layout_rules import (
     FieldPlace,
+    LayoutWarning,
     Shards,
     chunk_span,
     classes_in,
@@ -38,6 +40,12 @@ def distribute(batch: Any, layout: Any, source: Any, check: bool) -> Any:
         raise ArgumentError(f"distribute takes a Layout, got a {type(layout).__name__}; see `tensorclass.parallel`")
     batch = batch._solid() if batch._stacked else batch
     warn_unknown(layout._rules, classes_in(batch))
+    if layout._rules.batch and not batch._batch_size:
+        warnings.warn(
+            f"the batch has no batch dims, so `batch=` of {layout!r} splits nothing of it",
+            LayoutWarning,
+            stacklevel=4,
+        )
     leaves = [leaf for _, leaf in _tensors(batch)]
     held = [is_dtensor(leaf) for leaf in leaves]
     if any(held):

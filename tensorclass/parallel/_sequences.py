@@ -44,9 +44,15 @@ def split_sequences(layout: Any, batch: Any, dim: str | None, buffers: Sequence[
     part = place_leaves(batch, layout, collect)
     if not found:
         raise ArgumentError(f"context_parallel: {layout!r} splits no field of {type(batch).__name__} over `{mesh_dim}`")
+    field, first, along = found[0]
     found += [(f"buffer {n}", tensor, at) for n, (tensor, at) in enumerate(buffers)]
     for label, tensor, at in found:
         _check(label, tensor, at, mesh_dim, layout.sizes[mesh_dim])
+        if tensor.shape[at] != first.shape[along]:
+            raise ArgumentError(
+                f"context_parallel: {label} has size {tensor.shape[at]} in dim {at}, and {field} has "
+                f"{first.shape[along]} in dim {along}; a rank would have other positions of it"
+            )
     mesh = layout.mesh_on(found[0][1].device.type)
     own = mesh if mesh.ndim == 1 else mesh[mesh_dim]
     with torch_block(own, buffers=[one for _, one, _ in found], buffer_seq_dims=[at for _, _, at in found]):

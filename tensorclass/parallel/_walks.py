@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..core import TensorCollection
-from ._layout_rules import FieldPlace, Owner, Shards, below, shards, specs_of
+from ._layout_rules import FieldPlace, Owner, Shards, below, require_whole, shards, specs_of
 from ._layout_table import place_of
 
 Turn = Callable[[FieldPlace, Tensor, Shards], Tensor]
@@ -39,6 +39,7 @@ def place_leaves(
             continue
         place = place_of(batch, name, value, here, path, specs.get(name))
         if place is None:
+            require_whole(layout._rules, f"{path}{name}", here)
             entries[name] = rest._entries()[name] if rest is not None and name in rest else value
             continue
         leaf = value.tensor if place.shared else value

@@ -170,6 +170,16 @@ def test_the_table_shows_shapes() -> None:
         (lambda: Layout(MESH, batch=(None, "dp")).explain(Tokens, batch_size=2), ["batch dim 1 over `dp`"]),
         (lambda: Layout(MESH, {Tokens.ids: {"tp": Shard(2)}}).explain(Tokens, 2, t=3), ["has 2 dims", "dim 2"]),
         (lambda: Layout(MESH, **{"h*w": "tp"}).explain(Hidden, 2, h=3, w=3), ["`flat`: dim `h*w` is 9", "2 ranks"]),
+        (lambda: Layout(MESH, batch=0), ["`batch=` is the name of a mesh dim", "got 0"]),  # type: ignore[arg-type]  # wrong
+        (
+            lambda: Layout(MESH, {Hidden.words: {"tp": Shard(0)}}).explain(Hidden),
+            ["`words` is whole", "`tp` (2 ranks)"],
+        ),
+        (lambda: Layout(MESH, {Hidden.name: {"tp": Shard(0)}}).explain(Outer), ["`hidden.name` is whole", "dim 0"]),
+        (lambda: Layout(MESH, {Hidden.kind: {"dp": Shard(0)}}).explain(Hidden), ["`kind` is whole", "leave out"]),
+        (lambda: Layout(MESH).explain(Tokens, 4, tt=3), ["no dim `tt`", "did you mean `t`"]),
+        (lambda: Layout(MESH).explain(Tokens, 4, t=-3), ["a whole number from 0, got -3"]),
+        (lambda: Layout(MESH).explain(Tokens, "4"), ["a whole number from 0, got '4'"]),  # type: ignore[arg-type]  # wrong
         (lambda: Layout(MESH).explain(3), ["a typed class or a batch, got 3"]),
         (lambda: Layout(MESH, batch="dp").data_rank(), ["needs 8 ranks, and no process group was started"]),
     ],
@@ -187,6 +197,25 @@ def test_unknown_dims_warn() -> None:
         Layout(MESH, tt="cp").explain(Tokens)
     with pytest.warns(LayoutWarning, match=r"`\*lead` is any number of dims"):
         Layout(MESH, lead="cp").explain(Hidden)
+
+
+def test_unknown_fields_warn_until_a_class_has_them() -> None:
+    """A layout of several classes warns of what no class had that it was used with; objects may be replicated."""
+    layout = Layout(MESH, {Outer.loss: Replicate(), Hidden.words: Replicate()}, d="tp")
+    with pytest.warns(LayoutWarning) as caught:
+        layout.explain(Tokens)
+    texts = [str(one.message) for one in caught]
+    assert [text for text in texts if "the dim `d`" in text or "Tokens has no field" in text] == texts
+    assert len(texts) == 3
+    assert "`Outer.loss`" in texts[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        layout.explain(Outer)
+        layout.explain(Tokens)
+    with fake_mesh(dp=2) as mesh, pytest.warns(LayoutWarning, match="no field of TensorDict has the dim `d`"):
+        TensorDict(x=torch.zeros(2), batch_size=[2]).distribute(Layout(mesh, d="dp"), source="everywhere")
+    with fake_mesh(dp=2) as mesh, pytest.warns(LayoutWarning, match="no batch dims, so `batch=`"):
+        TensorDict(x=torch.zeros(2)).distribute(Layout(mesh, batch="dp"), source="everywhere")
 
 
 def test_ranks_of_rows() -> None:

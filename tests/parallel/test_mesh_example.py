@@ -34,6 +34,11 @@ def _same(sizes: dict[str, int], steps: int) -> None:
         assert torch.allclose(torch.tensor(found), torch.tensor(wanted), atol=1e-5, rtol=0)
 
 
+def test_two_ranks() -> None:
+    """Two tensor parallel ranks have the losses of one process."""
+    _same({"dp": 1, "tp": 2}, 3)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "sizes", [{"dp": 1, "tp": 2}, {"dp": 2, "tp": 1}, {"dp": 2, "tp": 2}, {"dp": 4, "tp": 1}, {"dp": 1, "tp": 4}]

@@ -206,3 +206,45 @@ def test_layouts_of_maps_in_memory() -> None:
         items(3).map(noisy, layout=TWO)
     with pytest.raises(ArgumentError, match="needs 2 ranks, and no process group was started"):
         items(3).map(noisy, layout=Layout(TWO, batch="dp"))
+
+
+def _one_wrong(data: Any, folder: Path, rank: int) -> list[str]:
+    good, one, kept = Layout(TWO, batch="dp"), rank == 1, {"num_workers": 0}
+    wrong = Layout({"dp": 3}, batch="dp") if one else good
+    calls: list[Any] = [
+        lambda: data.map(noisy, out=folder / "a", layout=wrong, **kept),
+        lambda: data.filter(len, out=folder / "b", layout=wrong, **kept),
+        lambda: data.sort_by("label", out=folder / "c", layout=wrong, **kept),
+        lambda: data.map(3 if one else noisy, out=folder / "d", layout=good, **kept),
+        lambda: data.map(noisy, out=folder / "e", layout=good, num_workers=-1 if one else 0),
+        lambda: data.map(noisy, out=3 if one else folder / "f", layout=good, **kept),
+        lambda: data.shuffle(out=folder / "g", layout=good, batch_size=0 if one else 4, **kept),
+        lambda: data.sort_by("level" if one else "label", out=folder / "h", layout=good, **kept),
+        lambda: data.sample(99 if one else 5, out=folder / "i", layout=good, **kept),
+        lambda: data.group_by("level" if one else "label", out=folder / "j", layout=good, **kept),
+        lambda: data.repartition(9, out=data.paths[0] if one else folder / "k", layout=good, **kept),
+        lambda: data.loader(4, layout=wrong),
+        lambda: data.loader(4, layout=Layout(TWO, batch=None if one else "dp")),
+        lambda: data.loader(4, layout=Layout({"tp": 2} if one else TWO)),
+        lambda: data.batches(4, layout=good, shuffle=True, seed=rank),
+        lambda: data.loader(4 + rank, layout=good),
+        lambda: data.loader(4, layout=good, drop_last=one),
+    ]
+    return [_problem(call) for call in calls]
+
+
+def test_one_wrong_rank_is_heard_by_all(data: Any, tmp_path: Path) -> None:
+    """What only one rank gets wrong, before ranks share work, is an error on every rank at once: nobody waits."""
+    one, two = run(lambda rank, _: _one_wrong(data, tmp_path, rank), timeout=60)
+    assert one == two
+    assert not [text for text in one if "Timeout" in text or "WorkerError" in text or text == "nothing"]
+    wanted = ["needs 3 ranks"] * 3 + [
+        "takes a function",
+        "num_workers",
+        "path of a folder",
+        "batch_size",
+        "level",
+        "99",
+    ]
+    wanted += ["level", "another folder", "needs 3 ranks", "batch=dp", "Layout(tp=2)", "seed=0", "size=5", "drop_last"]
+    assert [(want, text) for want, text in zip(wanted, one, strict=True) if want not in text] == []

@@ -164,6 +164,48 @@ def test_a_plain_tensor_beside_dtensors() -> None:
             torch.cat([part, whole])
 
 
+class Uneven(TensorClass):
+    """A length of its own for each instance."""
+
+    x: Float32[Tensor, "n"]
+
+
+class Plain(TensorClass):
+    """A class whose constructor has only quick tests."""
+
+    inner: Uneven
+    w: Float32[Tensor, ""]
+    more: Uneven | None = None
+
+
+class Pair(TensorClass):
+    """Two instances, without tensors of its own."""
+
+    one: Plain
+    two: Uneven
+
+
+def test_a_constructor_beside_dtensors() -> None:
+    """No constructor takes a distributed nested batch beside plain ones, at any depth; all distributed are taken."""
+    inner, w = Uneven(x=torch.ones(4, 3)), torch.ones(4)
+    plain = Plain(inner=inner, w=w)
+    with fake_mesh(0, dp=2) as mesh:
+        layout = Layout(mesh, batch="dp")
+        placed, whole = (one.distribute(layout, source="everywhere") for one in (inner, plain))
+        wrong: list[Any] = [
+            lambda: Plain(inner=placed, w=w),
+            lambda: Plain(inner=inner, w=whole.w),
+            lambda: Plain(inner=inner, w=w, more=placed),
+            lambda: Pair(one=plain, two=placed),
+            lambda: Pair(one=whole, two=inner),
+        ]
+        for make in wrong:
+            with pytest.raises(StructureError, match=r"would be a plain tensor beside the DTensor"):
+                make()
+        assert Plain(inner=placed, w=whole.w, more=placed).w is whole.w
+        assert Pair(one=whole, two=placed).one is whole
+
+
 def test_pieces_that_fit_no_batch() -> None:
     """`local` names fields whose pieces differ, unfinished sums, and a declaration that the pieces break."""
     with fake_mesh(0, dp=2) as mesh:
@@ -315,12 +357,6 @@ def test_ranks_need_a_group() -> None:
     assert not dist.is_initialized()
     with pytest.raises(ArgumentError, match="needs 2 ranks, and no process group was started"):
         made().distribute(Layout({"dp": 2}, batch="dp"), source="everywhere")
-
-
-class Uneven(TensorClass):
-    """A length of its own for each instance."""
-
-    x: Float32[Tensor, "n"]
 
 
 class Holder(TensorClass):

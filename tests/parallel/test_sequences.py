@@ -102,6 +102,10 @@ def _enter(block: Callable[[], Any]) -> None:
             ["buffer 0 has size 3 in dim 0"],
         ),
         (
+            lambda mesh: Layout(mesh, t="cp").context_parallel(tokens(), buffers=[(torch.zeros(12), 0)]),
+            ["buffer 0 has size 12 in dim 0, and `ids` has 8 in dim 1", "other positions"],
+        ),
+        (
             lambda mesh: Layout(mesh, t="cp").context_parallel(tokens(), buffers=[(torch.zeros(8), 1)]),
             ["buffer 0 has 1 dims, and its sequence dim is 1"],
         ),
