@@ -83,6 +83,8 @@ class Rules(NamedTuple):
 
     def override(self, owners: Iterable[Owner]) -> Mapping[str, int] | None:
         """The placement that the layout gives to a field itself."""
+        if not self.fields:
+            return None
         for cls, path in owners:
             for base in cls.__mro__:
                 for end in range(len(path), 0, -1):

@@ -100,7 +100,14 @@ def test_the_hints_mend() -> None:
 
 
 def test_a_layout_is_a_layout() -> None:
-    """Another object is refused by name."""
+    """Another object is refused by name, and so is a pipeline on another mesh; placements of the outer one hold."""
+    inner = line(Layout({"dp": 2}, batch="dp"), fn(nn.ReLU(), [Item.x], [Hidden.h]), output=Hidden)
+    with pytest.raises(
+        ArgumentError, match=r"is on the mesh of Layout\(dp=2; batch=dp\), and `layout=` is Layout\(tp=2\)"
+    ):
+        TensorClassSequential(inner, input=Item, output=Hidden, layout=Layout({"tp": 2}))  # type: ignore[call-overload]  # an object
+    outer = TensorClassSequential(inner, input=Item, output=Hidden, layout=Layout({"dp": 2}))  # type: ignore[call-overload]  # an object
+    assert "(Replicate)" in str(outer.explain(batch_size=4))
     with pytest.raises(ArgumentError, match=r"takes a tensorclass\.parallel\.Layout, got a dict"):
         TensorClassSequential(fn(nn.ReLU(), [Item.x], [Hidden.h]), input=Item, output=Hidden, layout={})  # type: ignore[call-overload]  # wrong
 

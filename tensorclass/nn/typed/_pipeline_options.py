@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypedDict
 
+from ...errors import ArgumentError
 from ..check._declared import Report
 from ..parts._stage import Stage
 from ._calls import Probing
@@ -23,6 +24,11 @@ class Ordered(TypedDict, total=False):
 class Placing(Protocol):
     """A `tensorclass.parallel.Layout`."""
 
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The dims of its mesh."""
+        ...
+
     def follow(
         self,
         report: Report,
@@ -35,3 +41,18 @@ class Placing(Protocol):
     ) -> Report:
         """The report with the placements of all values."""
         ...
+
+
+def layout_of(own: Placing | None, inner: Iterable[Placing | None]) -> Placing | None:
+    """The layout of a pipeline: its own, or that of the pipelines in it.
+
+    Raises:
+        ArgumentError: for two of them and none of its own, and for one on another mesh.
+    """
+    found = [*dict.fromkeys(one for one in inner if one is not None)]
+    if own is None and len(found) > 1:
+        raise ArgumentError(f"the pipelines in it have the layouts {found[0]!r} and {found[1]!r}; pass `layout=`")
+    for one in found:
+        if own is not None and [*one.sizes.items()] != [*own.sizes.items()]:
+            raise ArgumentError(f"the pipeline in it is on the mesh of {one!r}, and `layout=` is {own!r}")
+    return own if own is not None or not found else found[0]

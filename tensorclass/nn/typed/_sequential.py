@@ -31,7 +31,7 @@ from ._class_module import TensorClassModuleBase
 from ._densities import Densities
 from ._divisible import Divisible
 from ._forward import Program, fillable, generate
-from ._pipeline_options import Ordered, Placing
+from ._pipeline_options import Ordered, Placing, layout_of
 from ._resolving import Forward, OpenListing, Staged, WithEnds, opened
 from ._shown import Shown
 from ._subsequence import Ends, inline_stages, needs, passed_fields, skipping
@@ -258,7 +258,7 @@ class TensorClassSequential(Divisible, Densities, Shown, Hooked, Generic[In, Out
         self._probe = as_probing(probe)
         probing = self._probe is not False and PROBING.get()
         members, input, output = opened(modules, stages, input, output, probing)
-        self._layout = _layout_of(layout, members)
+        self._layout = layout_of(layout, [getattr(member, "_layout", None) for _, member in members])
         self.input_class = as_class(input, "input")
         self.output_class = self._declared_output = as_class(output, "output")
         self._members: tuple[tuple[str, int, int], ...] = ()
@@ -567,15 +567,6 @@ class TensorClassSequential(Divisible, Densities, Shown, Hooked, Generic[In, Out
 
 
 TensorClassSequential._plain = TensorClassSequential
-
-
-def _layout_of(own: Placing | None, members: Sequence[OpenListing]) -> Placing | None:
-    """The layout of a pipeline: its own, or that of the pipelines in it."""
-    pipelines = [member for _, member in members if isinstance(member, TensorClassSequential)]
-    found = [*dict.fromkeys(one._layout for one in pipelines if one._layout is not None)]
-    if own is None and len(found) > 1:
-        raise ArgumentError(f"the pipelines in it have the layouts {found[0]!r} and {found[1]!r}; pass `layout=`")
-    return own if own is not None or not found else found[0]
 
 
 def _stages_of(keyword: str | None, member: Any, index: int) -> tuple[str, list[Stage], nn.Module | None]:
