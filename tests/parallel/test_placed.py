@@ -191,7 +191,8 @@ def test_a_constructor_beside_dtensors() -> None:
     plain = Plain(inner=inner, w=w)
     with fake_mesh(0, dp=2) as mesh:
         layout = Layout(mesh, batch="dp")
-        placed, whole = (one.distribute(layout, source="everywhere") for one in (inner, plain))
+        placed = inner.distribute(layout, source="everywhere")
+        whole = plain.distribute(layout, source="everywhere")
         wrong: list[Any] = [
             lambda: Plain(inner=placed, w=w),
             lambda: Plain(inner=inner, w=whole.w),
