@@ -85,7 +85,7 @@ FACES = {
     },
     "io": {
         "_access", "_advice", "_atomic", "_documents", "_file_kinds", "_format", "_inspect", "_lock", "_manifest",
-        "_memmap", "_optional", "_orders", "_pack", "_progress", "_sampling", "_segments", "_writer",
+        "_memmap", "_optional", "_orders", "_pack", "_progress", "_segments", "_writer",
         "exchange._formats",
     },
     "typecheck": {

@@ -69,7 +69,7 @@ def heard_by_all(verb: Callable[..., Any]) -> Callable[..., Any]:
         meeting = Meeting(layout)
         try:
             return verb(*args, layout=meeting, **how)
-        except Exception as error:
+        except Exception as error:  # the other ranks hear it
             if meeting.is_open:
                 meeting.meet(Failed(error).reraise)
             raise
