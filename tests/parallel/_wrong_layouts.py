@@ -1,4 +1,4 @@
-"""Fifty wrong layouts and pipelines, each as a function of a mesh (dp=2, tp=2): a build must refuse it or warn."""
+"""Eighty wrong layouts and pipelines, each as a function of a mesh (dp=2, tp=2): a build must refuse it or warn."""
 
 from __future__ import annotations
 
@@ -270,6 +270,61 @@ FURTHER: dict[str, tuple[dict[str, str], Callable[..., Any], list[Any], Any]] = 
     "a mean under a mask over a sharded sequence": (
         {"batch": "dp", "t": "tp"}, lambda x, mask: (x.mean(-1) * mask).sum(1) / mask.sum(1),
         [Sequence.x, Sequence.mask], Score.score),
+}  # fmt: skip
+
+
+class Two(TensorClass):
+    a: Float32[Tensor, "d"]
+    b: Float32[Tensor, "d"]
+
+
+class GridOut(TensorClass):
+    y: Float32[Tensor, "t d"]
+
+
+class Place(TensorClass):
+    i: Int64[Tensor, ""]
+
+
+TIME = {"batch": "dp", "t": "tp"}
+FURTHER |= {
+    "a mean under a mask over split rows": (
+        ROWS, lambda x: (x.mean(-1) * (x[:, 0] > 0)).sum() / (x[:, 0] > 0).sum(), [Item.x], Loss.loss),
+    "standardised over split rows": (ROWS, lambda x: (x - x.mean(0)) / (x.std(0) + 1e-6), [Item.x], Hidden.h),
+    "over the norm of all rows": (ROWS, lambda x: x / x.norm(), [Item.x], Hidden.h),
+    "the place of the largest": (COLUMNS, lambda x: x.argmax(-1), [Item.x], Place.i),
+    "the two largest": (COLUMNS, lambda x: x.topk(2, -1).values.sum(-1), [Item.x], Score.score),
+    "a sort of a split dim": (COLUMNS, lambda x: x.sort(-1).values, [Item.x], Hidden.h),
+    "a median of a split dim": (COLUMNS, lambda x: x.median(-1).values, [Item.x], Score.score),
+    "a logsumexp of a split dim": (COLUMNS, lambda x: x.logsumexp(-1), [Item.x], Score.score),
+    "an einsum over a split dim": (COLUMNS, lambda a, b: torch.einsum("bd,bd->b", a, b), [Two.a, Two.b], Score.score),
+    "similarity of all rows": (ROWS, lambda a, b: (a @ b.T).logsumexp(-1), [Two.a, Two.b], Score.score),
+    "cosines over a split dim": (
+        COLUMNS, lambda a, b: nn.functional.cosine_similarity(a, b, dim=-1), [Two.a, Two.b], Score.score),
+    "normalised over a split dim": (COLUMNS, lambda x: nn.functional.normalize(x, dim=-1), [Item.x], Hidden.h),
+    "a split dim turned round": (COLUMNS, lambda x: x.flip(-1), [Item.x], Hidden.h),
+    "a product along a split dim": (COLUMNS, lambda x: x.cumprod(-1), [Item.x], Hidden.h),
+    "a Fourier transform of a split dim": (COLUMNS, lambda x: torch.fft.fft(x).real, [Item.x], Hidden.h),
+    "attention over a split sequence": (
+        TIME, lambda x: nn.functional.scaled_dot_product_attention(x, x, x), [Grid.x], GridOut.y),
+    "a pool over a split sequence": (
+        TIME, lambda x: nn.functional.avg_pool1d(x.mT, 3, 1, 1).mT, [Grid.x], GridOut.y),
+    "the last token of a split sequence": (TIME, lambda x: x[:, -1].sum(-1), [Grid.x], Score.score),
+    "the next tokens of a split sequence": (
+        TIME, lambda x: torch.cat([x[:, 1:], x[:, :1]], 1), [Grid.x], GridOut.y),
+    "a flat sequence of split features": (COLUMNS, lambda x: x.flatten(1).sum(-1), [Grid.x], Score.score),
+    "rows in another order": (ROWS, lambda x: x[torch.tensor([3, 2, 1, 0])], [Item.x], Hidden.h),
+    "a row that is filled": (ROWS, lambda x: x.index_fill(0, torch.tensor([0]), 0.0), [Item.x], Hidden.h),
+    "a branch on a value": (ROWS, lambda x: x if x.sum() > 0 else -x, [Item.x], Hidden.h),
+    "distances between rows": (ROWS, lambda x: torch.cdist(x, x).amin(-1), [Item.x], Score.score),
+    "plain random numbers": (ROWS, lambda x: x + torch.randn(x.shape), [Item.x], Hidden.h),
+    "through numpy": (ROWS, lambda x: torch.from_numpy(x.detach().numpy()), [Item.x], Hidden.h),
+    "counts of labels": (
+        ROWS, lambda x, label: x / torch.bincount(label, minlength=8)[label].unsqueeze(-1), [Item.x, Item.label],
+        Hidden.h),
+    "less the largest of the rows": (ROWS, lambda x: x - x.amax(0), [Item.x], Hidden.h),
+    "a softmax over rows": (ROWS, lambda x: x.softmax(0), [Item.x], Hidden.h),
+    "a running sum over rows": (ROWS, lambda x: x.cumsum(0), [Item.x], Hidden.h),
 }  # fmt: skip
 for _name, (_places, _function, _reads, _write) in FURTHER.items():
     CASES[_name] = lambda mesh, p=_places, f=_function, r=_reads, w=_write: line(  # type: ignore[misc]  # defaults bind

@@ -41,13 +41,15 @@ CODES = {
     **dict.fromkeys([*FURTHER, "a batch norm over sharded rows"], "E119"),
     "the largest of a sharded dim": "E120",
     "a gather by index from a sharded dim": "E120",
+    "an einsum over a split dim": "E120",
+    "a flat sequence of split features": "E120",
 }
 
 
 @pytest.mark.filterwarnings("ignore:.*W205")
 @pytest.mark.parametrize("name", CASES)
 def test_wrong_layouts_are_refused(name: str) -> None:
-    """Of fifty wrong layouts and pipelines, 48 are errors and two warn; none passes in silence."""
+    """Of eighty wrong layouts and pipelines, all but two are errors, and these warn; none passes in silence."""
     with fake_mesh(dp=2, tp=2) as mesh:
         if name in WARNED:
             with pytest.warns(WARNED[name]):
