@@ -121,7 +121,11 @@ def main() -> None:
     wines = Wine(measured, grower)
     second = referenced(encoder, head)(wines.to_tensordict())
     assert torch.equal(first["logits"], second["logits"])
-    refused("2: the constructor finds data of the wrong dtype", lambda: Wine(measured, grower.float()), SchemaError)
+    refused(
+        "2: the constructor finds data of the wrong dtype",
+        lambda: Wine(measured, grower.float()),  # type: ignore[tensorclass-dtype]  # the mistake
+        SchemaError,
+    )
 
     classifier = typed(encoder, head)
     third = classifier(wines)

@@ -115,7 +115,11 @@ def unproduced_output() -> None:
 
 def wrong_layer() -> None:
     """The declarations agree, but a layer inside the head was made for another width; probing runs it."""
-    layers = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(64, 100))
+    layers = nn.Sequential(
+        nn.Linear(64, 128),
+        nn.ReLU(),
+        nn.Linear(64, 100),  # type: ignore[tensorclass-shape]  # the mistake
+    )
     build(ENCODER, POOL, TensorClassModule(layers, Features.pooled, Word.logits, name="head"), DECIDE)
 
 
