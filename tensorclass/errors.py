@@ -486,7 +486,7 @@ def too_deep(key: str) -> StructureError:
     return StructureError(f"{what} contains itself, or is nested more deeply than Python can follow")
 
 
-def defined_again(old: type, new: type, call: str = "from_tensordict") -> str:
+def defined_again(old: type, new: type) -> str:
     """The hint if two classes have the same name, as after rerunning a notebook cell, which makes a new class.
 
     >>> class Digits: ...
@@ -502,7 +502,7 @@ def defined_again(old: type, new: type, call: str = "from_tensordict") -> str:
     name = new.__name__
     return (
         f"{name} was defined again: the value is an instance of the class as it was before; convert it with "
-        f"`{name}.{call}(value)`, or create it again"
+        f"`{name}.from_tensordict(value)`, or create it again"
     )
 
 

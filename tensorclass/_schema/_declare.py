@@ -205,7 +205,7 @@ def _tensor_default(spec: FieldSpec, default: Any) -> Tensor:
     return value
 
 
-def substitute_field(spec: FieldSpec, arguments: Mapping[Any, Any], owner: type | None = None) -> FieldSpec:
+def substitute_field(spec: FieldSpec, arguments: Mapping[Any, Any]) -> FieldSpec:
     """The field with type variables replaced by types.
 
     Raises:
@@ -216,7 +216,7 @@ def substitute_field(spec: FieldSpec, arguments: Mapping[Any, Any], owner: type 
         return spec
     if spec.kind is INIT_VAR:
         return spec.replace(annotation=declared, declared=declared)
-    parsed = parse_annotation(declared, owner)
+    parsed = parse_annotation(declared)
     implied = spec.join == spec.kind.default_join
     join = join_policy(parsed, None if implied else spec.join)
     changed = apply_parsed(spec, declared, parsed).replace(join=join)

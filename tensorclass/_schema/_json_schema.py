@@ -90,13 +90,10 @@ class JsonObject:
         }
 
     def _field(self, spec: FieldSpec) -> dict[str, Any]:
-        entry = self._type(spec)
+        entry = _TYPES[spec.kind](self, spec)
         if spec.optional and entry and {"type": "null"} not in entry.get("anyOf", ()):
             entry = {"anyOf": [entry, {"type": "null"}]}
         return {**entry, "description": spec.doc} if spec.doc else entry
-
-    def _type(self, spec: FieldSpec) -> dict[str, Any]:
-        return _TYPES[spec.kind](self, spec)
 
     def tensor(self, spec: FieldSpec) -> dict[str, Any]:
         """Numbers, with the bounds of the field."""

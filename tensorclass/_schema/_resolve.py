@@ -22,27 +22,20 @@ from ._spec import FieldSpec, type_name
 Fields = dict[str, FieldSpec]
 
 
-def build_schema(
-    cls: type,
-    *,
-    globalns: Mapping[str, Any] | None = None,
-    localns: Mapping[str, Any] | None = None,
-    kw_only: bool = False,
-) -> Schema:
+def build_schema(cls: type, *, localns: Mapping[str, Any] | None = None, kw_only: bool = False) -> Schema:
     """Build the schema of a class body and its inherited fields.
 
     Call it while the class still holds its defaults. Undefined forward references stay pending.
 
     Args:
         cls: The class.
-        globalns: The globals for names in annotations; by default those of the module of the class.
         localns: The locals where the class is defined.
         kw_only: Whether all fields of this body are keyword-only.
 
     Raises:
         SchemaError: lists all invalid declarations.
     """
-    builder = _Body(cls, Scope(cls, globalns, localns), kw_only)
+    builder = _Body(cls, Scope(cls, None, localns), kw_only)
     return Schema(cls.__name__, builder.fields(final=False).values(), lambda _: builder.fields(final=True))
 
 

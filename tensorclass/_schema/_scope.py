@@ -52,8 +52,7 @@ class Scope:
         localns: Mapping[str, Any] | None = None,
     ) -> None:
         self.cls = cls
-        self.globals: dict[str, Any] = dict(globalns) if globalns is not None else {}
-        self.given = globalns is not None
+        self.globals = globalns
         self.locals = localns if localns is not None else {}
 
     def evaluate(self, annotation: Any) -> Any:
@@ -64,8 +63,8 @@ class Scope:
         """
         if not is_open(annotation):
             return annotation
-        module = vars(sys.modules[self.cls.__module__]) if self.cls.__module__ in sys.modules else {}
-        globalns = self.globals if self.given else module
+        module = sys.modules.get(self.cls.__module__)
+        globalns = self.globals if self.globals is not None else vars(module) if module is not None else {}
         try:
             return _evaluate(annotation, globalns, self._names(globalns, {}))
         except NameError:

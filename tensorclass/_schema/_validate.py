@@ -205,20 +205,19 @@ def as_size(batch_size: Sequence[int] | int) -> torch.Size:
     return torch.Size(sizes)
 
 
-def cast_problem(spec: FieldSpec, dtype: torch.dtype, path: str = "") -> Problem | None:
+def cast_problem(spec: FieldSpec, dtype: torch.dtype) -> Problem | None:
     """The reason why `.to(dtype)` would break the declaration of a field; None if it would not.
 
     Args:
         spec: The field.
         dtype: The dtype of the cast, which converts only floating tensors.
-        path: The path of the field; its name by default.
     """
     if spec.dtype is None or spec.dtype.admits_cast(dtype):
         return None
     name = dtype_name(dtype)
     family = "Float" if spec.dtype.is_within(Float) and dtype.is_floating_point else "Num"
     hint = f"declare the family `{family}[...]`, or `cast({spec.name}={dtype})` to another class"
-    return Problem(path or spec.name, str(spec), f"a cast to {name}", hint)
+    return Problem(spec.name, str(spec), f"a cast to {name}", hint)
 
 
 def non_tensor_problems(schema: Schema) -> list[Problem]:

@@ -14,6 +14,7 @@ from .._schema import Dim, Dims, FieldSpec, Schema, cast_problem, check_field, c
 from ..core import VALUES, Names, Step, TensorCollection, as_jagged, as_jagged_layout, store_of
 from ..errors import CastError, Problem, SchemaError, StructureError
 from ..ops._keys import requires
+from ..ops._steps import carry_out
 from ..store import Node, NonTensorDataBase, NonTensorStack, RaggedTensor, TensorDict, Unbatched, plain_object
 from ..store.entries._agreement import require_agreement
 from ._access import is_like, leaves_by_name, mixes
@@ -283,7 +284,8 @@ def try_on_members(self: Any, name: str, *args: Any) -> None:
     """
     trial = self._store.clone()
     plan = getattr(trial, name)(*args)
-    trial._write(plan) if name == "_plan" else None
+    if name == "_plan":
+        carry_out(plan)
     for member in trial._members:
         part = self._wrap(store_of(member))
         require_agreement(type(self).__name__, type(self).__tensorclass_schema__, part._live(), part._batch_size)

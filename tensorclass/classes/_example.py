@@ -61,29 +61,39 @@ def build(
     """Build an instance of a class from a source and from given values."""
     complete(cls)
     schema = cls.__tensorclass_schema__
+    _require_concrete(cls)
+    sizes = Sizes(schema, source, source.low, source.high, {**source.sizes, **_given_sizes(schema, size, given)})
+    sizes.lengths.update(_given_lengths(schema, size, given))
+    surroundings = _Surroundings(size, source, sizes, (*above, cls))
+    values = dict(given)
+    for spec in schema:
+        if spec.name not in given and spec.init and not source.omitted(spec):
+            values[spec.name] = _field_example(spec, surroundings)
+    return cls(**values, batch_size=size)
+
+
+def _require_concrete(cls: Any) -> None:
+    """Refuse an abstract class."""
     if isabstract(cls):
         hint = "give an instance of a class below it: `fields={...}`"
         lacks = f"an abstract class, which lacks {', '.join(sorted(cls.__abstractmethods__))}"
         raise SchemaError.of("example", [Problem("", cls.__name__, lacks, hint)])
-    sizes = Sizes(schema, source, source.low, source.high, {**source.sizes, **_bound(schema, size, given)})
-    sizes.lengths.update(_given_lengths(schema, size, given))
-    values = dict(given)
-    for spec in schema:
-        if spec.name not in given and spec.init and not source.omitted(spec):
-            nested = spec.nested is not None and (*above, cls).count(spec.nested) > 1
-            absent = spec.optional and (nested or not source.present(spec))
-            try:
-                values[spec.name] = (
-                    None if absent else _EXAMPLES[spec.kind](spec, _Surroundings(size, source, sizes, (*above, cls)))
-                )
-            except SchemaError as error:
-                start = f"{spec.name}." if spec.kind.is_nested else ""
-                problems = [problem._replace(path=start + problem.path) for problem in error.problems]
-                raise SchemaError.of(cls.__name__, problems) from None
-    return cls(**values, batch_size=size)
 
 
-def _bound(schema: Any, size: tuple[int, ...], given: Mapping[str, Any]) -> dict[str, int]:
+def _field_example(spec: FieldSpec, surroundings: _Surroundings) -> Any:
+    """The value of one field; errors of a nested class get the path of the field."""
+    classes = surroundings.above
+    if spec.optional and (classes.count(spec.nested) > 1 or not surroundings.source.present(spec)):
+        return None  # an optional field of the class itself would have one of its own, and so on
+    try:
+        return _EXAMPLES[spec.kind](spec, surroundings)
+    except SchemaError as error:
+        start = f"{spec.name}." if spec.kind.is_nested else ""
+        problems = [problem._replace(path=start + problem.path) for problem in error.problems]
+        raise SchemaError.of(classes[-1].__name__, problems) from None
+
+
+def _given_sizes(schema: Any, size: tuple[int, ...], given: Mapping[str, Any]) -> dict[str, int]:
     """The sizes of dims in given tensors."""
     bindings = Bindings()
     for name, value in given.items():

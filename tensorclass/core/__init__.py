@@ -120,6 +120,9 @@ from ._views import default_is_leaf as default_is_leaf
 from ._views import entry_type as entry_type
 from ._views import is_leaf_nontensor as is_leaf_nontensor
 from ._views import shown_entries as shown_entries
+from ._walks import bytes_of as bytes_of
+from ._walks import entries_by_path as entries_by_path
 from ._walks import tensors_alone as tensors_alone
+from ._walks import tensors_by_path as tensors_by_path
 from ._walks import typed_within as typed_within
 from ._walks import walk as walk

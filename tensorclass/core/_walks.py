@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ._base import VALUES, TensorCollection, is_typed, store_of
+from ._base import STORAGE, VALUES, TensorCollection, is_typed, store_of
 from ._entry import TensorEntry
 
 
@@ -37,6 +37,29 @@ def walk(
         yield here, value, collection
         if isinstance(value, TensorCollection):
             yield from walk(value, here)
+
+
+def entries_by_path(collection: TensorCollection, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    """Every entry below a container that is not a container itself, by its path."""
+    found: dict[tuple[str, ...], Any] = {}
+    for key, value in collection._entries().items():
+        here = (*path, key)
+        if isinstance(value, TensorCollection):
+            found.update(entries_by_path(value, here))
+        else:
+            found[here] = value
+    return found
+
+
+def tensors_by_path(collection: TensorCollection) -> dict[tuple[str, ...], Tensor]:
+    """Every entry below a container that is a tensor, by its path; those inside entry nodes are left out."""
+    return {path: value for path, value in entries_by_path(collection).items() if isinstance(value, Tensor)}
+
+
+def bytes_of(value: object) -> int:
+    """The bytes of the tensors of a container, or of one tensor; 0 for anything else."""
+    leaves = value._leaves(STORAGE) if isinstance(value, TensorCollection) else [value]
+    return sum([leaf.nbytes for leaf in leaves if isinstance(leaf, Tensor)])
 
 
 def typed_within(collection: TensorCollection) -> list[tuple[str, Any, slice]]:

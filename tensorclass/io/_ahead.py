@@ -9,9 +9,7 @@ from contextvars import copy_context
 from itertools import islice
 from typing import TypeVar
 
-from torch import Tensor
-
-from ..core import STORAGE, TensorCollection
+from ..core import bytes_of
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -36,16 +34,10 @@ def read_ahead(get: Callable[[K], T], keys: Iterable[K], count: int) -> Iterator
         submit_calls(1)  # it has the connections to itself
         while waiting:
             found = waiting.popleft().result()
-            room = min(count, MOST // max(1, _size(found)))
+            room = min(count, MOST // max(1, bytes_of(found)))
             submit_calls(room - len(waiting))
             yield found
             if not waiting:
                 submit_calls(1)
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _size(batch: object) -> int:
-    """The bytes of a batch."""
-    leaves = batch._leaves(STORAGE) if isinstance(batch, TensorCollection) else [batch]
-    return sum([leaf.nbytes for leaf in leaves if isinstance(leaf, Tensor)])

@@ -321,16 +321,21 @@ class Table:
             step: the elements of a row.
             cuts: where runs of consecutive rows begin; None if the rows are in any order.
         """
-        source, column, count = self.sources[at], self.columns[at], len(places)
+        source, column = self.sources[at], self.columns[at]
         if source is None:
-            return blank(column.dtype, (count, *column.shape))
-        if cuts and step and count:
-            spans = [(int(places[cut]), end - cut) for cut, end in pairwise([*cuts, count]) if end > cut]
-            runs = [source[begin : begin + rows * step : step] for begin, rows in spans]
-            found = torch.from_numpy(runs[0].copy() if len(runs) == 1 else np.concatenate(runs))
-        else:
-            found = torch.from_numpy(source[places])
+            return blank(column.dtype, (len(places), *column.shape))
+        rows = _copied_runs(source, places, step, cuts) if cuts and step and len(places) else source[places]
+        found = torch.from_numpy(rows)
         return found if found.dtype is column.dtype else found.view(column.dtype)
+
+
+def _copied_runs(
+    source: np.ndarray[Any, Any], places: IntArray, step: int, cuts: Sequence[int]
+) -> np.ndarray[Any, Any]:
+    """Rows that are in order, copied one run of consecutive rows at a time."""
+    spans = [(int(places[cut]), end - cut) for cut, end in pairwise([*cuts, len(places)]) if end > cut]
+    runs = [source[begin : begin + rows * step : step] for begin, rows in spans]
+    return runs[0].copy() if len(runs) == 1 else np.concatenate(runs)
 
 
 def _source(column: Column, low: int, high: int) -> np.ndarray[Any, Any] | None:

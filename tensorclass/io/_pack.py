@@ -243,25 +243,22 @@ class _Packer:
     # ---- Python objects ------------------------------------------------------------------------------------------
 
     def _value(self, value: Any, path: Path, spec: FieldSpec | None) -> dict[str, Any]:
-        if isinstance(value, MetaData):
-            wrap = "meta"
-        elif isinstance(value, NonTensorData):
-            wrap = "data"
-        else:
-            wrap = "plain"
-        held = value if wrap == "plain" else value.data
-        found: dict[str, Any] = {"kind": "value"}
-        if wrap != "plain":
-            found["wrap"] = wrap
-        coding, form = self._code_object(held, path, spec)
+        """Pack one object for the whole batch. What the reader assumes (a plain object, as JSON) is not written."""
+        wrap = _wrap_of(value)
+        coding, form = self._code_object(value.data if wrap else value, path, spec)
+        packed: dict[str, Any] = {"kind": "value"}
+        if wrap:
+            packed["wrap"] = wrap
         if coding != "json":
-            found["coding"] = coding
+            packed["coding"] = coding
+        return packed | self._stored_form(coding, form, path)
+
+    def _stored_form(self, coding: str, form: Any, path: Path) -> dict[str, Any]:
+        """Bytes and long texts are stored like tensors, short ones in the description of the container."""
         if coding == "pickle":
-            return {**found, "data": self._bytes(form, path)}
+            return {"data": self._bytes(form, path)}
         text = to_text(form)
-        if len(text) > INLINE:
-            return {**found, "data": self._bytes(text.encode(), path)}
-        return {**found, "value": form}
+        return {"data": self._bytes(text.encode(), path)} if len(text) > INLINE else {"value": form}
 
     def _code_object(self, value: Any, path: Path, spec: FieldSpec | None) -> tuple[str, Any]:
         """The coding of an object, and its JSON types or its bytes."""
@@ -311,6 +308,13 @@ class _Packer:
         tensor = torch.frombuffer(bytearray(raw), dtype=torch.uint8) if raw else blank(torch.uint8, [0])
         name: str = self._add(path, tensor)
         return name
+
+
+def _wrap_of(value: Any) -> str:
+    """The class around an object, by its name in files; "" for the object itself."""
+    if isinstance(value, MetaData):
+        return "meta"
+    return "data" if isinstance(value, NonTensorData) else ""
 
 
 def _declared_form(spec: FieldSpec, value: Any) -> Any:

@@ -57,10 +57,6 @@ def _converted_leaves(container: TensorCollection, leaves: Sequence[Tensor], dty
     return wanted
 
 
-def _ask(inplace: Any, non_blocking_pin: Any, non_blocking: Any) -> None:
-    flag(inplace=inplace, non_blocking_pin=non_blocking_pin, non_blocking=non_blocking)
-
-
 @flags
 class DeviceOps(CastMethods, ApplyOps):
     """`to`, `cuda`, `cpu`, pinning, casts."""
@@ -169,7 +165,8 @@ class DeviceOps(CastMethods, ApplyOps):
         torch.float64
         """
         if not (inplace is non_blocking_pin is False and non_blocking is None):
-            _ask(inplace, non_blocking_pin, non_blocking is not None and non_blocking)
+            blocking = False if non_blocking is None else non_blocking
+            flag(inplace=inplace, non_blocking_pin=non_blocking_pin, non_blocking=blocking)
         plain = device is None and dtype is None and batch_size is None and other is None and memory_format is None
         if plain and len(args) == 1 and cast_filter is None and not (inplace or non_blocking_pin):
             if type(args[0]) is torch.dtype:

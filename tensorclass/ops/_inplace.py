@@ -125,7 +125,7 @@ class InplaceOps(IndexOps):
             return self
         if not isinstance(source, (Mapping, TensorCollection)):
             raise ArgumentError(f"update_ takes a container or a mapping, got a {type(source).__name__}; see `fill_`")
-        self._write(self._plan(source, (), None, None, wanted_paths(keys_to_update, source)), non_blocking)
+        carry_out(self._plan(source, (), None, None, wanted_paths(keys_to_update, source)), non_blocking)
         return self
 
     def _copied_alike(self, source: Any, whole: bool, non_blocking: bool) -> bool:
@@ -162,7 +162,7 @@ class InplaceOps(IndexOps):
         if self._copied_alike(tensordict, True, non_blocking):
             return self
         require_same_keys(self, tensordict, "copy_")
-        self._write(self._plan(tensordict, (), None, None, None), non_blocking)
+        carry_out(self._plan(tensordict, (), None, None, None), non_blocking)
         return self
 
     def fill_(self, key: Key, value: float | bool) -> Self:
@@ -361,7 +361,7 @@ class InplaceOps(IndexOps):
         size = indexed_size(parts, self._batch_size, first, None if first is None else first[parts])
         self._refuse_frozen("write by index", "")
         plan = self._plan(value, (), parts, size, wanted)
-        self._write(plan, non_blocking, parts)
+        carry_out(plan, non_blocking, parts)
 
     def _preallocate(self, index: Index, value: TensorCollection) -> None:
         """Allocate zeroed buffers for the entries of `value` in an empty container, then write the elements."""
@@ -466,10 +466,6 @@ class InplaceOps(IndexOps):
                 f"where: field `{key}` is one value shared by the batch, and the two sides differ: {mine!r:.60} and "
                 f"{theirs!r:.60}"
             )
-
-    def _write(self, plan: Sequence[Copy], non_blocking: bool = False, parts: tuple[Any, ...] | None = None) -> None:
-        """Execute a checked plan."""
-        carry_out(plan, non_blocking, parts)
 
     # ---- masks ---------------------------------------------------------------------------------------------------
 

@@ -334,7 +334,7 @@ class Join:
             return self.containers(key, values, dim)
         if any(isinstance(value, Entry) for value in values):
             return self.nodes(key, values, dim)
-        return self.objects(key, values, dim)
+        return self.cls._join_objects(key, values, dim, self)
 
     def containers(self, key: str, values: list[Any], dim: int) -> Any:
         """Join nested containers, which may have more batch dims than their parent."""
@@ -347,10 +347,6 @@ class Join:
         """Join entry nodes by their own rule."""
         if all(type(value) is type(values[0]) for value in values):
             return values[0]._join_nodes(values, dim, self, key)
-        return self.cls._join_objects(key, values, dim, self)
-
-    def objects(self, key: str, values: list[Any], dim: int) -> Any:
-        """Join values that batches share, by the rule of the class."""
         return self.cls._join_objects(key, values, dim, self)
 
     def are_same(self, values: Sequence[Any]) -> bool:

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..core import VALUES, TensorCollection
+from ..core import VALUES, TensorCollection, entries_by_path, tensors_by_path
 from ..errors import ArgumentError, KeySetError
 from ._mapping import MappingOps
-from ._undo import flat
 
 LOSSES: Final = (functional.mse_loss, functional.l1_loss, functional.smooth_l1_loss, functional.huber_loss)
 
@@ -42,7 +41,7 @@ def _gradients_at_paths(inputs: Any, gradients: Iterator[Tensor | None]) -> Any:
     if all([gradient is not None for gradient in found]):
         return twin._refill(found, inputs._batch_size, inputs._names, VALUES)
     by_leaf = {id(leaf): gradient for leaf, gradient in zip(leaves, found, strict=True)}
-    paths = [(path, by_leaf.get(id(value))) for path, value in flat(inputs).items()]
+    paths = [(path, by_leaf.get(id(value))) for path, value in entries_by_path(inputs).items()]
     return inputs._relaid([(path, gradient) for path, gradient in paths if gradient is not None])
 
 
@@ -58,7 +57,7 @@ def loss(function: Callable[..., Tensor]) -> Callable[..., Any]:
             raise ArgumentError(
                 f"{name}: the sides have one batch size, got {list(input._batch_size)} and {list(target._batch_size)}"
             )
-        mine, theirs = _tensors(input), _tensors(target)
+        mine, theirs = tensors_by_path(input), tensors_by_path(target)
         if mine.keys() != theirs.keys():
             raise KeySetError(f"{name}: the sides have the same tensors, got {sorted(mine)} and {sorted(theirs)}")
         result: Any = input._bare(input._batch_size if reduction == "none" else torch.Size())
@@ -67,10 +66,6 @@ def loss(function: Callable[..., Tensor]) -> Callable[..., Any]:
         return result
 
     return handle
-
-
-def _tensors(container: Any) -> dict[Any, Tensor]:
-    return {path: value for path, value in flat(container).items() if isinstance(value, Tensor)}
 
 
 HANDLERS: Final[dict[Any, Callable[..., Any]]] = {

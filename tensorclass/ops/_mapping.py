@@ -463,14 +463,10 @@ class MappingOps(ReadingOps):
         own = self._outline()
         for key, value in by_level(once(source), prefix, wanted):
             mine = own.get(key)
-            merges = isinstance(mine, MappingOps) and isinstance(value, (Mapping, TensorCollection))
-            if merges and not (is_leaf is not None and is_leaf(type(value))):
-                mine._plan_update(value, (*prefix, key), wanted, inplace, is_leaf, plan, in_place)  # type: ignore[union-attr]  # `merges` implies it
-            elif inplace and (
-                isinstance(mine, Tensor)
-                or batch_shape(mine) is not None
-                or isinstance(getattr(mine, "tensor", None), Tensor)
-            ):
+            whole = is_leaf is not None and is_leaf(type(value))
+            if isinstance(mine, MappingOps) and isinstance(value, (Mapping, TensorCollection)) and not whole:
+                mine._plan_update(value, (*prefix, key), wanted, inplace, is_leaf, plan, in_place)
+            elif inplace and _has_memory(mine):
                 in_place[prefix + (key,)] = value  # noqa: RUF005  # a starred index needs Python 3.11
             else:
                 values[key] = value
@@ -588,6 +584,15 @@ def _check_item(holder: Any, path: Path, item: Any) -> Any:
         return holder._check(path[-1], item)
     except (SchemaError, BatchSizeError, StructureError, MissingKeyError) as error:
         raise with_prefix(path[:-1], error) from None
+
+
+def _has_memory(entry: Any) -> bool:
+    """Whether an entry can be written in place: a tensor, also one that the batch shares, or one object per element."""
+    return (
+        isinstance(entry, Tensor)
+        or batch_shape(entry) is not None
+        or isinstance(getattr(entry, "tensor", None), Tensor)
+    )
 
 
 def _clone_entry(value: Any) -> Any:

@@ -27,6 +27,7 @@ from ..core import (
     join_path,
     publish,
     sharing,
+    walk,
 )
 from ..errors import ArgumentError, Later, StructureError, few, named
 from ._apply import ApplyOps
@@ -121,7 +122,7 @@ class StateOps(ApplyOps):
             if len(values) == len(self._outline()) and self._copied_alike(values, True, False):
                 return self
         table: dict[Path, Any] = {(): self}
-        _fill(table, self, ())
+        table.update({path: value for path, value, _ in walk(self)})
         state = read_state(table, state_dict, from_flatten)
         resized = {path: size for path, size in state.sizes.items() if _has_other_size(table.get(path), size)}
         copies, rest = _sort_out(table, _values_to_write(table, state.values, strict), assign, resized)
@@ -188,11 +189,6 @@ def _value_of_entry(entry: Any) -> Any:
     return entry._read_value() if isinstance(entry, Entry) else entry
 
 
-def _class_of(entry: Any) -> Any:
-    """The class of an entry node, which can hold one object per element."""
-    return type(entry)
-
-
 def _is_stack(entry: Any) -> bool:
     """Whether an entry holds one object per element."""
     return batch_shape(entry) is not None
@@ -206,15 +202,6 @@ def _twice(key: str) -> StructureError:
 
 
 # ---- in ----------------------------------------------------------------------------------------------------------
-
-
-def _fill(table: dict[Path, Any], collection: TensorCollection, path: Path) -> None:
-    """Collect everything below a container by path."""
-    for key, value in collection._entries().items():
-        here = (*path, key)
-        table[here] = value
-        if type(value) is not Tensor and isinstance(value, TensorCollection):
-            _fill(table, value, here)
 
 
 def read_state(table: Mapping[Path, Any], state: Mapping[str, Any], flat: bool | None) -> State:
@@ -363,7 +350,7 @@ def _sort_out(
         if isinstance(shown, Tensor) and not isinstance(value, Tensor):
             value = torch.as_tensor(value)
         if _is_stack(entry) and (isinstance(value, list) or not shown.shape):
-            value = _class_of(entry).of(value, sizes.get(path[:-1], shown.shape))
+            value = type(entry).of(value, sizes.get(path[:-1], shown.shape))
         nested = isinstance(shown, Tensor) and shown.is_nested and isinstance(value, Tensor) and value.is_nested
         if not assign and (nested or _side_by_side(entry, value)):
             copies[path] = value

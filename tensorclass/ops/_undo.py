@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from ..core import Path, TensorCollection, unravel_key_to_tuple
+from ..core import Path, TensorCollection, entries_by_path, unravel_key_to_tuple
 from ..errors import StructureError, UnsupportedOperationError
 from ._mapping import MappingOps
 
@@ -78,37 +78,25 @@ class WriteBack:
                 f"with {self.origin.method.__name__}(): the container that it was called on is gone, so that nothing "
                 "can be written back to it; keep it in a variable, and use one `with` for each operation"
             )
-        self.before = {path: (value, _version(value)) for path, value in flat(result).items()}
+        self.before = {path: (value, _version(value)) for path, value in entries_by_path(result).items()}
 
     def __call__(self, result: Any) -> None:
         """Write the changes to the source: replaced tensors, new entries, and removed entries."""
-        after = flat(result)
+        after = entries_by_path(result)
         changed = [path for path, value in after.items() if not _same(self.before.get(path), value)]
         removed = [path for path in self.before if path not in after]
         target = self.origin.cls._wrap(self.source) if self.origin.cls._layered else self.source
         if changed:
-            present = flat(self.source)
-            back = flat(self._undo_result(result, [(path, after[path]) for path in changed]))
+            present = entries_by_path(self.source)
+            back = entries_by_path(self._undo_result(result, [(path, after[path]) for path in changed]))
             values = {path: value for path, value in back.items() if not _is_written(present.get(path), value)}
             MappingOps.update(target, values) if values else None
         if removed:
-            for path in flat(self._undo_result(result, [(path, self.before[path][0]) for path in removed])):
+            for path in entries_by_path(self._undo_result(result, [(path, self.before[path][0]) for path in removed])):
                 MappingOps.del_(target, path)
 
     def _undo_result(self, result: Any, entries: list[tuple[Path, Any]]) -> Any:
         return self.origin.inverse(self.origin, self.source, result._relaid(entries))
-
-
-def flat(container: Any, path: Path = ()) -> Entries:
-    """Every entry that is not a container, by path."""
-    found: Entries = {}
-    for key, value in container._entries().items():
-        here = (*path, key)
-        if isinstance(value, TensorCollection):
-            found.update(flat(value, here))
-        else:
-            found[here] = value
-    return found
 
 
 def _version(value: Any) -> int | None:
@@ -137,10 +125,10 @@ def _is_written(mine: Any, value: Any) -> bool:
 
 def _convert_leaves(part: Any, source: Any, fn: Callable[[Tensor, Tensor], Tensor]) -> Any:
     """Convert changed tensors to fit the source's tensors under the same paths; new tensors are unchanged."""
-    mine = flat(source)
+    mine = entries_by_path(source)
     changed = [
         (path, fn(value, mine[path]) if isinstance(value, Tensor) and isinstance(mine.get(path), Tensor) else value)
-        for path, value in flat(part).items()
+        for path, value in entries_by_path(part).items()
     ]
     return part._relaid(changed)
 
@@ -178,7 +166,7 @@ def _undo_key_style(origin: Origin, source: Any, part: Any) -> Any:
     nested source, it stays a path.
     """
     separator: str = origin.kwargs.get("separator", next(iter(origin.args), "."))
-    own = {_parts(path, separator): path for path in flat(source)}
+    own = {_parts(path, separator): path for path in entries_by_path(source)}
     entries = source._outline()
     nests = {key for key, value in entries.items() if isinstance(value, TensorCollection)}
     joins = not nests or any([separator in key for key in entries])
@@ -188,7 +176,7 @@ def _undo_key_style(origin: Origin, source: Any, part: Any) -> Any:
         new = unravel_key_to_tuple(separator.join(parts)) if joins and parts[0] not in nests else parts
         return own.get(parts, new)
 
-    return part._relaid([(back(path), value) for path, value in flat(part).items()])
+    return part._relaid([(back(path), value) for path, value in entries_by_path(part).items()])
 
 
 def _parts(path: Path, separator: str) -> Path:

@@ -10,11 +10,10 @@ from concurrent.futures import FIRST_COMPLETED, Executor, ThreadPoolExecutor, wa
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import torch
-from torch import Tensor
 
 from .._flags import count
 from .._system import cores
-from ..core import STORAGE, TensorCollection
+from ..core import bytes_of
 from ..errors import ArgumentError, HeldError, WorkerError, add_note, extend_message
 
 Sends = Literal["alone", "shared"]
@@ -240,12 +239,6 @@ class Group:
                 text = f"the function ended the program, with sys.exit({error.code!r:.60}), {about}"
                 return Failed(WorkerError(text))
             return Failed(error_at(error, about))
-
-
-def bytes_of(result: Any) -> int:
-    """The bytes of the tensors of a result."""
-    leaves = result._leaves(STORAGE) if isinstance(result, TensorCollection) else [result]
-    return sum([leaf.nbytes for leaf in leaves if isinstance(leaf, Tensor)])
 
 
 class Failed(HeldError):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from .._deferred import dtensor
 from .._schema import Dim, FieldSpec, Variadic, is_tensorclass
-from ..core import TensorCollection
+from ..core import TensorCollection, walk
 from ..errors import ArgumentError, did_you_mean, listed
 
 Shards = tuple[int | None, ...]
@@ -276,9 +276,7 @@ def _variadics(spec: FieldSpec) -> Iterator[Variadic]:
 def classes_in(batch: TensorCollection) -> Iterator[type]:
     """The class of a container and those of the containers in it."""
     yield type(batch)
-    for value in batch._entries().values():
-        if isinstance(value, TensorCollection):
-            yield from classes_in(value)
+    yield from (type(value) for _, value, _ in walk(batch) if isinstance(value, TensorCollection))
 
 
 # ---- pieces ----

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .._deferred import dtensor, is_dtensor
-from ..core import TensorCollection, is_shared, is_typed
+from ..core import TensorCollection, entries_by_path, is_shared, is_typed, join_path
 from ..errors import ArgumentError, BatchSizeError, HeldError, UnsupportedOperationError
 from ..ops import cat
 from ._agreed import agree, rows_of_all
@@ -176,14 +176,11 @@ def _follows(value: Any) -> bool:
     return not isinstance(value, (TensorCollection, Tensor)) and hasattr(value, "_batch_shape") and not is_shared(value)
 
 
-def _tensors(batch: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:
-    for name, value in batch._entries().items():
-        if isinstance(value, TensorCollection):
-            yield from _tensors(value, f"{path}{name}.")
-        elif is_shared(value) and hasattr(value, "tensor"):
-            yield f"{path}{name}", value.tensor
-        elif isinstance(value, Tensor) and not value.is_nested:
-            yield f"{path}{name}", value
+def _tensors(batch: Any) -> Iterator[tuple[str, Tensor]]:
+    for path, value in entries_by_path(batch).items():
+        leaf = getattr(value, "tensor", value) if is_shared(value) else value
+        if isinstance(leaf, Tensor) and not (leaf is value and leaf.is_nested):
+            yield join_path(path), leaf
 
 
 # ---- tensors ----
@@ -250,7 +247,10 @@ def _spans(batch: Any) -> list[tuple[int, int]] | None:
         BatchSizeError: if fields have different pieces.
     """
     first, found = "", None
-    for name, value in _batched(batch):
+    for path, value in entries_by_path(batch).items():
+        if not is_dtensor(value):
+            continue
+        name = join_path(path)
         here = [_span_of(value, dim) for dim in range(len(batch._batch_size))]
         if found is None:
             first, found = name, here
@@ -261,14 +261,6 @@ def _spans(batch: Any) -> list[tuple[int, int]] | None:
                 f"batch with a layout that splits their batch dims alike, or read `{name}.to_local()`"
             )
     return found
-
-
-def _batched(batch: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in batch._entries().items():
-        if isinstance(value, TensorCollection):
-            yield from _batched(value, f"{path}{name}.")
-        elif is_dtensor(value):
-            yield f"{path}{name}", value
 
 
 def _local(batch: Any, spans: list[tuple[int, int]], path: str) -> Any:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
+from ..core import bytes_of
 from ..errors import ArgumentError, WorkerError
-from ._engines import GRAIN, MOST, Engine, Failed, Group, Job, bytes_of, unwrap_result
+from ._engines import GRAIN, MOST, Engine, Failed, Group, Job, unwrap_result
 
 HELD = 1 << 28
 """Bytes of results that may wait for an earlier task; while there are more, no further task starts."""

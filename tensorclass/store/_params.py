@@ -26,6 +26,7 @@ from ..core import (
     Write,
     join_path,
     register,
+    tensors_by_path,
 )
 from ..errors import ArgumentError, StructureError, UnsupportedOperationError
 from ..ops._by_row import RowOps
@@ -85,13 +86,9 @@ class Flat(MutableMapping[str, Any]):
         return self._items().values()
 
 
-def tensors_by_name(store: Any, path: Path = ()) -> Iterator[tuple[str, Tensor]]:
+def tensors_by_name(store: Any) -> Iterator[tuple[str, Tensor]]:
     """The tensors of a container by dotted name."""
-    for key, value in store._entries().items():
-        if isinstance(value, TensorCollection):
-            yield from tensors_by_name(value, (*path, key))
-        elif isinstance(value, Tensor):
-            yield join_path((*path, key)), value
+    return ((join_path(path), leaf) for path, leaf in tensors_by_path(store).items())
 
 
 def _nest_state(state: Mapping[str, Any]) -> dict[str, Any]:

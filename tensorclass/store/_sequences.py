@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence as pad_tensors
 
-from ..core import Key, Path, TensorCollection, is_typed, join_path, unravel_key_to_tuple
+from ..core import Key, Path, TensorCollection, is_typed, join_path, tensors_by_path, unravel_key_to_tuple
 from ..errors import ArgumentError, BatchIndexError, MissingKeyError, StructureError, did_you_mean
 from ..ops import stack
 from ..ops._writable import scalar_like, takes
@@ -58,7 +58,7 @@ def pad_sequence(
         raise StructureError("pad_sequence takes at least one container, got an empty list")
     if return_mask is not False and is_typed(items[0]):
         raise StructureError("pad_sequence: a typed class has no field for masks; pass `to_tensordict()` of each")
-    values = _values(padding_value, _tensors(items[0], ()))
+    values = _values(padding_value, tensors_by_path(items[0]))
     result: Any = _stacked_by_column(items, values, padding_side, ()) if pad_dim == 0 and items[0].ndim else None
     if result is None:
         result = _stacked_one_by_one(items, pad_dim, values, padding_side)
@@ -72,7 +72,7 @@ def pad_sequence(
 
 def _stacked_one_by_one(items: list[Any], dim: int, values: dict[Path, Any], side: str) -> Any:
     """Samples of any containers, padded one after the other."""
-    tables = [_tensors(item, ()) for item in items]
+    tables = [tensors_by_path(item) for item in items]
     _require_same_keys(tables)
     lengths = _lengths(tables, dim)
     at = _batch_dim(items[0], tables[0], dim)
@@ -127,17 +127,6 @@ def _padded_column(column: list[Any], values: Mapping[Path, Any], side: str, pat
 
 def _pad_sides(count: int, side: str) -> list[int]:
     return [count, 0] if side == "left" else [0, count]
-
-
-def _tensors(collection: TensorCollection, prefix: Path) -> dict[Path, Tensor]:
-    found: dict[Path, Tensor] = {}
-    for key, value in collection._entries().items():
-        if isinstance(value, TensorCollection):
-            found.update(_tensors(value, (*prefix, key)))
-        elif isinstance(value, Tensor):
-            here = (*prefix, key)
-            found[here] = value
-    return found
 
 
 def _require_same_keys(tables: list[dict[Path, Tensor]]) -> None:
@@ -196,7 +185,7 @@ def _padded_events(
 
 def _masks(items: list[Any], result: Any, dim: int, side: str) -> TensorDict:
     """For each entry, a mask of its valid values: over the batch, followed by the padded dim if it is an event dim."""
-    tables = [_tensors(item, ()) for item in items]
+    tables = [tensors_by_path(item) for item in items]
     at, table = _batch_dim(items[0], tables[0], dim), tables[0]
     masks = TensorDict(batch_size=result.batch_size)
     made: dict[tuple[int, ...], Tensor] = {}
@@ -249,7 +238,7 @@ def unpad_sequence(padded: Any, mask: Any = None, *, pad_dim: int = 0) -> Any:
 def _valid_spans(padded: Any, mask: Any, dim: int, row: int) -> dict[Path, tuple[int, int]]:
     """Start and length of the valid positions of one sample, for each entry."""
     runs = {}
-    for path, leaf in _tensors(padded, ()).items():
+    for path, leaf in tensors_by_path(padded).items():
         own = mask if isinstance(mask, Tensor) else mask.get(path)
         if own is None:
             raise MissingKeyError(f"unpad_sequence: there is no mask for `{join_path(path)}`")
@@ -270,7 +259,7 @@ def _valid_spans(padded: Any, mask: Any, dim: int, row: int) -> dict[Path, tuple
 
 
 def _remove_padding(sample: Any, runs: dict[Path, tuple[int, int]], dim: int) -> Any:
-    at = _batch_dim(sample, _tensors(sample, ()), dim)
+    at = _batch_dim(sample, tensors_by_path(sample), dim)
     if at is not None:
         found = set(runs.values())
         if len(found) > 1:

@@ -35,7 +35,7 @@ def declare(cls: type, **options: Any) -> Any:
     """Give a class the schema of its body."""
     frame = sys._getframe(1)
     cls.__tensorclass_schema__ = build_schema(  # type: ignore[attr-defined]  # what marks a tensorclass
-        cls, globalns=frame.f_globals, localns=frame.f_locals, **options
+        cls, localns=frame.f_locals, **options
     )
     return cls
 

@@ -243,18 +243,20 @@ def _default(spec: FieldSpec | None) -> Any:
 
 
 def _column(spec: FieldSpec, values: list[Any], nan_as_none: bool) -> TableColumn:
+    """The values of one declared field in all rows."""
+    if not values:
+        return column_of(values, _ROWS, True)
     if spec.nested is not None and None not in values:
         inner = [_row(spec.nested, value, f"[{i}].{spec.name}") for i, value in enumerate(values)]
         return TableColumn(_columns(spec.nested, inner, nan_as_none), None, _ROWS, objects=lambda: values)
     values = [value.item() if isinstance(value, RaggedTensor) else value for value in values]
-    first = values[0] if values else None
-    if spec.kind.is_ragged and all([isinstance(value, Tensor) for value in values]) and values:
+    if spec.kind.is_ragged and all([isinstance(value, Tensor) for value in values]):
         return TableColumn(RaggedTensor(values), None, _ROWS)
-    if type(first) is Tensor and not spec.kind.holds_objects:
-        alike = all([type(v) is Tensor and v.shape == first.shape and v.dtype is first.dtype for v in values])
-        if alike:
-            return TableColumn(torch.stack(values), None, f"{str(first.dtype).removeprefix('torch.')} tensors")
-        values = [value.tolist() if isinstance(value, Tensor) else value for value in values]
-    if spec.kind.is_collection and values and all([isinstance(value, TensorCollection) for value in values]):
+    if spec.kind.is_collection and all([isinstance(value, TensorCollection) for value in values]):
         return TableColumn({key: TableColumn(entry) for key, entry in TensorDict.stack(values).items()}, None, _ROWS)
-    return column_of(values, _ROWS, True)
+    first = values[0]
+    if type(first) is not Tensor or spec.kind.holds_objects:
+        return column_of(values, _ROWS, True)
+    if all([type(v) is Tensor and v.shape == first.shape and v.dtype is first.dtype for v in values]):
+        return TableColumn(torch.stack(values), None, f"{str(first.dtype).removeprefix('torch.')} tensors")
+    return column_of([value.tolist() if isinstance(value, Tensor) else value for value in values], _ROWS, True)

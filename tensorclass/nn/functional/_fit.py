@@ -55,14 +55,7 @@ def fit_of(swaps: Swaps, olds: list[Tensors], params: Any, preserve: bool) -> li
     news: list[Tensors] = [{} for _ in plan.kinds]
     unknown: list[Path] = []
     _sort_in(plan.root, params, (), news, unknown)
-    missing: list[Path] = []
-    if sum(map(len, news)) != plan.total - len(plan.nones):
-        missing += [
-            (*level.path, name)
-            for slot, level in enumerate(plan.levels)
-            for name in level.slots
-            if level.slots[name] == slot and name not in news[slot] and name not in level.optional
-        ]
+    missing = _missing_names(plan, news) if sum(map(len, news)) != plan.total - len(plan.nones) else []
     if unknown or missing:
         raise _mismatch(swaps, unknown, missing)
     _require_shapes(plan, olds, news)
@@ -72,6 +65,16 @@ def fit_of(swaps: Swaps, olds: list[Tensors], params: Any, preserve: bool) -> li
         fit = fits[key] = Fit(params, stores, news)
         fit.owner = ref(params, lambda _: fits.pop(key, None))
     return news
+
+
+def _missing_names(plan: Plan, news: list[Tensors]) -> list[Path]:
+    """The tensors of the module for which the container has none; buffers that are not saved may be left out."""
+    return [
+        (*level.path, name)
+        for slot, level in enumerate(plan.levels)
+        for name in level.slots
+        if level.slots[name] == slot and name not in news[slot] and name not in level.optional
+    ]
 
 
 def _sort_in(level: Level, params: Any, path: Path, news: list[Tensors], unknown: list[Path]) -> None:

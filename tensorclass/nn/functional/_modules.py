@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import Parameter, is_lazy
 
-from ...core import KEY_SEPARATOR, Entry, Path, TensorCollection, join_path
+from ...core import KEY_SEPARATOR, Entry, Path, TensorCollection, entries_by_path, join_path
 from ...errors import ArgumentError, StructureError, UnsupportedOperationError
 from ...ops._mapping import MappingOps
 from ...store import LazyStackedTensorDict, TensorDict, TensorDictParams
@@ -60,15 +60,12 @@ def nest_state_dict(state: dict[str, Any]) -> TensorDict:
     return result
 
 
-def flattened(params: Any, path: Path = ()) -> dict[str, Any]:
+def as_state_dict(params: Any) -> dict[str, Any]:
     """A container as a state dict."""
-    found: dict[str, Any] = {}
-    for key, value in params._entries().items():
-        if isinstance(value, TensorCollection):
-            found.update(flattened(value, (*path, key)))
-        else:
-            found[join_path((*path, key))] = value._read_value() if isinstance(value, Entry) else value
-    return found
+    return {
+        join_path(path): value._read_value() if isinstance(value, Entry) else value
+        for path, value in entries_by_path(params).items()
+    }
 
 
 def _as_parameter_memory(value: Any) -> Any:
@@ -182,7 +179,7 @@ def to_module(
         found = copy_values(swaps, module, params, non_blocking)
     elif use_state_dict:
         found = load_state(
-            swaps, module, {name: _as_parameter_memory(value) for name, value in flattened(params).items()}
+            swaps, module, {name: _as_parameter_memory(value) for name, value in as_state_dict(params).items()}
         )
     else:
         found = swap(swaps, module, params, preserve)

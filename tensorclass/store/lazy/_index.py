@@ -13,7 +13,7 @@ from ...core import Path, TensorCollection, store_of
 from ...errors import ArgumentError, BatchIndexError, BatchSizeError
 from ...ops._index import normalise
 from ...ops._mapping import MappingOps
-from ...ops._steps import AtMember, Copy, Writes, collect
+from ...ops._steps import AtMember, Copy, Writes, carry_out, collect
 from .._dict import TensorDict
 from ._write import LazyWrites
 
@@ -53,7 +53,7 @@ class Back:
         self.parts = parts
 
     def _commit(self, plan: Sequence[Copy], writes: Writes) -> None:
-        self.dense._write(plan, False, self.parts)  # nobody else has it
+        carry_out(plan, False, self.parts)  # nobody else has it
         collect(LazyWrites._plan(self.stack, self.dense, (), None, None, None), False, None, writes)
 
 

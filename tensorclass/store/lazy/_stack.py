@@ -303,13 +303,16 @@ class LazyStackedTensorDict(LazyShapes):
         publish(self._adopting_steps(members))
 
     def _adopting_steps(self, members: Sequence[Any]) -> list[Step]:
+        """The steps that give each member the entries of another container; members of members stay in place too."""
         self._require_unlocked("change the keys")
         steps: list[Step] = []
         for member, new in zip(self._members, members, strict=True):
             member._require_unlocked("change the keys")
             own, other = store_of(member), store_of(new)
-            both = own._stacked and other._stacked
-            steps += own._adopting_steps(other._members) if both else member._swap_steps(new._entries())
+            if own._stacked and other._stacked:
+                steps += own._adopting_steps(other._members)
+            else:
+                steps += member._swap_steps(new._entries())
         return steps
 
     def rename_keys(self, mapping: Mapping[Key, Key], *, strict: bool = True) -> Any:

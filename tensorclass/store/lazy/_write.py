@@ -36,7 +36,7 @@ from ...ops._join import JoinOps
 from ...ops._lengths import Ragged, has_lengths
 from ...ops._mapping import MappingOps
 from ...ops._pairs import require_same_keys
-from ...ops._steps import AtMember, Copy, surely_writable
+from ...ops._steps import AtMember, Copy, carry_out, surely_writable
 from ...ops._writable import as_source, require_writable, takes
 from .._dict import TensorDict
 from .._fitting import mismatch
@@ -294,7 +294,7 @@ class LazyWrites(LazyBase):
         plan: list[Copy] = []
         if (whole and source.keys() != self._outline().keys()) or not self._plan_rows(source, (), plan):
             return False
-        self._write(plan, non_blocking)
+        carry_out(plan, non_blocking)
         return True
 
     def _plan_rows(self, source: dict[Any, Any], prefix: Path, plan: list[Copy]) -> bool:
@@ -327,9 +327,9 @@ class LazyWrites(LazyBase):
         member = self._member(index) if type(index) is int else None
         if member is not None:
             if wanted is not None or not member._copied_alike(value, False, non_blocking):
-                self._write(member._plan(value, (), None, None, wanted), non_blocking)
+                carry_out(member._plan(value, (), None, None, wanted), non_blocking)
             return
-        self._write(self._plan_at(index, value, (), wanted), non_blocking)
+        carry_out(self._plan_at(index, value, (), wanted), non_blocking)
 
     def _set_index(self, index: Any, value: Any) -> None:
         member = self._member(index) if type(index) is int else None

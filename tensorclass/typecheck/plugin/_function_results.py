@@ -57,7 +57,7 @@ def result_of(values: Any, function: nodes.FuncDef, call: nodes.CallExpr | None 
     given = {} if call is None else _argument_facts(values, function, call)
     if declared is None:
         return _read_body(values, function, given)
-    shape = None if declared.shape is None else _sizes_in_call(values, function, declared.shape, given)
+    shape = None if declared.shape is None else _sizes_in_call(values, declared.shape, given)
     return TensorFacts(declared.dtypes, shape)
 
 
@@ -74,9 +74,7 @@ def _argument_facts(values: Any, function: nodes.FuncDef, call: nodes.CallExpr) 
 # ---- annotations -----------------------------------------------------------------------------------------------------
 
 
-def _sizes_in_call(
-    values: Any, function: nodes.FuncDef, dims: Dims, given: dict[nodes.Node | None, TensorFacts]
-) -> KnownSizes:
+def _sizes_in_call(values: Any, dims: Dims, given: dict[nodes.Node | None, TensorFacts]) -> KnownSizes:
     """The declared dims of a result, with the sizes that the arguments give their names."""
     names: dict[str, Any] = {}
     for variable, fact in given.items():

@@ -136,20 +136,17 @@ def _facts_after(source: Source, layer: nodes.CallExpr, given: TensorFacts) -> K
 
 def _linear(source: Source, layer: nodes.CallExpr, name: str, given: TensorFacts) -> Known:
     named = call_arguments(layer, ("in_features", "out_features", "bias", "device", "dtype")) or {}
-    gives = int_of(source, named.get("out_features"))
-    shape = shapes.behind_unknown(gives) if given.shape is None else shapes.resized(given.shape, -1, gives)
-    return TensorFacts(None if "dtype" in named else FLOATS, shape)
+    width, shape = int_of(source, named.get("out_features")), given.shape
+    after = shapes.behind_unknown(width) if shape is None else shapes.resized(shape, -1, width)
+    return TensorFacts(None if "dtype" in named else FLOATS, after)
 
 
 def _embedding(source: Source, layer: nodes.CallExpr, name: str, given: TensorFacts) -> Known:
     named = call_arguments(layer, ("num_embeddings", "embedding_dim", "padding_idx")) or {}
     width, shape = int_of(source, named.get("embedding_dim")), given.shape
-    added = (
-        shapes.behind_unknown(width)
-        if shape is None
-        else replace(shape, dims=(*shape.dims, width), extra=shape.extra + 1)
-    )
-    return TensorFacts(FLOATS, added)
+    if shape is None:
+        return TensorFacts(FLOATS, shapes.behind_unknown(width))
+    return TensorFacts(FLOATS, replace(shape, dims=(*shape.dims, width), extra=shape.extra + 1))
 
 
 def _convolution(source: Source, layer: nodes.CallExpr, name: str, given: TensorFacts) -> Known:

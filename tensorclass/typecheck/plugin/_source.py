@@ -246,8 +246,10 @@ class Source:
             return None
         whole = _content(self.follow(expr.base))
         pairs = whole.items if isinstance(whole, nodes.DictExpr) else []
-        found = [value for key, value in pairs if isinstance(key, nodes.StrExpr) and key.value == expr.index.value]
-        return found[0] if len(found) == 1 and all(isinstance(key, nodes.StrExpr) for key, _ in pairs) else None
+        keys = [key.value if isinstance(key, nodes.StrExpr) else None for key, _ in pairs]
+        if None in keys or keys.count(expr.index.value) != 1:
+            return None  # a computed key may be the same one
+        return pairs[keys.index(expr.index.value)][1]
 
     def _reaching(self, use: nodes.NameExpr) -> nodes.Expression | None:
         if self._places is None:

@@ -147,9 +147,11 @@ def wrapped(ctx: FunctionContext) -> KnownStage | None:
     """`TensorClassModule(module, in_fields=..., out_fields=...)`."""
     named = by_name(ctx)
     stage = _references(ctx.api, named)
-    if stage is not None and stage.reads is not None and None not in stage.reads and stage.plain and "module" in named:
+    if stage is None or stage.reads is None or not stage.plain or "module" not in named:
+        return stage
+    reads = [ref for ref in stage.reads if ref is not None]
+    if len(reads) == len(stage.reads):  # all inputs are known
         typ = get_proper_type(ctx.arg_types[ctx.callee_arg_names.index("module")][0])
-        reads = [ref for ref in stage.reads if ref is not None]
         _compare(ctx.api, typ, reads, stage.writes, named["module"])
     return stage
 

@@ -162,12 +162,15 @@ def _operands_of(call: Call) -> tuple[nodes.Expression | None, nodes.Expression 
 
 
 def _binary(kind: str) -> Callable[[Call], Known]:
+    """What a function or a method of two operands makes, such as `torch.add(a, b)` and `a.add(b)`."""
+
     def made(call: Call) -> Known:
         left, right = _operands_of(call)
         if right is None or {"alpha", "rounding_mode"} & call.named.keys():
             return None
         if left is not None:
             return operated(call.reader, kind, left, right)
+        # A method: the left side is the tensor itself, whose facts stand for an expression.
         return operated(_Bound(call.reader, call.own), kind, _OWN, right)  # type: ignore[arg-type]  # it reads _OWN only
 
     return made
