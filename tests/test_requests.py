@@ -421,6 +421,34 @@ assert summed["a"].tolist() == [1, 1]
 dist.destroy_process_group()
 """,
 )
+DTYPE = Request(
+    {
+        "_dims/_families.py": (("_FLOAT = {\n", '_FLOAT = {\n    "Float4": "float4_e2m1fn_x2",\n'),),
+        "_schema/_dtypes.py": (after("# In the order of the table.\n(\n", "    Float4,\n"),),
+        "_schema/_json.py": (('name.startswith("float8")', 'name.startswith(("float4", "float8"))'),),
+        "typing.py": (
+            ("__all__ = [\n", '__all__ = [\n    "Float4",\n'),
+            after("    from typing import Annotated as Float\n", "    from typing import Annotated as Float4\n"),
+        ),
+    },
+    """
+from tensorclass import load
+from tensorclass.typing import Float4, Float32
+
+class Small(TensorClass):
+    y: Float4[Tensor, "2"]
+
+if hasattr(torch, "float4_e2m1fn_x2"):  # an older torch has no such tensors
+    small = Small(y=torch.zeros(3, 2, dtype=torch.uint8).view(torch.float4_e2m1fn_x2))
+    assert small.batch_size == (3,) and str(schema(Small)["y"]) == 'Float4["2"]'
+    small.save("small")
+    assert type(load("small")) is Small
+try:
+    Small(y=torch.zeros(3, 2))
+except TypeError as error:
+    assert "Float4" in str(error)
+""",
+)
 REQUESTS = {
     "a field option": (FIELD_OPTION, 3),
     "a file format": (FORMAT, 4),
@@ -434,6 +462,7 @@ REQUESTS = {
     "a distribution": (DISTRIBUTION, 3),
     "a collective": (COLLECTIVE, 3),
     "a class option": (CLASS_OPTION, 5),
+    "a dtype": (DTYPE, 4),
 }
 
 

@@ -46,7 +46,7 @@ class Schema:
       label  Int64[""]
     """
 
-    __slots__ = ("__weakref__", "_declared", "_fields", "_resolver", "name", "policy", "removed", "renamed")
+    __slots__ = ("__weakref__", "_declared", "_digest", "_fields", "_resolver", "name", "policy", "removed", "renamed")
     name: str
     removed: Mapping[str, str]
     policy: Mapping[str, Any]
@@ -71,11 +71,13 @@ class Schema:
         object.__setattr__(self, "policy", policy)
         object.__setattr__(self, "renamed", _former_names(specs))
         object.__setattr__(self, "_declared", specs)
+        object.__setattr__(self, "_digest", "")
         object.__setattr__(self, "_fields", None if pending else _real_fields(specs))
         # A resolver keeps the class body and its locals alive, so drop it as soon as possible.
         object.__setattr__(self, "_resolver", resolver if pending else None)
 
     _declared: dict[str, FieldSpec]
+    _digest: str
     _fields: Mapping[str, FieldSpec] | None
     _resolver: Resolver | None
 
@@ -221,8 +223,10 @@ class Schema:
         >>> len(schema(Digits).digest)
         64
         """
-        text = json.dumps(canonical(self), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        if not self._digest:  # a schema with a digest is resolved, and does not change any more
+            text = json.dumps(canonical(self), sort_keys=True, separators=(",", ":"))
+            object.__setattr__(self, "_digest", hashlib.sha256(text.encode()).hexdigest())
+        return self._digest
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Schema):

@@ -63,8 +63,10 @@ class Scope:
         """
         if not is_open(annotation):
             return annotation
-        module = sys.modules.get(self.cls.__module__)
-        globalns = self.globals if self.globals is not None else vars(module) if module is not None else {}
+        globalns = self.globals
+        if globalns is None:
+            module = sys.modules.get(self.cls.__module__)
+            globalns = {} if module is None else vars(module)
         try:
             return _evaluate(annotation, globalns, self._names(globalns, {}))
         except NameError:
