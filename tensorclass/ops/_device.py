@@ -32,7 +32,7 @@ from ..errors import ArgumentError, CastError, UnsupportedOperationError
 from ._apply import ApplyOps
 from ._attrs import CastFilter, TensorAttrs
 from ._casts import CastMethods
-from ._mapping import MappingOps
+from ._mapping import UNSET, MappingOps
 from ._undo import CAST
 
 _CONVERSIONS: Final[dict[torch.dtype, Callable[[Tensor], Tensor]]] = {
@@ -408,14 +408,13 @@ class DeviceOps(CastMethods, ApplyOps):
         """
         if any(leaf.device.type == "meta" for leaf in self._leaves(STORAGE)):
             raise UnsupportedOperationError("data_ptr: meta tensors have no address")
-        result = self._bare(torch.Size([]))
-        for key, value in self._entries().items():
-            if isinstance(value, DeviceOps):
-                result._put(key, DeviceOps.data_ptr(value, storage=storage))
-            elif isinstance(value, Tensor):
-                address = value.untyped_storage().data_ptr() if storage else value.data_ptr()
-                result._put(key, torch.tensor(address))
-        return result
+
+        def address(value: Any) -> Any:
+            if not isinstance(value, Tensor):
+                return UNSET
+            return torch.tensor(value.untyped_storage().data_ptr() if storage else value.data_ptr())
+
+        return _described(self, address)
 
     def attrs(self, *, fields: Sequence[str] = ("device", "dtype", "shape"), num_threads: int | None = None) -> Any:
         """Describe each tensor by a `TensorAttrs`, in a container without batch dims; `to(attrs)` casts to them.
@@ -432,15 +431,24 @@ class DeviceOps(CastMethods, ApplyOps):
         unknown = sorted(set(fields) - {"device", "dtype", "shape"})
         if unknown:
             raise ArgumentError(f"attrs: fields are device, dtype and shape, got {unknown[0]!r:.200}")
-        result = self._bare(torch.Size([]))
-        for key, value in self._entries().items():
-            if isinstance(value, DeviceOps):
-                result._put(key, DeviceOps.attrs(value, fields=fields))
-            else:
-                shown = value._read_value() if isinstance(value, Entry) else value
-                result._put(key, TensorAttrs._of(shown, fields) if isinstance(shown, Tensor) else value)
+
+        def describe(value: Any) -> Any:
+            shown = value._read_value() if isinstance(value, Entry) else value
+            return TensorAttrs._of(shown, fields) if isinstance(shown, Tensor) else value
+
+        result = _described(self, describe)
         result._set_device(None)
         return result
+
+
+def _described(self: Any, describe: Callable[[Any], Any]) -> Any:
+    """An untyped container without batch dims, with a description of each entry; `UNSET` leaves it out."""
+    result = self._bare(torch.Size([]))
+    for key, value in self._entries().items():
+        shown = _described(value, describe) if isinstance(value, TensorCollection) else describe(value)
+        if shown is not UNSET:
+            result._put(key, shown)
+    return result
 
 
 def _merge_arguments(

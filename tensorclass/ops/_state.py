@@ -350,7 +350,8 @@ def _sort_out(
         if isinstance(shown, Tensor) and not isinstance(value, Tensor):
             value = torch.as_tensor(value)
         if _is_stack(entry) and (isinstance(value, list) or not shown.shape):
-            value = type(entry).of(value, sizes.get(path[:-1], shown.shape))
+            kind: Any = type(entry)
+            value = kind.of(value, sizes.get(path[:-1], shown.shape))
         nested = isinstance(shown, Tensor) and shown.is_nested and isinstance(value, Tensor) and value.is_nested
         if not assign and (nested or _side_by_side(entry, value)):
             copies[path] = value
