@@ -90,3 +90,11 @@ def test_a_right_call_runs_only_the_generated_constructor() -> None:
     """No function of a file of the package."""
     Digits(IMAGE, LABEL)
     assert called(lambda: Digits(IMAGE, LABEL)) == []
+
+
+def test_files_share_the_digest_of_a_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A schema does not change once it has a digest, so the next file does not compute it again."""
+    batch = Digits(image=IMAGE, label=LABEL)
+    batch.save(tmp_path / "first")
+    monkeypatch.setattr("tensorclass._schema._schema.canonical", None)
+    batch.save(tmp_path / "second")

@@ -177,14 +177,6 @@ def test_options_count():
 
 
 @pytest.mark.slow
-def test_digest_is_computed_once(monkeypatch: pytest.MonkeyPatch):
-    """A schema does not change once it has a digest, so files that are saved one after the other share the work."""
-    own = schema(Node)
-    first = own.digest
-    monkeypatch.setattr("tensorclass._schema._schema.canonical", None)
-    assert own.digest == first
-
-
 def test_digest_is_the_same_in_every_process():
     """The digest does not depend on hash seeds, ids or import order."""
     code = "from tests.schema.test_schema import DIGITS, schema, Node; print(DIGITS.digest, schema(Node).digest)"
