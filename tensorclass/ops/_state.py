@@ -342,7 +342,7 @@ def _sort_out(
     misfits = []
     for path, value in values.items():
         entry: Any = table.get(path)
-        kind: Any = type(entry)
+        kind = type(entry)
         if kind is Tensor and type(value) is Tensor and not assign and value.shape == entry.shape:
             copies[path] = value
             continue
@@ -350,7 +350,7 @@ def _sort_out(
         if isinstance(shown, Tensor) and not isinstance(value, Tensor):
             value = torch.as_tensor(value)
         if _is_stack(entry) and (isinstance(value, list) or not shown.shape):
-            value = kind.of(value, sizes.get(path[:-1], shown.shape))
+            value = entry.of(value, sizes.get(path[:-1], shown.shape))  # pyright: ignore[reportOptionalMemberAccess]  # a stack
         nested = isinstance(shown, Tensor) and shown.is_nested and isinstance(value, Tensor) and value.is_nested
         if not assign and (nested or _side_by_side(entry, value)):
             copies[path] = value
