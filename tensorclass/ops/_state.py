@@ -27,7 +27,6 @@ from ..core import (
     join_path,
     publish,
     sharing,
-    walk,
 )
 from ..errors import ArgumentError, Later, StructureError, few, named
 from ._apply import ApplyOps
@@ -122,7 +121,7 @@ class StateOps(ApplyOps):
             if len(values) == len(self._outline()) and self._copied_alike(values, True, False):
                 return self
         table: dict[Path, Any] = {(): self}
-        table.update({path: value for path, value, _ in walk(self)})
+        _fill(table, self, ())
         state = read_state(table, state_dict, from_flatten)
         resized = {path: size for path, size in state.sizes.items() if _has_other_size(table.get(path), size)}
         copies, rest = _sort_out(table, _values_to_write(table, state.values, strict), assign, resized)
@@ -202,6 +201,15 @@ def _twice(key: str) -> StructureError:
 
 
 # ---- in ----------------------------------------------------------------------------------------------------------
+
+
+def _fill(table: dict[Path, Any], collection: TensorCollection, path: Path) -> None:
+    """Collect everything below a container by path; the generator `walk` takes longer."""
+    for key, value in collection._entries().items():
+        here = (*path, key)
+        table[here] = value
+        if type(value) is not Tensor and isinstance(value, TensorCollection):
+            _fill(table, value, here)
 
 
 def read_state(table: Mapping[Path, Any], state: Mapping[str, Any], flat: bool | None) -> State:
