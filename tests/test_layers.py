@@ -400,6 +400,14 @@ def test_imports_past_a_face_are_found(name, code, count):
     assert len(past_faces(Source(name, code))) == count
 
 
+def test_the_page_has_the_order():
+    """docs/internals.md shows the rooms in the order that is enforced here."""
+    page = (PACKAGE.parent / "docs" / "internals.md").read_text("utf-8")
+    line = next(line for line in page.splitlines() if line.startswith("    errors, "))
+    shown = [tuple(column.replace(" | ", ", ").strip().split(", ")) for column in line.split("<-")]
+    assert shown == list(COLUMNS)
+
+
 def test_faces_are_in_use():
     """A module that no other room imports from is the room's own again."""
     imported = {

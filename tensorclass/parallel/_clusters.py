@@ -58,12 +58,12 @@ def _cloud_pickler() -> type[pickle.Pickler]:
     if _PROGRAM[1] in sys.modules:
         package.register_pickle_by_value(sys.modules[_PROGRAM[1]])
 
-    class Sending(package.Pickler):  # type: ignore[misc]  # of an optional package
+    class FunctionPickler(package.Pickler):  # type: ignore[misc]  # of an optional package
         def reducer_override(self, obj: Any) -> Any:
             imported = isinstance(obj, type) and schema_of(obj) is not None and obj.__module__ not in _PROGRAM
             return NotImplemented if imported else super().reducer_override(obj)
 
-    return Sending
+    return FunctionPickler
 
 
 def sendable(classes: Any) -> None:
