@@ -588,11 +588,7 @@ def _check_item(holder: Any, path: Path, item: Any) -> Any:
 
 def _has_memory(entry: Any) -> bool:
     """Whether an entry can be written in place: a tensor, also one that the batch shares, or one object per element."""
-    return (
-        isinstance(entry, Tensor)
-        or batch_shape(entry) is not None
-        or isinstance(getattr(entry, "tensor", None), Tensor)
-    )
+    return batch_shape(entry) is not None or isinstance(getattr(entry, "tensor", entry), Tensor)
 
 
 def _clone_entry(value: Any) -> Any:
