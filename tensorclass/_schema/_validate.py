@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -18,6 +18,10 @@ from ._fields import MISSING
 from ._schema import Schema, unknown_field
 from ._spec import FieldSpec
 
+_OF_ROWS = ("__dataclass_fields__", "_fields", "model_fields", "batch_size")
+"""What the types of rows have, beside mappings: dataclasses, named tuples, pydantic models, containers."""
+_OF_TABLES = ("iterrows", "__arrow_c_stream__", "to_pylist", "with_format")
+"""What frames of pandas, tables of Arrow and datasets of Hugging Face have."""
 _SILENT = " (no field says another)"
 
 
@@ -58,6 +62,9 @@ def check_fields(
     if checker.problems:  # stop here: defaults would be spread over a batch size that may be wrong
         problems = _in_order(checker.problems, schema)
         fit = _fitting_size(schema, present, checker) if batch_size is not None else ""
+        first = next(iter(given), "")  # of a call with rows as its only argument
+        if problems[0].path == first and "from_rows" not in problems[0].hint and _looks_like_rows(given[first]):
+            fit = "; rows and tables become a batch by `Cls.from_rows(rows)`"
         raise SchemaError.of(schema.name, [p._replace(hint=p.hint + fit) for p in problems])
     ordered = {name: found.get(name, MISSING) for name in fields}
     result = {name: _fill_default(fields[name], value, checker.batch_size) for name, value in ordered.items()}
@@ -117,6 +124,16 @@ def _fitting_size(schema: Schema, present: Mapping[str, object], refused: Checke
         return ""
     along = f'`{name}` is a dim of each element, `batch.along("{name}")` slices it'
     return f"\n`batch_size={list(size)}` fits every field; {along}"
+
+
+def _looks_like_rows(value: object) -> bool:
+    """Whether `from_rows` takes a value: a list or a generator of objects with fields, or a table."""
+    one = value[0] if isinstance(value, list | tuple) and value else value
+    if getattr(getattr(one, "dtype", None), "names", None) is not None:  # of numpy
+        return True
+    if one is not value:
+        return isinstance(one, Mapping) or any(hasattr(type(one), name) for name in _OF_ROWS)
+    return isinstance(value, Iterator) or any(hasattr(type(value), name) for name in _OF_TABLES)
 
 
 def told_batch_size(schema: Schema, values: Mapping[str, Any]) -> torch.Size | None:

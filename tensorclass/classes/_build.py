@@ -41,7 +41,7 @@ from ._errors import unknown_field as unknown_field
 from ._facts import Facts, Recipe, facts_of
 from ._fits import DimTable
 from ._init import ABSENT, DEFAULT, InitBuilder
-from ._private import cached_names, dropping, install_private
+from ._private import cached_names, dropping, forget_after_writes, install_private
 from ._reference import FieldRef
 from ._validators import attach, run_checks
 
@@ -102,6 +102,7 @@ def finish_class(cls: Any, schema: Schema) -> None:
         write = assign(name) if slow or is_checked(spec, options) else make_setter(spec, table)
         write = dropping(write) if cached else write
         setattr(cls, name, FieldRef._of(cls, (name,), spec, make_getter(spec), write, make_deleter(spec)))
+    forget_after_writes(cls, cached)
     cls.__tensorclass__ = facts_of(cls, schema, options, checks, cached)
     cls.__init__ = InitBuilder(cls, schema, options, hasattr(cls, "__post_init__")).build(construct)
     cls.__match_args__ = tuple(name for name, spec in schema.fields.items() if spec.init and not spec.kw_only)  # type: ignore[misc]  # mypy refuses this even on Any

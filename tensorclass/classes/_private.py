@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import Any
 
 from .._schema import MISSING, FieldInfo, as_field_info, is_private, own_annotations
@@ -113,6 +113,26 @@ def dropping(write: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
         drop_cached(self)
 
     return set
+
+
+def forget_after_writes(cls: Any, cached: Sequence[str]) -> None:
+    """Let the methods that write by key drop cached values too: a key may lead into a nested instance."""
+    for name in ("set", "__setitem__", "update") if cached else ():
+        write = getattr(cls, name)
+        if not hasattr(write, "_forgets"):
+            setattr(cls, name, _forgetting(write))
+
+
+def _forgetting(write: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(write)
+    def writing(self: Any, *args: Any, **options: Any) -> Any:
+        try:
+            return write(self, *args, **options)
+        finally:
+            drop_cached(self)
+
+    writing._forgets = True  # type: ignore[attr-defined]  # read above
+    return writing
 
 
 def drop_cached(self: Any) -> None:

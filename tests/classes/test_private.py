@@ -207,6 +207,42 @@ WRITES = {
 }  # fmt: skip
 
 
+class Holder(TensorClass):
+    parts: Summed
+
+    @cached_property
+    def total(self) -> float:
+        """The sum of a field of the nested instance."""
+        return float(self.parts.x.sum())
+
+
+NESTED = {
+    "set": lambda b: b.set(("parts", "x"), torch.zeros(2)),
+    "key": lambda b: b.__setitem__(("parts", "x"), torch.zeros(2)),
+    "reference": lambda b: b.set(Holder.parts.x, torch.zeros(2)),
+    "update": lambda b: b.update({"parts": {"x": torch.zeros(2)}}),
+    "path": lambda b: b.update({("parts", "x"): torch.zeros(2)}),
+    "rows": lambda b: b.__setitem__(slice(None), Holder(Summed(torch.zeros(2), torch.zeros(2)))),
+    "whole": lambda b: setattr(b, "parts", Summed(torch.zeros(2), torch.zeros(2))),
+}
+
+
+@pytest.mark.parametrize("write", NESTED)
+def test_writes_into_a_nested_instance_drop_cached_properties(write: str) -> None:
+    """So does a key that leads into a nested instance, also in a subclass; the methods are replaced once."""
+
+    class Child(Holder):
+        pass
+
+    for cls in (Holder, Child):
+        batch = cls(Summed(torch.ones(2), torch.ones(2)))
+        assert batch.total == 2.0
+        NESTED[write](batch)
+        assert batch.total == 0.0
+    assert not {"set", "__setitem__", "update"} & vars(Child).keys()
+    assert not {"set", "__setitem__", "update"} & vars(Base).keys()
+
+
 @pytest.mark.parametrize("write", WRITES)
 def test_writes_drop_cached_properties(write: str) -> None:
     """A cached property is computed anew after a field was replaced."""

@@ -29,6 +29,11 @@ class Box(TensorClass):
     unit: str = "m"
 
 
+class Named(TensorClass):
+    name: str
+    x: Float32[Tensor, "2"]
+
+
 @dataclasses.dataclass
 class Plain:
     x: list[float]
@@ -191,6 +196,14 @@ def test_device_and_a_field_of_the_same_name() -> None:
     assert TensorDict(a=torch.zeros(2), batch_size=[2]).batch_size == (2,)
 
 
+@pytest.mark.parametrize("kind", GIVEN)
+@pytest.mark.parametrize("cls", [Pt, Named], ids=["tensor first", "text first"])
+def test_a_constructor_given_rows_names_the_way(kind: str, cls: type[TensorClass]) -> None:
+    """Rows and tables of every kind as the only argument of a constructor: the error names `from_rows`."""
+    with pytest.raises(SchemaError, match=r"`Cls\.from_rows\(rows\)`"):
+        cls(GIVEN[kind]())  # type: ignore[call-arg]
+
+
 @pytest.mark.parametrize(
     "call",
     [
@@ -225,6 +238,34 @@ def test_a_file_of_pandas_reads_as_its_frame(gaps: set[int], tmp_path: Any) -> N
     for name in ("age", "height"):
         torch.testing.assert_close(getattr(here, name), getattr(there, name), equal_nan=True)
     assert here.name.tolist() == there.name.tolist() == ["a", None, "b"]
+
+
+@pytest.mark.parametrize("read", ["from_parquet", "from_arrow", "from_pandas", "from_rows"])
+def test_the_index_of_pandas_is_no_field(read: str, tmp_path: Any) -> None:
+    """A frame that lost rows has an index, which its file holds as a column of no name of the user's."""
+    pandas, arrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    numbers = [1.0, 2.0, 3.0, 4.0, 5.0]
+    frame = pandas.DataFrame({"age": numbers, "height": numbers, "name": ["a"] * 5})
+    frame = frame[frame.age.isin([2.0, 3.0, 5.0])]  # pandas stores no index that is a range
+    frame.to_parquet(tmp_path / "x.parquet")
+    given = {"from_parquet": tmp_path / "x.parquet", "from_arrow": arrow.Table.from_pandas(frame)}
+    assert getattr(Age, read)(given.get(read, frame)).age.tolist() == [2.0, 3.0, 5.0]
+    frame.index.name = "person"  # a name of the user's is a column, so no row is lost unseen
+    frame.to_parquet(tmp_path / "x.parquet")
+    given["from_arrow"] = arrow.Table.from_pandas(frame)
+    if read in given:
+        with pytest.raises(SchemaError, match="person"):
+            getattr(Age, read)(given[read])
+
+
+@pytest.mark.parametrize("read", ["from_pandas", "from_rows"])
+def test_a_missing_integer_is_told(read: str) -> None:
+    """Integers with a gap are floats in pandas; the error names the row and proposes no cast."""
+    frame = pytest.importorskip("pandas").DataFrame({"x": [[1.0, 2.0]] * 2, "label": [1, None], "name": ["a", "b"]})
+    with pytest.raises(SchemaError, match=r"row 1 is NaN, which may stand for a missing value: fill it first") as info:
+        getattr(Pt, read)(frame)
+    assert "coerce" not in str(info.value)
+    assert getattr(Pt, read)(frame.fillna({"label": 5})).label.tolist() == [1, 5]
 
 
 def test_nullable_columns_of_pandas_keep_their_nulls(tmp_path: Any) -> None:

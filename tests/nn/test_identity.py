@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tensorclass import TensorClass
-from tensorclass.errors import BuildError
-from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.errors import BuildError, SchemaError
+from tensorclass.nn import TensorClassModule, TensorClassSequential, stage
 from tensorclass.typing import Float32
 from tests.nn.test_random_pipelines import ignoring_warnings
 
@@ -301,3 +301,31 @@ def increment(x: Tensor) -> Tensor:
 def subtract(a: Tensor, b: Tensor) -> Tensor:
     """As `increment`, of two tensors."""
     return a - b
+
+
+class Series(TensorClass):
+    v: Float32[Tensor, "t 3"]
+
+
+class Windows(TensorClass):
+    past: Series
+    future: Series
+
+
+class Total(TensorClass):
+    y: Float32[Tensor, "t 3"]
+
+
+def test_one_size_of_two_scopes_is_told():
+    """If a module accepts two nested instances of one size only, a note names both, and so does the error of a call."""
+    both = stage(torch.add, Windows.past.v, Windows.future.v, out=Total.y)
+    model = TensorClassSequential(both=both)
+    words = "`t` of `past.v` and `future.v` is one size: the only case module 0 `both` accepts"
+    assert [found.message for found in model.diagnostics if found.code == "N301"] == [words]
+    windows = [Windows(Series(torch.ones(2, 5, 3)), Series(torch.ones(2, size, 3))) for size in (5, 7)]
+    assert model(windows[0]).y.shape == (2, 5, 3)
+    with pytest.raises(SchemaError) as caught:
+        model(windows[1])
+    assert words in str(caught.value)
+    apart = stage(lambda past, future: past + future.mean(-2, keepdim=True), Windows.past.v, Windows.future.v)
+    assert TensorClassSequential[Windows, Tensor](apart=apart).diagnostics == ()

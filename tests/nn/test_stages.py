@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import functools
+import inspect
 import pickle
 import warnings
 from typing import Any, TypeVar
@@ -138,10 +140,25 @@ def test_wrong_members_are_refused(build, words):
     assert [word for word in words if word not in str(caught.value)] == []
 
 
-@pytest.mark.parametrize("reading", ["index", "unpacked", "spread"])
+OPTIONS = [name for name, p in inspect.signature(TensorClassSequential.__init__).parameters.items() if p.kind == 3]
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("member", [stage(decide, Digits.image), nn.Linear(64, 10)], ids=["stage", "module"])
+def test_a_stage_with_the_name_of_an_option_is_refused(name: str, member: Any):
+    """The error says that the name is taken, for each option and in brackets too."""
+    for cls in (TensorClassSequential, TensorClassSequential[Digits, Prediction]):
+        with pytest.raises(BuildError, match=f"^`{name}` is an option of the pipeline; name the stage differently$"):
+            cls(encoder=stage(decide, Digits.image), **{name: member})
+
+
+@pytest.mark.parametrize("reading", ["index", "unpacked", "declared", "spread"])
 def test_several_results(reading):
-    """Results are read by index, by unpacking an annotated function, or all of them by the next stage."""
+    """Results are read by index, by unpacking what is annotated or declared, or all of them by the next stage."""
     h = stage(halves, Digits.image)
+    if reading == "declared":
+        part = Float32[Tensor, "32"]
+        h = stage(functools.partial(halves), Digits.image, returns=(part, part))
     left, right = (h[0], h[1]) if reading == "index" else h
     add = stage(torch.add) if reading == "spread" else stage(torch.add, left, right)
     model, batch = TensorClassSequential(h=h, add=add), digits()
@@ -232,6 +249,8 @@ def test_a_loss_is_a_result_of_the_last_stage():
     loss.backward()
     assert loss.shape == ()
     assert model.head.weight.grad is not None
+    shown = [value for step in model.explain(32).steps for value in step.writes if value.name == "loss"]
+    assert [(value.dtype, value.shape, value.nbytes) for value in shown] == [("float32", (), 4)]
 
 
 def test_the_hint_about_losses_mends_the_program():

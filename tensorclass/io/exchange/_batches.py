@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal, TypedDict
@@ -26,6 +27,8 @@ from ...store.entries._rows import spans_of
 from ._columns import Columns, TableColumn, all_null, finite, native_type, numbers_of, restored
 
 Nulls = Literal["raise", "fill", "mask"]
+_INDEX = re.compile(r"__index_level_\d+__")
+"""The columns in which pandas writes an index without a name to Arrow tables."""
 
 
 class TableOptions(TypedDict, total=False):
@@ -145,7 +148,9 @@ def _null_problem(path: str, declared: str, column: TableColumn) -> Problem:
         return Problem(path, declared, f"column of nulls ({column.kind})", "declare `| None` for what may be missing")
     first = int((~column.valid).nonzero()[0])
     given = f"column of {column.kind} with {int((~column.valid).sum())} nulls, the first in row {first}"
-    hint = 'fill them first, or read with `nulls="fill"`; `field(join="fill", fill=...)` declares a replacement'
+    hint = "fill them first; `field(join='fill', fill=...)` declares a replacement"
+    if column.kind != "rows":
+        hint += ', and readers of tables such as `from_arrow` take `nulls="fill"`'
     return Problem(path, declared, given, hint)
 
 
@@ -193,6 +198,8 @@ class _Fields:
         found: dict[str, Any] = {}
         for name, column in columns.items():
             spec = schema.fields.get(schema.renamed.get(name, name))
+            if spec is None and not path and _INDEX.fullmatch(name):
+                continue
             if spec is None:
                 if name in ("batch_size", "names"):  # these are options of the reader, not fields
                     hint = f"its fields are {', '.join(schema.fields)}"
@@ -312,6 +319,12 @@ class _Fields:
         except Inexact:
             name = None if spec.dtype is None else preferred_dtype(spec.dtype)
             hint = f'conversion to {name} would change values; `field(coerce="cast")` allows that, or convert first'
+            missing = numbers.isnan() if numbers.is_floating_point() and not ragged else numbers.new_zeros(0)
+            if bool(missing.any()):
+                row = int(missing.nonzero()[0, 0])
+                hint = (
+                    f"row {row} is NaN, which may stand for a missing value: fill it first, or declare `Float64[...]`"
+                )
             return self._note(spec, column, path, hint)
         return RaggedTensor._of(found, value._parts[1], True) if ragged and found is not None else found
 
@@ -320,7 +333,8 @@ class _Fields:
         if value is None and spec.optional:
             return None
         if value is None:
-            stack: Any = NonTensorStack.of_one(None, torch.Size([self.rows]))
+            size = torch.Size([self.rows])
+            stack: Any = NonTensorStack.of_one(None, size) if self.rows else NonTensorStack.of([], size)
         elif isinstance(value, NonTensorStack):
             stack = value
         else:

@@ -43,11 +43,13 @@ class SeenOutput:
     """One value that a module returned when it was probed with a batch of two; `shape` is the event shape.
 
     For a value without a declaration, `dims` has the expression of each size over the open dims of the input, or "?".
+    One number for the whole batch is not `batched`.
     """
 
     dtype: torch.dtype
     shape: tuple[int, ...]
     dims: tuple[str, ...] | None = None
+    batched: bool = True
 
 
 @dataclass(frozen=True)

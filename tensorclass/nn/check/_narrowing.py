@@ -78,7 +78,11 @@ def refuse(place: Place, dims: str, report: Report) -> Callable[[Any], NoReturn]
     def raise_(value: Any) -> NoReturn:
         given = describe(value)
         needed = f'{place.dtype}["{dims}"], narrowed from {place.spec}'
-        causes = [f"{d.message} ({d.location})" for d in report.diagnostics if d.code == "W205"]
+        causes = [
+            f"{d.message} ({d.location})"
+            for d in report.diagnostics
+            if d.code == "W205" or (d.code == "N301" and d.module is not None)
+        ]
         hint = "the modules that read the field accept nothing else; " + ("; ".join(causes) or "see N301 at build")
         raise SchemaError.of(place.owner.__name__, [Problem(place.name, needed, given, hint)])
 

@@ -80,17 +80,19 @@ class StageCall(StageValue):
         return self
 
     def __iter__(self) -> Iterator[StageValue]:
-        """One value for each result of a function that is annotated with them.
+        """One value for each result that `returns=` or the annotation of the function declares.
 
         Raises:
-            BuildError: for a function without such an annotation.
+            BuildError: for a function without either.
         """
+        if isinstance(self.returns, tuple):
+            return (self[index] for index in range(len(self.returns)))
         returned = hints_of(self.module).get("return")
         kinds = typing.get_args(returned)
         if typing.get_origin(returned) is not tuple or Ellipsis in kinds:
             raise BuildError(
-                f"{self.location}: only a function annotated `-> tuple[A, B]` can be unpacked; take the results by "
-                "index, `h[0]`"
+                f"{self.location}: only a function annotated `-> tuple[A, B]` or a stage with `returns=(A, B)` can be "
+                "unpacked; take the results by index, `h[0]`"
             )
         return (self[index] for index in range(len(kinds)))
 

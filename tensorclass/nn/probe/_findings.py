@@ -201,9 +201,10 @@ class ModuleFindings(Searcher):
         found = []
         for place, (use, value) in enumerate(zip(self.report.writes[index], values, strict=True)):
             dims = None if use is None or use.slot.known else self._expressions(index, place, sweeps)
-            found.append(
-                SeenOutput(value.dtype, self._event(use, value) or (), dims) if isinstance(value, Tensor) else None
-            )
+            shown = None
+            if isinstance(value, Tensor):
+                shown = SeenOutput(value.dtype, self._event(use, value) or (), dims, value.ndim > 0)
+            found.append(shown)
         return tuple(found)
 
     def _expressions(self, index: int, position: int, sweeps: Sequence[Sweep]) -> tuple[str, ...]:

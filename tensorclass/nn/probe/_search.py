@@ -406,13 +406,15 @@ class Searcher:
     def _narrow(self, index: int, name: str, size: int | str, message: str, hint: str) -> bool:
         """Fix the size of an input dim from now on."""
         inputs = [term for place in self.report.inputs.values() for term in self.unifier.resolve(place.terms)]
+        fields = [place.name for place in self.report.inputs.values() if {name, size} & {*self._names(place)}]
         try:
             self.unifier.unify((Polynomial.of(name),), (Polynomial.of(size),))
         except Clash:
             return False
         self.narrowed[name] = size
         if isinstance(size, str) and plain_name(name) == plain_name(size):
-            return True  # two instances whose declarations have one name
+            self.found.append(self.words.one_scope(index, plain_name(name), fields))
+            return True
         if any(isinstance(term, Polynomial) and name in term.names for term in inputs):
             self.causes[name] = replace(self.words.diagnostic(index, "W205", "", (), hint), message=message)
             self.found.append(self.causes[name])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path as File
 from typing import Any
 
@@ -114,6 +115,13 @@ class Words:
             f"dims `{plain_name(one)}` and `{plain_name(other)}` are one size: the only case {self.who(index)} accepts"
         )
         return message, "declare both with one name in the input class"
+
+    def one_scope(self, index: int, dim: str, names: Sequence[str]) -> Diagnostic:
+        """N301 for a dim of one name in several nested instances, which no declaration can make one size."""
+        fields = " and ".join(f"`{name}`" for name in names)
+        message = f"`{dim}` of {fields} is one size: the only case {self.who(index)} accepts"
+        hint = "each call checks it; a nested class is a scope of its own, so no declaration says so"
+        return replace(self.diagnostic(index, "N301", "", (), hint), message=message)
 
     def multiples(self, index: int, refused: Mapping[str, int], step: int, outcome: Outcome) -> Diagnostic:
         """W210."""

@@ -199,7 +199,7 @@ def _unnamed_value(name: str, seen: SeenOutput, batch: Sequence[int], sizes: Map
             dims.append(text)
         else:
             dims.append(str(size) if size.constant is None else size.constant)
-    shape = (*batch, *dims)
+    shape = (*(batch if seen.batched else ()), *dims)
     known = [size for size in shape if isinstance(size, int)]
     nbytes = prod(known) * seen.dtype.itemsize if len(known) == len(shape) else None
     return Value(name, str(seen.dtype).removeprefix("torch."), shape, nbytes)

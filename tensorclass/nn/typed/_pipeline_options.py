@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypedDict
 
-from ...errors import ArgumentError
+from torch import nn
+from typing_extensions import Self
+
+from ...errors import ArgumentError, BuildError
 from ..check._declared import Report
 from ..parts._stage import Stage
+from ..parts._unnamed import StageValue
 from ._calls import Probing
 
 
@@ -56,3 +60,17 @@ def layout_of(own: Placing | None, inner: Iterable[Placing | None]) -> Placing |
         if own is not None and [*one.sizes.items()] != [*own.sizes.items()]:
             raise ArgumentError(f"the pipeline in it is on the mesh of {one!r}, and `layout=` is {own!r}")
     return own if own is not None or not found else found[0]
+
+
+_OPTIONS = {"input", "output", "sort", *Ordered.__annotations__}
+
+
+class StagesApart:
+    """Refuses stages under the names of options."""
+
+    def __new__(cls, *_: Any, **options: Any) -> Self:
+        """Look at the keywords before the options are checked."""
+        for name in sorted(_OPTIONS & options.keys()):
+            if isinstance(options[name], (StageValue, nn.Module)):
+                raise BuildError(f"`{name}` is an option of the pipeline; name the stage differently")
+        return super().__new__(cls)

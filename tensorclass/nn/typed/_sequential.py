@@ -31,7 +31,7 @@ from ._class_module import TensorClassModuleBase
 from ._densities import Densities
 from ._divisible import Divisible
 from ._forward import Program, fillable, generate
-from ._pipeline_options import Ordered, Placing, layout_of
+from ._pipeline_options import Ordered, Placing, StagesApart, layout_of
 from ._resolving import Forward, OpenListing, Staged, WithEnds, opened
 from ._shown import Shown
 from ._subsequence import Ends, inline_stages, needs, passed_fields, skipping
@@ -47,7 +47,7 @@ PROBING: Setting[bool] = Setting("probing", True)
 
 
 @flags
-class TensorClassSequential(Divisible, Densities, Shown, Hooked, Generic[In, Out]):
+class TensorClassSequential(StagesApart, Divisible, Densities, Shown, Hooked, Generic[In, Out]):
     """A pipeline: typed modules in order, from a batch of one class to a batch of another.
 
     The declared fields are followed through the modules when the pipeline is built: missing inputs, wrong dtypes,
