@@ -96,7 +96,11 @@ def import_all():
     for module in ("tensordict", "tensordict.nn", "tensordict.nn.distributions"):
         names = {}
         exec(f"from {module} import *", names)
-        print({"TensorDict", "TensorDictModule", "CompositeDistribution"} & {*names}, "torch" in names, "nn" in names)
+        print(
+            sorted({"TensorDict", "TensorDictModule", "CompositeDistribution"} & {*names}),
+            "torch" in names,
+            "nn" in names,
+        )
 
 
 def shown(value):
