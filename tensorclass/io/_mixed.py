@@ -144,7 +144,7 @@ class Sampled:
         if hasattr(self._sampler, "set_epoch"):
             self._sampler.set_epoch(epoch)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(number)
+            torch.default_generator.manual_seed(number)
             if isinstance(generator := getattr(self._sampler, "generator", None), torch.Generator):
                 generator.manual_seed(number)
             drawn = list(self._sampler)

@@ -120,7 +120,7 @@ def _runner(followed: Any, index: int) -> Callable[[Sequence[Tensor], int], Sequ
     how = getattr(stage, "how", None)
 
     def run(values: Sequence[Tensor], seed: int) -> Sequence[Any]:
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # those of accelerators stay as they are
         copies = [value.clone() for value in values]
         result = target(*copies) if how is None else how.call(target, copies)
         made = outputs(result, stage.writes, stage.at(index))
