@@ -32,7 +32,6 @@ DECIDED = {
     'td.sum("word")': NAMES,
     "hash(td)": "containers are hashed by identity, so that they may be keys of caches, as modules and tensors are",
     "td + [1]": "an operand of another type is a TypeError in Python",
-    'td.type("word")': "torch says what is wrong with a dtype",
     "Point(ones2, ones2, z=ones2)": "an unknown argument of a constructor is a TypeError in Python",
     'point.set("absent", ones2)': ABSENT,
     'point.update_({"absent": ones2})': ABSENT,

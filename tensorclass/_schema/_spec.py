@@ -129,7 +129,7 @@ class FieldSpec:
             return self.nested_schema_
         found: Any = getattr(self.nested, "__tensorclass_schema__", None)
         # The schema of a class may be a function without arguments.
-        schema: Schema | None = found if found is None or hasattr(found, "fields") else found()
+        schema: Schema | None = found() if callable(found) else found
         return schema
 
     @cached_property

@@ -128,6 +128,8 @@ def _fitting_size(schema: Schema, present: Mapping[str, object], refused: Checke
 
 def _looks_like_rows(value: object) -> bool:
     """Whether `from_rows` takes a value: a list or a generator of objects with fields, or a table."""
+    if hasattr(type(value), "batch_size"):  # a container
+        return False
     one = value[0] if isinstance(value, list | tuple) and value else value
     if getattr(getattr(one, "dtype", None), "names", None) is not None:  # of numpy
         return True

@@ -390,7 +390,8 @@ class InitBuilder:
         if sum(one.kind.is_nested or one.kind.is_dense for one in self.fields) < 2:
             return
         walk = f"_mixes({{'': {spec.name}}})"
-        own = [one for one in spec.nested_schema or () if _is_remembered(one)]
+        nested = spec.nested_schema  # a class that holds it may not be defined yet
+        own = [] if nested is None else [one for one in nested.declared.values() if _is_remembered(one)]
         if own:
             self.lines.append(f"_l = {spec.name}._store._data")  # of a lazy stack, one that would join its members
             walk = f"(_type(_l) is not _dict or _type(_l.get({own[0].name!r})) is not _Tensor) and {walk}"

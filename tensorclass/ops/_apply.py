@@ -117,8 +117,9 @@ def _apply_known(self: Any, fn: Callable[..., Any]) -> Any:
     return at_once(self, kernel.lists, None, False, None, 1 if kernel.whole else 2)
 
 
-def _require_function(fn: Any, op: str) -> None:
+def _require_function(fn: Any, op: str, filter_empty: bool | None) -> None:
     if not callable(fn):
+        flag(filter_empty=filter_empty is not None and filter_empty)
         raise ArgumentError(f"{op} takes a function, which is called with each tensor, got {described(fn)}")
 
 
@@ -199,7 +200,7 @@ class ApplyOps(KeyOps):
         """
         if not (inplace is propagate_lock is call_on_nested is False):
             flag(inplace=inplace, propagate_lock=propagate_lock, call_on_nested=call_on_nested)
-        _require_function(fn, "apply")
+        _require_function(fn, "apply", filter_empty)
         if constructor_kwargs.pop("named", False):
             same: Any = {"batch_size": batch_size, "device": device, "names": names, "inplace": inplace, "out": out}
             same |= {"default": default, "filter_empty": filter_empty, "propagate_lock": propagate_lock}
@@ -274,8 +275,8 @@ class ApplyOps(KeyOps):
         >>> data.named_apply(lambda key, leaf: leaf + (key == "a"))["a"]
         tensor([1., 1.])
         """
-        _require_function(fn, "named_apply")
         flag(nested_keys=nested_keys, inplace=inplace, propagate_lock=propagate_lock, call_on_nested=call_on_nested)
+        _require_function(fn, "named_apply", filter_empty)
         mapper = Mapper(fn, default, inplace, call_on_nested, is_leaf, True, nested_keys)
         options = (batch_size, device, names, filter_empty, propagate_lock, out, constructor_kwargs)
         return self._run(mapper, others, *options)  # type: ignore[no-any-return]  # None if nothing is left

@@ -492,8 +492,10 @@ def test_verify_at_opening(tmp_path):
 
 def test_nothing_there(tmp_path):
     """A path without a dataset is named."""
-    with pytest.raises(FileNotFoundError, match=r"manifest\.json"):
+    with pytest.raises(FileNotFoundError, match=r"no manifest of a dataset; `TensorClassDataset\.create`"):
         TensorClassDataset(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"no dataset; `TensorClassDataset\.create`"):
+        TensorClassDataset(tmp_path / "nothing")
     assert issubclass(SchemaError, TensorClassError)
     with pytest.raises(TypeError):
         TensorClassDataset(3)  # type: ignore[arg-type]  # what is tested

@@ -291,11 +291,12 @@ def test_fields_without_an_example():
 def test_optional_read_that_takes_none():
     """A probe with None that passes is a guard; one that fails leaves E104."""
     guarded = step(lambda x, m: x if m is None else x * m[..., None], (Outer.inner.x, Outer.mask), Result.y)
-    assert TensorClassSequential(guarded, input=Outer, output=Result).diagnostics == ()
+    (note,) = TensorClassSequential(guarded, input=Outer, output=Result).diagnostics
+    assert note.code == "N301", note  # `t` of the nested class and `t` of the mask are one size here
     bare = step(lambda x, m: x * m[..., None], (Outer.inner.x, Outer.mask), Result.y)
     with pytest.raises(BuildError) as info:
         TensorClassSequential(bare, input=Outer, output=Result)
-    assert [d.code for d in info.value.diagnostics] == ["E104"]
+    assert [d.code for d in info.value.diagnostics] == ["E104", "N301"]
 
 
 @pytest.mark.parametrize(

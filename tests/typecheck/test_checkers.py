@@ -169,14 +169,42 @@ class State:
     sample: PerElement[str]
 """
 USED = """\
-from torch import nn
+from torch import Tensor, nn
 from typing_extensions import assert_type
 from tensorclass import TensorClass, merge, omit, partial, pick
-from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.nn import TensorClassModule, TensorClassSequential, stage
 from visits import Child, Scan, State, User, Visit
 
 encode = TensorClassModule(nn.Identity(), in_fields=State.x, out_fields=State.hidden)
 decode = TensorClassModule(nn.Identity(), in_fields=State.hidden, out_fields=State.hidden, update=True)
+
+
+def double(x: Tensor) -> Tensor:
+    return 2 * x
+
+
+def both(x: Tensor, y: Tensor) -> Tensor:
+    return x + y
+
+
+def pair(x: Tensor) -> tuple[Tensor, Tensor]:
+    return x, 2 * x
+
+
+layers = {"one": nn.Identity(), "two": nn.Tanh()}
+direct = TensorClassSequential[State, Scan](
+    one=stage(double, State.x, out=State.hidden), two=stage(lambda x: x, out=Scan.image)
+)
+stage(both, State.x, Scan.image, out=State.hidden, update=True)
+stage(both, x=State.x, y=Scan.image, out=State.hidden)
+stage(pair, State.x, out=(State.hidden, Scan.image))
+stage(pair, State.x, out=(State.hidden, None))
+stage(layers["one"], State.x, out=State.hidden)
+stage(double, stage(double, State.x), out=State.hidden)
+stage(lambda a, b, c, d, e: a, *([State.x] * 5), out=State.hidden)
+stage(both, State.x, out=State.hidden)  # wrong
+stage(double, State.x, Scan.image, out=State.hidden)  # wrong
+stage(double, State.z, out=State.hidden)  # wrong
 
 
 def right(user: User, visit: Visit, scan: Scan, child: Child) -> list[str]:

@@ -6,10 +6,10 @@ For type checkers a stage is the value that it returns, as `Digits.image` is a t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypedDict, TypeVar, overload
+from typing import Any, Protocol, TypedDict, TypeVar, overload
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from typing_extensions import ParamSpec, Unpack
 
 from ..._flags import flags
@@ -26,6 +26,17 @@ E = TypeVar("E")
 F = TypeVar("F")
 R = TypeVar("R")
 P = ParamSpec("P")
+
+
+class Named(Protocol):
+    """A reference to a field in stubs with strict keys: a tensor with its name, which no function returns."""
+
+    def __field__(self) -> object:
+        """The name."""
+
+
+N = TypeVar("N", bound=Named)
+M = TypeVar("M", bound="tuple[Named | None, ...]")
 Device = torch.device | str | int | None
 
 
@@ -89,6 +100,24 @@ def stage(
     out: R | None = ...,
     **options: Unpack[StageOptions],
 ) -> R: ...
+@overload
+def stage(f: Callable[[A], Tensor], a: A, /, *, out: N, **options: Unpack[StageOptions]) -> N: ...
+@overload
+def stage(f: Callable[[A, B], Tensor], a: A, b: B, /, *, out: N, **options: Unpack[StageOptions]) -> N: ...
+@overload
+def stage(f: Callable[[A, B, C], Tensor], a: A, b: B, c: C, /, *, out: N, **options: Unpack[StageOptions]) -> N: ...
+@overload
+def stage(
+    f: Callable[[A, B, C, D], Tensor], a: A, b: B, c: C, d: D, /, *, out: N, **options: Unpack[StageOptions]
+) -> N: ...
+@overload
+def stage(
+    f: Callable[[A, B, C, D, E], Tensor], a: A, b: B, c: C, d: D, e: E, /, *, out: N, **options: Unpack[StageOptions]
+) -> N: ...
+@overload
+def stage(f: Callable[..., Tensor], /, *, out: N, **inputs_by_parameter: Any) -> N: ...
+@overload
+def stage(f: Callable[..., tuple[Tensor, ...]], /, *inputs: Any, out: M, **inputs_by_parameter: Any) -> M: ...
 @overload
 def stage(f: Callable[P, R], /, *inputs: P.args, **inputs_by_parameter: P.kwargs) -> R: ...
 @overload
