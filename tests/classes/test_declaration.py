@@ -301,6 +301,26 @@ def test_forward_references() -> None:
         Early(torch.zeros(2), leafy(2))
 
 
+def test_classes_that_hold_one_another_by_option() -> None:
+    """A class is declared over one that names it, before its own name exists."""
+
+    class Branch(TensorClass):
+        x: Float32[Tensor, ""]
+        trunk: Trunk | None = None
+
+    class Trunk(TensorClass):
+        y: Float32[Tensor, ""]
+        branch: Branch
+        z: Float32[Tensor, ""]
+
+    globals()["Trunk"] = Trunk
+    try:
+        whole = Trunk(torch.zeros(2), Branch(torch.ones(2)), torch.zeros(2))
+        assert Branch(torch.ones(2), trunk=whole)[0].trunk.branch.x == 1
+    finally:
+        del globals()["Trunk"]
+
+
 def test_every_use_of_a_postponed_class_finishes_it() -> None:
     """Field references, the schema and an instance all work first, whichever comes first."""
 
