@@ -129,7 +129,7 @@ class FieldSpec:
             return self.nested_schema_
         found: Any = getattr(self.nested, "__tensorclass_schema__", None)
         # The schema of a class may be a function without arguments.
-        schema: Schema | None = found() if callable(found) else found
+        schema: Schema | None = found() if callable(found) else found  # pyright: ignore[reportAssignmentType]
         return schema
 
     @cached_property
