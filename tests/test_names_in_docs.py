@@ -45,7 +45,8 @@ WORDS = {
     """,
     "contracts.md": "Step",
     "conversions.md": "Data", "examples.md": "py", "files.md": "Digits",
-    "ide.md": "Digits label", "index.md": "imgae", "performance.md": "construct dump pickle", "which-tool.md": "build",
+    "ide.md": "Digits label", "index.md": "imgae", "performance-tables.md": "construct dump pickle",
+    "which-tool.md": "build",
     "probabilistic.md": "deterministic",
     "pydantic.md": "null", "trainers.md": "Box Discrete MultiBinary MultiDiscrete", "schemas.md": "pose Scores Scored",
     "migrating.md": """

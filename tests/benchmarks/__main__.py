@@ -21,7 +21,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="5 short rounds instead of 25")
     parser.add_argument("--only", metavar="PATTERN", default="", help="rows or sections whose name contains this")
     parser.add_argument("--repeats", type=int, default=1, help="how many runs; the median of each time counts")
-    parser.add_argument("--markdown", action="store_true", help="write the table to docs/performance.md")
+    parser.add_argument("--markdown", action="store_true", help="write the table to docs/performance-tables.md")
     arguments = parser.parse_args()
     if arguments.markdown and arguments.only:
         parser.error("--markdown writes the whole page; leave out --only")

@@ -1,4 +1,4 @@
-"""The table: lines for the terminal while it runs, and the page docs/performance.md."""
+"""The table: lines for the terminal while it runs, and the page docs/performance-tables.md."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._measure import Ratio, Result, mean_gain
 from ._row import CANDIDATES, MIXED, Candidate
 
 MEANS = ("2", "8", *MIXED, "nested", "50")
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "performance.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "performance-tables.md"
 BEGIN, END = "<!-- begin: python -m tests.benchmarks --markdown -->", "<!-- end -->"
 HEADERS = (
     "operation", "sample", "raw", "anchor class", "anchor TensorDict", "our class", "our TensorDict",

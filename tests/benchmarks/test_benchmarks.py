@@ -173,7 +173,7 @@ def test_only_selects() -> None:
 def test_the_readme_has_the_figures_of_the_page(shown: str, row: str) -> None:
     """The times in README are those of the last measurement."""
     readme = next(text for text in _lines("README.md") if text.startswith(f"| {shown}"))
-    page = next(text for text in _lines("docs/performance.md") if text.startswith(row))
+    page = next(text for text in _lines("docs/performance-tables.md") if text.startswith(row))
     figures = set(re.findall(r"\d+(?:\.\d+)?", page))
     assert len(times := re.findall(r"(?<=\| )\d+(?:\.\d+)?(?= )", readme)) >= 2
     assert [time for time in times if not any(time in (figure, f"{float(figure):.1f}") for figure in figures)] == []
