@@ -28,15 +28,15 @@ R = TypeVar("R")
 P = ParamSpec("P")
 
 
-class Named(Protocol):
+class NamedReference(Protocol):
     """A reference to a field in stubs with strict keys: a tensor with its name, which no function returns."""
 
     def __field__(self) -> object:
         """The name."""
 
 
-N = TypeVar("N", bound=Named)
-M = TypeVar("M", bound="tuple[Named | None, ...]")
+N = TypeVar("N", bound=NamedReference)
+M = TypeVar("M", bound="tuple[NamedReference | None, ...]")
 Device = torch.device | str | int | None
 
 
