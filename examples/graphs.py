@@ -96,7 +96,7 @@ def main() -> None:
     model = TensorClassSequential(network=stage(Network(), Graph.nodes, Graph.edges, returns=Float32[Tensor, ""]))
     errors = train(model, training, test)
     average = (test.strength - training.strength.mean()).square().mean().sqrt().item()
-    print(f"off by {errors[-1]:.2f} on {len(test)} graphs; the mean of all graphs is off by {average:.2f}")
+    print(f"off by {errors[-1]:.3f} on {len(test)} graphs; the mean of all graphs is off by {average:.2f}")
     figure = Figure(figsize=(8, 3.5), layout="constrained")
     curve, points = figure.subplots(1, 2)
     curve.plot(errors)

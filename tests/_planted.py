@@ -61,7 +61,7 @@ PLANTED = {
         Fault("loss not per element", "off = sold[:, None] - quantiles", "off = sold - quantiles[:, 1:2]", "first run"),
     ],
     "towers": [
-        Fault("wrong dtype", "film=torch.stack(film)", "film=torch.stack(film).float()", "constructor"),
+        Fault("wrong dtype", "film=torch.stack(film)", "film=torch.stack(film).float()", "constructor", ("plugin",)),
         Fault("wrong width", "nn.Linear(17, 16)", "nn.Linear(16, 16)", "build"),
         Fault("swapped fields", "stage(films, Visit.film)", "stage(films, Visit.age)", "build", ("plugin",)),
         Fault("swapped arguments", "-1), seen, Visit.age)", "-1), Visit.age, seen)", "build"),
@@ -166,6 +166,7 @@ PLANTED = {
             "progression=(target - target.mean()) / target.std()",
             "progression=target.long()",
             "constructor",
+            ("plugin",),
         ),
         Fault(
             "wrong width",

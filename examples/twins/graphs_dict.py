@@ -100,7 +100,7 @@ def main() -> None:
     errors = train(model, training, test)
     mean = torch.stack([graph["strength"] for graph in training]).mean()
     average = (test["strength"] - mean).square().mean().sqrt().item()
-    print(f"off by {errors[-1]:.2f} on {len(test['strength'])} graphs; the mean of all graphs is off by {average:.2f}")
+    print(f"off by {errors[-1]:.3f} on {len(test['strength'])} graphs; the mean of all graphs is off by {average:.2f}")
     figure = Figure(figsize=(8, 3.5), layout="constrained")
     curve, points = figure.subplots(1, 2)
     curve.plot(errors)
