@@ -120,19 +120,19 @@ def forget_after_writes(cls: Any, cached: Sequence[str]) -> None:
     for name in ("set", "__setitem__", "update") if cached else ():
         write = getattr(cls, name)
         if not hasattr(write, "_forgets"):
-            setattr(cls, name, _forgetting(write))
+            setattr(cls, name, _forget_after(write))
 
 
-def _forgetting(write: Callable[..., Any]) -> Callable[..., Any]:
+def _forget_after(write: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(write)
-    def writing(self: Any, *args: Any, **options: Any) -> Any:
+    def write_and_forget(self: Any, *args: Any, **options: Any) -> Any:
         try:
             return write(self, *args, **options)
         finally:
             drop_cached(self)
 
-    writing._forgets = True  # type: ignore[attr-defined]  # read above
-    return writing
+    write_and_forget._forgets = True  # type: ignore[attr-defined]  # read above
+    return write_and_forget
 
 
 def drop_cached(self: Any) -> None:

@@ -125,7 +125,7 @@ class Remote:
         """
         fetch_ranges([(self, ranges)])
         if check and not self._fixed and self._look() != self.version:
-            raise _replaced(self.url)
+            raise _replaced_error(self.url)
 
     def missing(self, ranges: Iterable[tuple[int, int]]) -> list[Any]:
         """The runs of blocks to read for some bytes; runs that are close to each other are one."""
@@ -332,11 +332,11 @@ def fetch(path: str, fd: int, ranges: Iterable[tuple[int, int]]) -> None:
     key = _identity(fd)
     found = _OPEN.get(key) or remote(path)
     if _identity(found.fd) != key:
-        raise _replaced(path)
+        raise _replaced_error(path)
     found.need(ranges)
 
 
-def _replaced(url: str) -> OSError:
+def _replaced_error(url: str) -> OSError:
     return OSError(errno.ESTALE, "the file was replaced while it was read; read it again", url)
 
 

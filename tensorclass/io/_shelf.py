@@ -49,9 +49,9 @@ class Shelf:
         """What opens further shards: of remote ones by their layout, of local ones under None."""
 
     def __getitem__(self, number: int) -> Any:
-        return self._opened(number, self._table)
+        return self._rows_of_shard(number, self._table)
 
-    def _opened(self, number: int, table: Table) -> Any:
+    def _rows_of_shard(self, number: int, table: Table) -> Any:
         """The rows of a shard, opened unless a table holds it."""
         batch, parts = self._with_open_shards([number], table).held[number]
         form: Any = parts.form  # of a known header
@@ -136,7 +136,7 @@ class Shelf:
         for at in np.split(order, cuts):
             table = self._table
             _held = self._fetch(numbers[at], rows[at], table)  # again: the cache may have lost them
-            shard = self._opened(int(numbers[at[0]]), table)
+            shard = self._rows_of_shard(int(numbers[at[0]]), table)
             parts.append(shard[torch.from_numpy(rows[at])].clone())
         whole = parts[0] if len(parts) == 1 else cat(parts)  # raises an error that names the field
         return whole[torch.from_numpy(np.argsort(order))] if len(parts) > 1 else whole

@@ -414,7 +414,7 @@ class DeviceOps(CastMethods, ApplyOps):
                 return UNSET
             return torch.tensor(value.untyped_storage().data_ptr() if storage else value.data_ptr())
 
-        return _described(self, address)
+        return _describe_entries(self, address)
 
     def attrs(self, *, fields: Sequence[str] = ("device", "dtype", "shape"), num_threads: int | None = None) -> Any:
         """Describe each tensor by a `TensorAttrs`, in a container without batch dims; `to(attrs)` casts to them.
@@ -436,16 +436,16 @@ class DeviceOps(CastMethods, ApplyOps):
             shown = value._read_value() if isinstance(value, Entry) else value
             return TensorAttrs._of(shown, fields) if isinstance(shown, Tensor) else value
 
-        result = _described(self, describe)
+        result = _describe_entries(self, describe)
         result._set_device(None)
         return result
 
 
-def _described(self: Any, describe: Callable[[Any], Any]) -> Any:
+def _describe_entries(self: Any, describe: Callable[[Any], Any]) -> Any:
     """An untyped container without batch dims, with a description of each entry; `UNSET` leaves it out."""
     result = self._bare(torch.Size([]))
     for key, value in self._entries().items():
-        shown = _described(value, describe) if isinstance(value, TensorCollection) else describe(value)
+        shown = _describe_entries(value, describe) if isinstance(value, TensorCollection) else describe(value)
         if shown is not UNSET:
             result._put(key, shown)
     return result

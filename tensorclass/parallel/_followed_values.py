@@ -69,12 +69,12 @@ def _first_difference(
             whole = run(values, 0)
             if not all(_is_close(one, two) for one, two in zip(whole, run(values, 1), strict=True)):
                 return None
-            return next(_differing(followed, index, given, values, whole, run, split), None)
+            return next(_find_differences(followed, index, given, values, whole, run, split), None)
     except Exception:  # a module may refuse random values; the other checks have run it
         return None
 
 
-def _differing(
+def _find_differences(
     followed: Any,
     index: int,
     given: Sequence[Any],

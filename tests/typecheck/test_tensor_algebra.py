@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from tensorclass.typecheck.plugin._promotion import promote_dtypes, with_number
-from tensorclass.typecheck.plugin._sizes import KnownSizes, Shape, flattened, unflattened
+from tensorclass.typecheck.plugin._sizes import KnownSizes, Shape, flattened, unflatten_sizes
 from tensorclass.typecheck.plugin._torch_calls import Call, Known, TensorFacts, called
 from tensorclass.typecheck.plugin._torch_table import KINDS
 
@@ -173,9 +173,9 @@ def test_dims_that_are_merged_and_divided_behind_unknown_ones(known: int) -> Non
             assert merged is not None
             assert _fits(TensorFacts(None, merged), whole.flatten(start, end)), (start, end, str(merged))
     for dim, wanted in ((-1, (2, 3)), (-1, (-1, 2)), (-2, (5, -1)), (-2, (1, 5, 1))):
-        divided = unflattened(sizes, dim, wanted)
+        divided = unflatten_sizes(sizes, dim, wanted)
         assert divided is None or _fits(TensorFacts(None, divided), whole.unflatten(dim, wanted)), (dim, str(divided))
-    assert unflattened(sizes, -1, (2, 3)) is not None
+    assert unflatten_sizes(sizes, -1, (2, 3)) is not None
 
 
 @pytest.mark.filterwarnings("ignore:ComplexHalf")

@@ -227,7 +227,7 @@ def _unflat(source: Source, layer: nodes.CallExpr, name: str, given: TensorFacts
     dim = int_of(source, named.get("dim"))
     if given.shape is None and dim == -1 and wanted is not None:
         return replace(given, shape=shapes.behind_unknown(*(size if size != -1 else None for size in wanted)))
-    return replace(given, shape=shapes.unflattened(given.shape, dim, wanted))
+    return replace(given, shape=shapes.unflatten_sizes(given.shape, dim, wanted))
 
 
 _MAKERS: Final = {

@@ -166,13 +166,14 @@ def _flattened_behind(sizes: KnownSizes | None, start: int, end: int) -> KnownSi
     return replace(sizes, dims=kept, extra=sizes.extra - (end - start))
 
 
-def unflattened(sizes: KnownSizes | None, dim: int | None, wanted: Shape | None) -> KnownSizes | None:
+def unflatten_sizes(sizes: KnownSizes | None, dim: int | None, wanted: Shape | None) -> KnownSizes | None:
     """The shape with one dim divided into several; a size of -1 is found where all others are known."""
     at = None if sizes is None or dim is None else place_of(sizes, dim)
     if sizes is None or at is None or at < 0 or wanted is None:
         return None
     parts = reshaped(KnownSizes((sizes.dims[at],)), wanted)
-    inner = () if parts is None else tuple(None if size is not None and size < 0 else size for size in parts.dims)
+    found = () if parts is None else parts.dims
+    inner = tuple(None if size is not None and size < 0 else size for size in found)
     return replace(sizes, dims=(*sizes.dims[:at], *inner, *sizes.dims[at + 1 :]), extra=sizes.extra + len(inner) - 1)
 
 

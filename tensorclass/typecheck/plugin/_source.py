@@ -308,7 +308,7 @@ class Source:
             return None
         return found.items * times if len(found.items) * times <= _MOST else None
 
-    def added(self, expr: nodes.Expression) -> list[nodes.Expression] | None:
+    def added_items(self, expr: nodes.Expression) -> list[nodes.Expression] | None:
         """The member of a comprehension, or the values appended to a list that begins empty; None if unknown."""
         value = self.follow(expr)
         if isinstance(value, nodes.ListComprehension | nodes.GeneratorExpr):

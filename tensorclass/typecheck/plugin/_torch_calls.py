@@ -59,7 +59,7 @@ class Reader(Protocol):
         """The members of a list that is written out."""
         ...
 
-    def added(self, expr: nodes.Expression) -> list[nodes.Expression] | None:
+    def added_items(self, expr: nodes.Expression) -> list[nodes.Expression] | None:
         """What the members of a list of any length are made by."""
         ...
 
@@ -257,7 +257,7 @@ def _members(call: Call) -> tuple[list[TensorFacts], bool] | None:
     items = None if given is None else call.reader.items(given)
     if items:
         return [call.reader.tensor(item) or NOTHING for item in items], True
-    made = None if given is None else call.reader.added(given)
+    made = None if given is None else call.reader.added_items(given)
     return ([call.reader.tensor(item) or NOTHING for item in made], False) if made else None
 
 
@@ -288,9 +288,8 @@ def _stack_facts(call: Call) -> Known:
     dim = call.number("dim", 0)
     shape = shapes.unsqueeze_sizes(shapes.merged_shapes([one.shape for one in members]), dim)
     if shape is not None:
-        shape = shapes.resized(
-            shape, 0 if dim is None else dim, len(members) if all_known and dim is not None else None
-        )
+        count = len(members) if all_known and dim is not None else None
+        shape = shapes.resized(shape, dim or 0, count)
     return TensorFacts(_dtype_of_all(members), shape)
 
 
@@ -387,7 +386,7 @@ def _flatten_facts(call: Call) -> Known:
 def _unflatten_facts(call: Call) -> Known:
     first, given = call.first(), call.get("sizes")
     wanted = None if given is None else call.reader.sizes(given)
-    return replace(first, shape=shapes.unflattened(first.shape, call.number("dim", None), wanted))
+    return replace(first, shape=shapes.unflatten_sizes(first.shape, call.number("dim", None), wanted))
 
 
 def _move_facts(call: Call) -> Known:

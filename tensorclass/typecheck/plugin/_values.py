@@ -123,9 +123,9 @@ class Values:
         """The members of a list that is written out."""
         return self.source.items(expr)
 
-    def added(self, expr: nodes.Expression) -> list[nodes.Expression] | None:
+    def added_items(self, expr: nodes.Expression) -> list[nodes.Expression] | None:
         """The member of a comprehension, or the values appended to a list that begins empty."""
-        return self.source.added(expr)
+        return self.source.added_items(expr)
 
     def dtype(self, expr: nodes.Expression) -> Dtypes:
         """The dtype that an argument names."""
