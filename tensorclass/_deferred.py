@@ -82,6 +82,6 @@ def find_names_elsewhere(names: dict[str, Any]) -> None:
             )
             if found is not None and not isinstance(found, ModuleType):
                 return found
-        raise AttributeError(f"module {module!r} has no attribute {name!r:.200}")
+        raise AttributeError(f"module {module!r:.200} has no attribute {name!r:.200}")
 
     names["__getattr__"] = find
