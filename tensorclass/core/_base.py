@@ -209,8 +209,7 @@ class TensorCollection(Items):
 
     def _put_all(self, values: dict[str, Any]) -> None:
         """As `_put`, for several entries; if one dict holds them, other threads see all of them or none."""
-        for key, value in values.items():
-            self._put(key, value)
+        publish(self._put_steps(values))
 
     def _swap_in(self, entries: dict[str, Any], seen: dict[str, Any]) -> None:
         """Replace all entries by valid entries; other threads see the old state or the new one.
@@ -225,7 +224,7 @@ class TensorCollection(Items):
 
     def _put_steps(self, values: dict[str, Any]) -> list[Step]:
         """The steps of `_put_all`, for an operation that makes other changes together with it; see `publish`."""
-        return [partial(self._put_all, values)]
+        return [partial(self._put, key, value) for key, value in values.items()]
 
     def _swap_steps(self, entries: dict[str, Any]) -> list[Step]:
         """The steps that replace all entries."""

@@ -136,7 +136,9 @@ class InplaceOps(IndexOps):
             return self._run_on_stack("_copied_rows", source, whole, non_blocking)  # type: ignore[no-any-return]  # a bool
         if given and len(source) == 1 and not self._layered:
             ((key, item),) = source.items()
-            return copy_plain(self._live().get(key), item, non_blocking)
+            return not self._afar and copy_plain(
+                self._live().get(key), item, non_blocking
+            )  # else what it reads is a copy
         targets: list[Tensor] = []
         sources: list[Tensor] = []
         if self._pair_leaves(source, targets, sources, "whole", whole) is None:

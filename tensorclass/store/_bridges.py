@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
-from typing import Any, TypeVar
+from functools import partial, wraps
+from importlib import import_module
+from typing import Any, TypeAlias, TypeVar
 
 from torch import nn
 
@@ -18,69 +19,29 @@ _ROOMS: dict[str, Any] = {}
 """Rooms that were imported on first use: an import statement takes as long as a whole parameter swap."""
 
 
-def _functional() -> Any:
-    if "functional" not in _ROOMS:
-        from ..nn.functional import _modules as room
-
-        _ROOMS["functional"] = room
-    return _ROOMS["functional"]
+def _room(name: str) -> Any:
+    if name not in _ROOMS:
+        _ROOMS[name] = import_module(f"tensorclass.{name}")
+    return _ROOMS[name]
 
 
-def files() -> Any:
-    """The room that saves and loads containers."""
-    if "files" not in _ROOMS:
-        from ..io import _files as room
-
-        _ROOMS["files"] = room
-    return _ROOMS["files"]
-
-
-def maps() -> Any:
-    """The room that maps containers from files."""
-    if "maps" not in _ROOMS:
-        from ..io import _memmap as room
-
-        _ROOMS["maps"] = room
-    return _ROOMS["maps"]
+Room: TypeAlias = "Callable[[], Any]"
+_functional: Room = partial(_room, "nn.functional._modules")
+files: Room = partial(_room, "io._files")
+"""The room that saves and loads containers."""
+maps: Room = partial(_room, "io._memmap")
+"""The room that maps containers from files."""
+grow: Room = partial(_room, "io._grow")
+"""The room that adds entries to mapped containers."""
+tables: Room = partial(_room, "io.exchange._functions")
+"""The room that implements the methods for tables."""
+scaling: Room = partial(_room, "parallel._methods")
+"""The room that implements the methods for workers and ranks."""
+placing: Room = partial(_room, "parallel._placed")
+"""The room that distributes batches over a device mesh."""
 
 
-def grow() -> Any:
-    """The room that adds entries to mapped containers."""
-    if "grow" not in _ROOMS:
-        from ..io import _grow as room
-
-        _ROOMS["grow"] = room
-    return _ROOMS["grow"]
-
-
-def tables() -> Any:
-    """The room that implements the methods for tables."""
-    if "tables" not in _ROOMS:
-        from ..io.exchange import _functions as room
-
-        _ROOMS["tables"] = room
-    return _ROOMS["tables"]
-
-
-def scaling() -> Any:
-    """The room that implements the methods for workers and ranks."""
-    if "scaling" not in _ROOMS:
-        from ..parallel import _methods as room
-
-        _ROOMS["scaling"] = room
-    return _ROOMS["scaling"]
-
-
-def placing() -> Any:
-    """The room that distributes batches over a device mesh."""
-    if "placing" not in _ROOMS:
-        from ..parallel import _placed as room
-
-        _ROOMS["placing"] = room
-    return _ROOMS["placing"]
-
-
-def implemented_in(room: Callable[[], Any], name: str, owner: str = "", unused: str = "") -> Callable[[F], F]:
+def implemented_in(room: Room, name: str, owner: str = "", unused: str = "") -> Callable[[F], F]:
     """A method whose body is a function of a room to the right: it gets this container and every argument by name.
 
     The declared method has the signature and the docstring, and no body.

@@ -271,9 +271,6 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
     def _put(self, key: str, value: Any) -> None:
         self._store._put(key, value)
 
-    def _put_all(self, values: dict[str, Any]) -> None:
-        self._store._put_all(values)
-
     def _swap_in(self, entries: dict[str, Any], seen: dict[str, Any]) -> None:
         self._store._swap_in(entries, self._store._entries() if self._hooks else seen)
 

@@ -37,6 +37,7 @@ from ...core import (
     as_device,
     check_names,
     in_turn,
+    publish,
     relock,
 )
 from ...errors import (
@@ -520,9 +521,6 @@ class PersistentTensorDict(StoreOps):
     def _delete(self, name: str) -> None:
         del self._live_group()[name]
 
-    def _copied_alike(self, source: Any, whole: bool, non_blocking: bool) -> bool:
-        return False  # the tensors that it reads are copies
-
     def _plan_entry(self, entry: Any, value: Any, path: Path, parts: Any, *rest: Any) -> list[Copy]:  # pyright: ignore[reportIncompatibleMethodOverride]  # the parameters after the entry vary by caller
         self._writable("write")
         plan = super()._plan_entry(entry, value, path, parts, *rest)
@@ -582,9 +580,11 @@ class PersistentTensorDict(StoreOps):
         self._note(keys=[name_of(key) for key in entries])
         self._device = twin._device
         if (twin._batch_size, twin._names) != (self._batch_size, self._names):
-            self._batch_size, self._names = twin._batch_size, twin._names
-            self._note(batch_size=list(self._batch_size), names=twin._names and list(twin._names))
+            publish(self._shape_steps(twin._batch_size, twin._names))
 
     def _shape_steps(self, size: torch.Size, names: Names) -> list[Step]:
         self._writable("change the batch size")
-        return [*super()._shape_steps(size, names), partial(self._note, batch_size=list(size))]
+        return [
+            *super()._shape_steps(size, names),
+            partial(self._note, batch_size=list(size), names=names and list(names)),
+        ]

@@ -143,18 +143,16 @@ class LazyBase(TensorDictBase):
 
     @_names.setter
     def _names(self, names: Names) -> None:
-        dim = self.stack_dim
-        inner = None if names is None else check_names((*names[:dim], *names[dim + 1 :]), len(names) - 1)
-        template = self._template._twin()  # others may have it too
-        steps = assign(self, _dim_name=None if names is None else names[dim], _template=template)
-        publish([*steps, *[step for part in self._members or [template] for step in assign(part, _names=inner)]])
+        publish(self._name_steps(names, lambda part, inner: assign(part, _names=inner)))
 
-    def _name_steps(self, names: Names) -> list[Step]:
+    def _name_steps(self, names: Names, of_part: Callable[[Any, Names], list[Step]] | None = None) -> list[Step]:
         dim = self.stack_dim
         inner = None if names is None else check_names((*names[:dim], *names[dim + 1 :]), len(names) - 1)
         template = self._template._twin()  # others may have it too
         steps = assign(self, _dim_name=None if names is None else names[dim], _template=template)
-        return [*steps, *[step for part in self._members or [template] for step in part._name_steps(inner)]]
+        for part in self._members or [template]:
+            steps += part._name_steps(inner) if of_part is None else of_part(part, inner)
+        return steps
 
     def __len__(self) -> int:
         """The size of the first batch dim."""

@@ -91,9 +91,6 @@ class LazyWrites(LazyBase):
         call_each(setitem, tables, [key] * len(tables), shares)
         del old
 
-    def _put_all(self, values: dict[str, Any]) -> None:
-        publish(self._put_steps(values))
-
     def _put_steps(self, values: dict[str, Any]) -> list[Step]:
         checked = {k: v if isinstance(v, Shares) else self._check(k, v) for k, v in values.items()}
         steps: list[Step] = []
