@@ -30,6 +30,7 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 PROVIDES = {"cloudpickle": "distributed", "dask": "distributed", "streaming": "mosaicml-streaming"}
 """Module -> the package of an extra that brings it, where the names differ."""
 TIME = "1700000000"
+TOOLS: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["build-system"]["requires"]
 
 
 def brought(extra: str) -> set[str]:
@@ -129,7 +130,7 @@ def test_a_tag_publishes():
 def builds(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The folders of two builds of the same sources, which lie elsewhere and were written at other times."""
     backend = tmp_path_factory.mktemp("backend")
-    install = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(backend), "hatchling"]
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(backend), *TOOLS]
     subprocess.run(install, check=True)
     folders = []
     for when in (1_600_000_000, 1_650_000_000):
@@ -163,7 +164,16 @@ def test_the_metadata_is_valid(builds):
         found = Metadata.from_email(archive.read(name), validate=True)
         assert all(info.date_time[:3] == (2023, 11, 14) for info in archive.infolist())
     assert found.description_content_type == "text/markdown"
-    assert found.description == (ROOT / "README.md").read_text("utf-8")
+    home = f"{PROJECT['urls']['Repository']}/blob/main/"
+    readme = (ROOT / "README.md").read_text("utf-8")
+    linked = re.findall(r"\]\(([^()\s]+)\)", found.description)
+    assert len(linked) > 20
+    assert [
+        link
+        for link in linked
+        if not (link.startswith(home) and (ROOT / link[len(home) :].partition("#")[0]).is_file())
+    ] == []
+    assert found.description.replace(home, "") == readme
     assert found.license_expression == "MIT"
     assert set(found.provides_extra or ()) == set(PROJECT["optional-dependencies"])
     (sdist,) = builds[0].glob("*.tar.gz")

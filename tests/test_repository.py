@@ -348,7 +348,9 @@ def test_release_installs_into_an_empty_environment(tmp_path):
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, checkout)
     pip = [sys.executable, "-m", "pip"]
-    subprocess.run([*pip, "install", "--quiet", "--target", str(backend), "hatchling"], check=True)
+    subprocess.run(
+        [*pip, "install", "--quiet", "--target", str(backend), "hatchling", "hatch-fancy-pypi-readme"], check=True
+    )
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     build = [sys.executable, "-m", "hatchling", "build", "--directory", str(built)]
     subprocess.run(build, cwd=checkout, env={**clean, "PYTHONPATH": str(backend)}, check=True, capture_output=True)

@@ -29,8 +29,9 @@ from .._system import (
     write_buffers,
     write_part,
 )
+from ..errors import FileFormatError
 from ._memory import scatter
-from ._remote import fetch, open_remote, remote
+from ._remote import fetch, forget, open_remote, remote
 
 _KINDS = {
     stat.S_IFLNK: "a symbolic link", stat.S_IFDIR: "a directory", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket",
@@ -84,7 +85,11 @@ def local_file(path: str) -> Iterator[str]:
     if is_url(path):
         found = remote(path, True)
         found.need([(0, found.size)])
-        yield found.path  # `found` keeps it in the cache
+        try:
+            yield found.path  # `found` keeps it in the cache
+        except FileFormatError:
+            found.forget()
+            raise
     else:
         require_file(path)
         yield path
@@ -120,6 +125,9 @@ def opened_file(path: str, write: bool = False) -> Iterator[tuple[int, int]]:
     fd, size = open_file(path, write)
     try:
         yield fd, size
+    except FileFormatError:
+        forget(path, fd)
+        raise
     finally:
         os.close(fd)
 

@@ -166,6 +166,12 @@ class Remote:
             self._here[block] = True
         Remote._written = (Remote._written or 0) + len(data)
 
+    def forget(self) -> None:
+        """Drop what the cache has of the file, since it is damaged: what a server sends now may be right."""
+        with self._lock:
+            os.ftruncate(self._table, 0)
+            self._here[:] = False
+
 
 class _Asked(NamedTuple):
     """A run of blocks of a file, with its first byte and end."""
@@ -334,6 +340,13 @@ def fetch(path: str, fd: int, ranges: Iterable[tuple[int, int]]) -> None:
     if _identity(found.fd) != key:
         raise _replaced_error(path)
     found.need(ranges)
+
+
+def forget(path: str, fd: int) -> None:
+    """Drop what the cache has of a file that turned out to be damaged; does nothing for a local file."""
+    found = _OPEN.get(_identity(fd)) if is_url(path) else None
+    if found is not None:
+        found.forget()
 
 
 def _replaced_error(url: str) -> OSError:

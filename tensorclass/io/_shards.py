@@ -19,7 +19,7 @@ from ._format import BLANK, START, NodePart, NonePart, TensorPart, ValuePart, is
 from ._manifest import ShardEntry
 from ._map import Extent, mapped
 from ._read import head_of, places_of, read_head, tensors_of
-from ._remote import Remote, remote
+from ._remote import Remote, forget, remote
 from ._unpack import Unpacker, references
 
 MISSING = "the manifest lists this shard, and it is not there"
@@ -128,6 +128,9 @@ def open_parts(shard: Shard, how: ReadHow, known: Known | None = None) -> tuple[
             return None, Parts(known.form, tensors, []), known
         with budget(how.max_bytes, size, path):
             return _read_shard(fd, size, shard, how)
+    except FileFormatError:
+        forget(path, fd)
+        raise
     except FileNotFoundError:  # of a store
         raise FileFormatError(MISSING, path) from None
     finally:

@@ -100,6 +100,11 @@ def elsewhere(handler: Handler, raw: bytes, begin: int, end: int, size: int) -> 
     handler.send(206, bytes(end - begin), end - begin, f"bytes {begin + 1}-{end}/{size}")
 
 
+def garbage(handler: Handler, raw: bytes, begin: int, end: int, size: int) -> None:
+    """As many bytes, called right, and others than those of the file."""
+    handler.send(206, bytes(255 - byte for byte in raw[begin:end]), end - begin, f"bytes {begin}-{end - 1}/{size}")
+
+
 def whole(handler: Handler, raw: bytes, begin: int, end: int, size: int) -> None:
     """The whole file and more, as a server that knows no ranges."""
     handler.send(200, raw + b"more", size + 4)

@@ -34,7 +34,7 @@ from tensorclass.io._access import TRIES
 from tensorclass.io._remote import BLOCK
 from tensorclass.typing import Float32, Int64, UInt8
 from tests.io._exact import assert_same
-from tests.io._server import FAULTS, serving
+from tests.io._server import FAULTS, garbage, serving
 from tests.io.test_grow import ROWS, _indexed
 
 
@@ -44,6 +44,11 @@ class Image:
     label: Int64[Tensor, ""]
     other: Float32[Tensor, "4000"]
     name: PerElement[str]
+
+
+@tensorclass
+class Count:
+    a: Int64[Tensor, ""]
 
 
 @pytest.fixture(autouse=True)
@@ -350,6 +355,36 @@ def test_servers_that_fail(fault, tmp_path):
         assert len(server.faults) >= 1000 - 2 * TRIES
         server.faults = []
         assert_same(load(url), data)
+
+
+KEPT_AND_READ: dict[str, tuple[Any, Any]] = {
+    "tensors": (
+        lambda data, at: data.save(at / "x.safetensors", checksums=True),
+        lambda url: load(f"{url}/x.safetensors", verify=True),
+    ),
+    "dataset": (
+        lambda data, at: TensorClassDataset.from_map(data, lambda row: row, at / "d", checksums=True),
+        lambda url: TensorClassDataset(f"{url}/d", Count, verify=True)[:],
+    ),
+    "parquet": (
+        lambda data, at: data.to_parquet(at / "x.parquet"),
+        lambda url: Count.from_parquet(f"{url}/x.parquet"),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KEPT_AND_READ)
+def test_damage_on_the_way_does_not_stay(kind, tmp_path):
+    """Bytes of another content that a server or a proxy sent once are an error once: the cache forgets them."""
+    keep, read = KEPT_AND_READ[kind]
+    data = Count(torch.arange(2_000) * 2**40)
+    keep(data, tmp_path)
+    with serving(tmp_path) as server:
+        server.faults = [garbage]
+        with pytest.raises(FileFormatError):
+            read(server.url)
+        assert server.faults == []
+        assert_same(read(server.url), data)
 
 
 def test_http(tmp_path):

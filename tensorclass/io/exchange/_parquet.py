@@ -43,7 +43,7 @@ def arrow_errors(path: str) -> Iterator[None]:
 
 @contextmanager
 def _open_local(path: str, reader: str) -> Iterator[str]:
-    with naming_reader(path, reader), naming(path), arrow_errors(path), local_file(path) as here:
+    with naming_reader(path, reader), naming(path), local_file(path) as here, arrow_errors(path):
         yield here
 
 
