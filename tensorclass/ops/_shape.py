@@ -64,8 +64,6 @@ class ShapeOps(InplaceOps):
         """
         if inplace is not False:
             flag(inplace=inplace)
-        if self._stacked:
-            return self._run_on_stack("reshape", *shape, size=size, inplace=inplace)  # type: ignore[no-any-return]  # a stack of this class
         own = self._batch_size
         new = infer_shape(given_sizes(shape if size is None else one_of(shape, size)), own.numel(), op="reshape")
         if inplace:
@@ -96,8 +94,6 @@ class ShapeOps(InplaceOps):
         >>> TensorDict(a=torch.zeros(2, 3, 4), batch_size=[2, 3]).view(3, 2)["a"].shape
         torch.Size([3, 2, 4])
         """
-        if self._stacked:
-            return self._run_on_stack("view", *shape, size=size, batch_size=batch_size)  # type: ignore[no-any-return]  # a stack of this class
         leaves: list[Tensor] = []
         if len(shape) == 1 and isinstance(shape[0], torch.dtype):
             twin = self._open(leaves, VALUES)
@@ -132,8 +128,6 @@ class ShapeOps(InplaceOps):
         >>> TensorDict(a=torch.zeros(2, 3, 4), batch_size=[2, 3]).flatten(0, 1).batch_size
         torch.Size([6])
         """
-        if self._stacked:
-            return self._run_on_stack("flatten", start_dim, end_dim, inplace=inplace)  # type: ignore[no-any-return]  # a stack of this class
         size = self._batch_size
         if not size:
             for dim in (start_dim, end_dim):  # as for a 0-d tensor
@@ -168,8 +162,6 @@ class ShapeOps(InplaceOps):
         >>> TensorDict(a=torch.zeros(6, 4), batch_size=[6]).unflatten(0, (2, -1)).batch_size
         torch.Size([2, 3])
         """
-        if self._stacked:
-            return self._run_on_stack("unflatten", dim, unflattened_size, inplace=inplace)  # type: ignore[no-any-return]  # a stack of this class
         at = self._dim(dim, "unflatten")
         size = self._batch_size
         parts = infer_shape(as_ints(unflattened_size, "a shape"), size[at], op="unflatten")
@@ -188,8 +180,6 @@ class ShapeOps(InplaceOps):
         >>> TensorDict(a=torch.zeros(2, 4), batch_size=[2]).unsqueeze(-1)["a"].shape
         torch.Size([2, 1, 4])
         """
-        if self._stacked:
-            return self._run_on_stack("unsqueeze", dim)  # type: ignore[no-any-return]  # a stack of this class
         at = self._dim(dim, "unsqueeze", extra=1)
         size = self._batch_size
         names = self._names and (*self._names[:at], None, *self._names[at:])
@@ -205,8 +195,6 @@ class ShapeOps(InplaceOps):
         >>> TensorDict(a=torch.zeros(2, 1, 4), batch_size=[2, 1]).squeeze()["a"].shape
         torch.Size([2, 4])
         """
-        if self._stacked:
-            return self._run_on_stack("squeeze", dim)  # type: ignore[no-any-return]  # a stack of this class
         size = self._batch_size
         dims = range(len(size)) if dim is None else (self._dim(dim, "squeeze"),)
         drop = tuple([d for d in dims if size[d] == 1])
@@ -233,8 +221,6 @@ class ShapeOps(InplaceOps):
         given: Any = dims
         if len(dims) == 1 and not isinstance(dims[0], (int, str)):
             given = as_items(dims[0], "permute", "dims")
-        if self._stacked:
-            return self._run_on_stack("permute", *given)  # type: ignore[no-any-return]  # a stack of this class
         size = self._batch_size
         ndim = len(size)
         order = tuple([self._dim(dim, "permute") for dim in given])
@@ -262,8 +248,6 @@ class ShapeOps(InplaceOps):
         >>> TensorDict(a=torch.zeros(2, 3, 4), batch_size=[2, 3]).transpose(0, 1).batch_size
         torch.Size([3, 2])
         """
-        if self._stacked:
-            return self._run_on_stack("transpose", dim0, dim1)  # type: ignore[no-any-return]  # a stack of this class
         a, b = self._dim(dim0, "transpose"), self._dim(dim1, "transpose")
         if a == b:
             return self._twin()
@@ -316,8 +300,6 @@ class ShapeOps(InplaceOps):
         >>> TensorDict(a=torch.arange(3), batch_size=[3]).flip(0)["a"]
         tensor([2, 1, 0])
         """
-        if self._stacked:
-            return self._run_on_stack("flip", dims)  # type: ignore[no-any-return]  # a stack of this class
         where = self._dims(dims, "flip")
         return self._each(torch.flip, self._batch_size, self._names, BATCHED, where)
 

@@ -38,15 +38,21 @@ def undone_by(inverse: Callable[[Origin, Any, Any], Any], typed: bool = True) ->
     """Decorate a method so that its result works in a `with` block that ends with the inverse operation.
 
     If declarations don't matter (`typed=False`), it runs on the store of a typed class, which is faster. Options such
-    as `inplace=True` may write: then it runs on the instance.
+    as `inplace=True` may write: then it runs on the instance. A lazy stack runs its own method of the name, if it has
+    one.
     """
 
     def decorate(method: F) -> F:
+        name = method.__name__
+
         @wraps(method)
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
             source = self._store if self._layered else self
             if typed or source is self or kwargs or source._stacked:
-                result = method(self, *args, **kwargs)
+                if source._stacked and getattr(type(source), name).declared is not method:
+                    result = self._run_on_stack(name, *args, **kwargs)
+                else:
+                    result = method(self, *args, **kwargs)
                 if result is self:
                     return result
                 target = result._store if result._layered else result  # bypasses the slower property
@@ -57,6 +63,7 @@ def undone_by(inverse: Callable[[Origin, Any, Any], Any], typed: bool = True) ->
             target._origin = COMPILED if traced else (ref(source), type(self), inverse, method, args, kwargs)
             return result
 
+        call.declared = method  # type: ignore[attr-defined]  # which decorators around this one copy
         return call  # type: ignore[return-value]  # same signature
 
     return decorate
