@@ -11,7 +11,7 @@ from torch import Tensor
 from .._deferred import DTENSOR, is_dtensor
 from .._kinds import per_kind
 from .._schema import EXACT, FieldSpec, Options
-from ..core import TensorCollection, field_value, store_of
+from ..core import TensorCollection, field_value, undivided_tensors
 from ..store import TensorDict
 from ._errors import not_produced
 from ._fits import DimTable, make_fits
@@ -135,22 +135,9 @@ def mixes(entries: Mapping[str, Any]) -> bool:
     return DTENSOR in modules and any(map(is_dtensor, leaves_by_name(entries).values()))
 
 
-def leaves_by_name(entries: Mapping[str, Any], path: str = "") -> dict[str, Tensor]:
+def leaves_by_name(entries: Mapping[str, Any]) -> dict[str, Tensor]:
     """The tensors that a layout splits: those of ragged fields are left out."""
-    found: dict[str, Tensor] = {}
-    for name, entry in entries.items():
-        if isinstance(entry, TensorCollection):
-            nested: Any = store_of(entry)  # an instance may be over a lazy stack
-            parts = [{name: part} for part in nested._members] if nested._stacked else []
-            for part in parts:
-                found |= leaves_by_name(part, path)
-            if not nested._stacked:
-                found |= leaves_by_name(nested._entries(), f"{path}{name}.")
-            continue
-        leaf = getattr(entry, "tensor", entry)  # of a shared one
-        if isinstance(leaf, Tensor) and not leaf.is_nested:
-            found[f"{path}{name}"] = leaf
-    return found
+    return {path: leaf for name, entry in entries.items() for path, leaf in undivided_tensors(entry, (name,))}
 
 
 def _value_setter(name: str, kind: type) -> Setter:

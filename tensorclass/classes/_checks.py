@@ -10,8 +10,8 @@ from torch import Tensor
 
 from .._deferred import is_dtensor
 from .._kinds import per_kind
-from .._schema import Dim, Dims, FieldSpec, Schema, cast_problem, check_field, check_fields
-from ..core import VALUES, Names, Step, TensorCollection, as_jagged, as_jagged_layout, store_of
+from .._schema import Dim, Dims, FieldSpec, Schema, cast_problem, check_field, check_fields, schema_of
+from ..core import VALUES, Names, Step, TensorCollection, as_jagged, as_jagged_layout, join_path, leaves_below, store_of
 from ..errors import CastError, Problem, SchemaError, StructureError
 from ..ops._keys import requires
 from ..ops._steps import carry_out
@@ -294,24 +294,11 @@ def try_on_members(self: Any, name: str, *args: Any) -> None:
 # ---- results of operations ---------------------------------------------------------------------------------------
 
 
-def specs_of(self: Any, prefix: str = "") -> Iterator[tuple[str, FieldSpec | None, Any]]:
+def specs_of(self: Any) -> Iterator[tuple[str, FieldSpec | None, Any]]:
     """The path, the declaration and the value of each `VALUES` leaf, in the order of `_leaves(VALUES)`."""
-    if self._store._stacked:
-        for part in self._parts():
-            yield from specs_of(part, prefix)
-        return
-    for name, value in self._store._entries().items():
-        spec = type(self).__tensorclass_schema__.fields[name]
-        if isinstance(value, Tensor):
-            yield prefix + name, spec, value
-        elif isinstance(value, TensorCollection):
-            inner = self._wrap_nested(name, value)
-            if hasattr(inner, "_store"):
-                yield from specs_of(inner, f"{prefix}{name}.")
-            else:
-                yield from ((f"{prefix}{name}", None, leaf) for leaf in value._leaves(VALUES))
-        elif isinstance(value, Node):
-            yield from ((prefix + name, spec, leaf) for leaf in value._leaves(VALUES))
+    for leaf in leaves_below(self):
+        spec = schema.fields.get(leaf.path[-1]) if (schema := schema_of(leaf.holder)) else None
+        yield from ((join_path(leaf.path), spec, tensor) for tensor in leaf.tensors)
 
 
 def accept(self: Any, new: Sequence[Tensor], op: str) -> None:

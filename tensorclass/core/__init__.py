@@ -48,6 +48,7 @@ from ._device import CPU as CPU
 from ._device import Device as Device
 from ._device import as_device as as_device
 from ._directory import print_directory_tree as print_directory_tree
+from ._entry import ABSENT as ABSENT
 from ._entry import Entry as Entry
 from ._entry import TensorEntry as TensorEntry
 from ._entry import are_objects as are_objects
@@ -120,9 +121,13 @@ from ._views import default_is_leaf as default_is_leaf
 from ._views import entry_type as entry_type
 from ._views import is_leaf_nontensor as is_leaf_nontensor
 from ._views import shown_entries as shown_entries
+from ._walks import Leaf as Leaf
 from ._walks import bytes_of as bytes_of
 from ._walks import entries_by_path as entries_by_path
+from ._walks import leaves_below as leaves_below
+from ._walks import rebuilt as rebuilt
 from ._walks import tensors_alone as tensors_alone
 from ._walks import tensors_by_path as tensors_by_path
 from ._walks import typed_within as typed_within
+from ._walks import undivided_tensors as undivided_tensors
 from ._walks import walk as walk

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
+ABSENT: Any = object()
+"""Stands for an entry that a container does not have."""
+
 
 class Entry:
     """An entry with its own rules; all concrete classes are in `store/entries`."""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .._flags import flag
 from ._base import TensorCollection, is_typed
-from ._entry import Entry
+from ._entry import ABSENT, Entry
 from ._keys import is_key, unravel_key, unravel_key_to_tuple
 
 T = TypeVar("T")
@@ -204,8 +204,8 @@ class KeysView(View[T]):
         for part in path:
             if not isinstance(node, TensorCollection):
                 return False
-            node = node._outline().get(part, _ABSENT)
-            if node is _ABSENT:
+            node = node._outline().get(part, ABSENT)
+            if node is ABSENT:
                 return False
         return not self._scope.leaves_only or self._leaf(node)
 
@@ -269,6 +269,3 @@ class ItemsView(View[tuple[T, Any]]):
     def __iter__(self) -> Iterator[tuple[T, Any]]:
         table: Any = self._table()
         return iter(self._pairs() if table is None else table.items())
-
-
-_ABSENT = object()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from ._base import STORAGE, VALUES, TensorCollection, is_typed, store_of
-from ._entry import TensorEntry
+from ._entry import ABSENT, TensorEntry, has_lengths
+from ._keys import join_path
 
 
 def tensors_alone(collection: TensorCollection) -> list[Tensor] | None:
@@ -49,6 +50,70 @@ def entries_by_path(collection: TensorCollection, path: tuple[str, ...] = ()) ->
         else:
             found[here] = value
     return found
+
+
+class Leaf(NamedTuple):
+    """An entry that is not a container: where it is, and what holds it."""
+
+    path: tuple[str, ...]
+    """Its keys; members of a lazy stack share those of the stack."""
+    entry: Any
+    holder: Any
+    """The container that holds it, or None."""
+    stacked: bool = False
+    """Whether a lazy stack joins it with the entries of its other members."""
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """Its `VALUES` leaves."""
+        if isinstance(self.entry, Tensor):
+            return [self.entry]
+        return self.entry._leaves(VALUES) if isinstance(self.entry, TensorEntry) else []
+
+
+def leaves_below(value: Any, path: tuple[str, ...] = (), holder: Any = None, stacked: bool = False) -> Iterator[Leaf]:
+    """The entries below a container that are not containers, in the order of its leaves; of stacks, of each member."""
+    if not isinstance(value, TensorCollection):
+        yield Leaf(path, value, holder, stacked)
+    elif value._stacked:
+        for part in value._parts():
+            yield from leaves_below(part, path, holder, True)
+    else:
+        for key, entry in value._entries().items():
+            yield from leaves_below(entry, (*path, key), value, stacked)
+
+
+def undivided_tensors(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Tensor]]:
+    """The names and tensors of a container, or of one entry, without those of ragged entries."""
+    for leaf in leaves_below(value, path):
+        tensors = [] if has_lengths(leaf.entry) else leaf.tensors
+        yield from ((join_path(leaf.path), tensor) for tensor in tensors if not tensor.is_nested)
+
+
+def rebuilt(
+    collection: TensorCollection,
+    turn: Callable[[Leaf], Any],
+    make: Callable[[Any, dict[str, Any]], Any] | None = None,
+    path: tuple[str, ...] = (),
+) -> Any:
+    """A container with the results of a function in place of the entries that are not containers.
+
+    Args:
+        collection: a container without lazy stacks.
+        turn: a function of an entry; with `ABSENT`, the result lacks it.
+        make: makes each level, from the old one and its new entries; by default of the same class and size.
+    """
+    entries: dict[str, Any] = {}
+    for key, value in collection._entries().items():
+        here = (*path, key)
+        inner = isinstance(value, TensorCollection)
+        new = rebuilt(value, turn, make, here) if inner else turn(Leaf(here, value, collection))
+        if new is not ABSENT:
+            entries[key] = new
+    if make is not None:
+        return make(collection, entries)
+    own: Any = collection
+    return type(own)._from_entries(entries, own._batch_size, own._device, own._names)
 
 
 def tensors_by_path(collection: TensorCollection) -> dict[tuple[str, ...], Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,16 +11,16 @@ from torch import Tensor
 
 from .._flags import flags
 from .._places import local_path
-from ..core import Key, Path, TensorCollection, join_path, relock, tensors_alone, unravel_key_to_tuple
+from ..core import Key, Path, TensorCollection, join_path, leaves_below, relock, tensors_alone, unravel_key_to_tuple
 from ..errors import ArgumentError, StructureError, UnsupportedOperationError
 from ..ops import cat
-from ..store import RaggedTensor, TensorDict
+from ..store import TensorDict
 from ._classes import find_class
 from ._files import find, listed, put
 from ._format import NodePart, NonePart
 from ._index import FolderCommit, Index, read_index
 from ._mapped_tensor import MemoryMappedTensor, shape_from, storable
-from ._memmap import children, container_path, is_memmap, wrap_written
+from ._memmap import container_path, is_memmap, wrap_written
 from ._names import Names
 from ._pack import Packed, pack
 from ._paths import DATA, StrPath, home_of, to_read
@@ -270,7 +270,7 @@ def _join_rows(old: Any, rows: Any, allow_pickle: bool) -> tuple[Packed, Callabl
         dense = a.layout is b.layout is torch.strided and not (a.is_nested or b.is_nested or a.requires_grad)
         alike = alike and dense and a.dtype is b.dtype and a.shape[1:] == b.shape[1:]
     if not alike:
-        _require_dtypes(dict(_dtypes(old, ())), dict(_dtypes(rows, ())))
+        _require_dtypes(_dtypes(old), _dtypes(rows))
         whole: Any = cat([old, rows])
         return pack(whole.lock_() if old.is_locked else whole, allow_pickle), None
     size = torch.Size([len(old) + len(rows), *old.batch_size[1:]])
@@ -288,14 +288,9 @@ def _join_rows(old: Any, rows: Any, allow_pickle: bool) -> tuple[Packed, Callabl
     return packed, fill
 
 
-def _dtypes(data: Any, path: Path) -> Iterator[tuple[Path, torch.dtype]]:
+def _dtypes(data: Any) -> dict[Path, torch.dtype]:
     """The dtypes of the entries, by path; the members of a stack share a path."""
-    for key, value in children(data):
-        below = path if data._stacked else (*path, key)
-        if isinstance(value, TensorCollection):
-            yield from _dtypes(value, below)
-        elif isinstance(value, (Tensor, RaggedTensor)):
-            yield below, value.dtype
+    return {leaf.path: tensor.dtype for leaf in leaves_below(data) for tensor in leaf.tensors}
 
 
 def _require_dtypes(old: dict[Path, torch.dtype], new: dict[Path, torch.dtype]) -> None:

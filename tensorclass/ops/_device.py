@@ -15,6 +15,7 @@ from typing_extensions import Self
 
 from .._flags import flag, flags
 from ..core import (
+    ABSENT,
     CPU,
     STORAGE,
     VALUES,
@@ -25,6 +26,7 @@ from ..core import (
     as_batch_size,
     as_device,
     described,
+    rebuilt,
     typed_within,
     walk,
 )
@@ -32,7 +34,7 @@ from ..errors import ArgumentError, CastError, UnsupportedOperationError
 from ._apply import ApplyOps
 from ._attrs import CastFilter, TensorAttrs
 from ._casts import CastMethods
-from ._mapping import UNSET, MappingOps
+from ._mapping import MappingOps
 from ._undo import CAST
 
 _CONVERSIONS: Final[dict[torch.dtype, Callable[[Tensor], Tensor]]] = {
@@ -411,7 +413,7 @@ class DeviceOps(CastMethods, ApplyOps):
 
         def address(value: Any) -> Any:
             if not isinstance(value, Tensor):
-                return UNSET
+                return ABSENT
             return torch.tensor(value.untyped_storage().data_ptr() if storage else value.data_ptr())
 
         return _describe_entries(self, address)
@@ -442,13 +444,12 @@ class DeviceOps(CastMethods, ApplyOps):
 
 
 def _describe_entries(self: Any, describe: Callable[[Any], Any]) -> Any:
-    """An untyped container without batch dims, with a description of each entry; `UNSET` leaves it out."""
-    result = self._bare(torch.Size([]))
-    for key, value in self._entries().items():
-        shown = _describe_entries(value, describe) if isinstance(value, TensorCollection) else describe(value)
-        if shown is not UNSET:
-            result._put(key, shown)
-    return result
+    """An untyped container without batch dims, with a description of each entry; `ABSENT` leaves it out."""
+    return rebuilt(
+        self,
+        lambda leaf: describe(leaf.entry),
+        lambda level, entries: level._dense._from_entries(entries, torch.Size([]), level._device, None),
+    )
 
 
 def _merge_arguments(

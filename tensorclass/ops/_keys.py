@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -24,8 +24,8 @@ from ..core import (
     described,
     is_shared,
     join_path,
+    leaves_below,
     publish,
-    store_of,
     unravel_key_to_tuple,
 )
 from ..errors import ArgumentError, KeySetError, KeyThroughLeafError, MissingKeyError, StructureError
@@ -315,7 +315,7 @@ class KeyOps(LazyOps):
                 here = (*prefix, key)
                 if not isinstance(value, KeyOps) or here in gone:
                     continue
-                left = any([here + path not in gone for path in _leaf_paths(value)])
+                left = any([here + leaf.path not in gone for leaf in leaves_below(value)])
                 if left or requires(type(self), key):
                     steps += value._empty_steps(gone, here)
                 else:
@@ -371,19 +371,6 @@ def _flatten(node: TensorCollection, prefix: str, separator: str, is_leaf: Any, 
             raise KeySetError(f"flatten_keys: several keys would become `{here}`; choose another separator")
         else:
             flat[here] = value
-
-
-def _leaf_paths(value: Any) -> Iterator[Path]:
-    """The paths of the entries below a container that are not containers, Python objects and those of members too."""
-    if value._stacked:
-        for member in store_of(value)._members:
-            yield from _leaf_paths(member)
-        return
-    for key, entry in value._entries().items():
-        if isinstance(entry, TensorCollection):
-            yield from ((key, *path) for path in _leaf_paths(entry))
-        else:
-            yield (key,)
 
 
 def _shallow(value: Any) -> Any:

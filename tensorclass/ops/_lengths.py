@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from ..core import STORAGE, VALUES, Path, Step, TensorCollection, TensorEntry, is_shared, join_path, store_of
+from ..core import STORAGE, Path, Step, TensorCollection, is_shared, join_path, leaves_below, store_of
 from ..core import has_lengths as has_lengths
 from ..errors import UnsupportedOperationError
 
@@ -52,16 +52,10 @@ def holders(collection: Any) -> list[Any]:
     table = collection._tensors_by_key()
     if table is not None:
         return [None] * len(table)
-    if collection._stacked:
-        return [holder for part in collection._parts() for holder in holders(part)]
     found: list[Any] = []
-    for value in collection._entries().values():
-        if isinstance(value, Tensor):
-            found.append(Ragged.over(value))
-        elif isinstance(value, TensorCollection):
-            found += holders(value)
-        elif isinstance(value, TensorEntry):
-            found += [value if has_lengths(value) else None] * len(value._leaves(VALUES))
+    for leaf in leaves_below(collection):
+        holder = Ragged.over(leaf.entry) if isinstance(leaf.entry, Tensor) else leaf.entry
+        found += [holder if has_lengths(holder) else None] * len(leaf.tensors)
     return found
 
 
@@ -103,19 +97,10 @@ def in_memory(own: Any, leaves: list[Tensor]) -> list[Tensor]:
     return [entry._parts[0] if entry is not None and entry._is_lent(leaf) else leaf for entry, leaf in pairs]
 
 
-def in_stacks(collection: Any, stacked: bool = False) -> list[bool]:
+def in_stacks(collection: Any) -> list[bool]:
     """For each `VALUES` leaf, whether a lazy stack joins it with those of its other members."""
-    if collection._stacked:
-        return [found for part in collection._parts() for found in in_stacks(part, True)]
-    found: list[bool] = []
-    for value in collection._entries().values():
-        if isinstance(value, TensorCollection):
-            found += in_stacks(value, stacked)
-        elif isinstance(value, Tensor):
-            found.append(stacked)
-        elif isinstance(value, TensorEntry):
-            found += [stacked and not is_shared(value)] * len(value._leaves(VALUES))
-    return found
+    leaves = leaves_below(collection)
+    return [leaf.stacked and not is_shared(leaf.entry) for leaf in leaves for _ in leaf.tensors]
 
 
 def require_same_lengths(mine: TensorCollection, other: TensorCollection, op: str, path: Path = ()) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from ..core import VALUES, Entry, Path, TensorCollection, TensorEntry, join_path, store_of, without_stack
+from ..core import ABSENT, VALUES, Entry, Path, TensorCollection, TensorEntry, join_path, store_of, without_stack
 from ..errors import StructureError
 from ._compare import is_object, same_object
 from ._operands import different_entries
@@ -55,10 +55,10 @@ class Objects:
         entries, others = mine._entries(), theirs._live().copy()
         self.right += [(*path, key) for key, value in others.items() if is_object(value) and key not in entries]
         for key, value in entries.items():
-            other = others.get(key, _ABSENT)
+            other = others.get(key, ABSENT)
             if isinstance(value, TensorCollection) and isinstance(other, TensorCollection):
                 self.meet(value, other, (*path, key))
-            elif is_object(value) and is_object(other) and other is not _ABSENT:
+            elif is_object(value) and is_object(other) and other is not ABSENT:
                 if self.op not in ORDERS:
                     entries[key] = self._raise_if_met(
                         where_same(value, other, mine, theirs), value, other, (*path, key)
@@ -126,9 +126,6 @@ def answer(result: Any, same: bool) -> None:
             answer(value, same) if not value._plain else None
         elif is_object(value):
             entries[key] = torch.full(store._batch_size, same, dtype=torch.bool, device=_device(store))
-
-
-_ABSENT: Final = object()
 
 
 def _counterparts(stack: Any, other: Any) -> Iterator[Any]:

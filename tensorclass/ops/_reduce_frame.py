@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from ..core import VALUES, Names, Path, TensorCollection, TensorEntry, as_int, join_path
+from ..core import ABSENT, VALUES, Names, Path, TensorCollection, TensorEntry, as_int, join_path, rebuilt
 from ..errors import ArgumentError, BatchDimError, StructureError
 from ._lengths import has_lengths
 from ._operands import Pointwise
@@ -124,13 +124,12 @@ def untyped_copy(self: Any, resize: Resize | None = None, tensors_only: bool = F
     own: Any = self._store if self._layered else self  # reading its slots is faster
     if resize is None and type(own) is dense and own._plain:
         return own
-    size = own._batch_size if resize is None else resize(own._batch_size)
-    entries = {
-        key: untyped_copy(value, resize, tensors_only) if isinstance(value, TensorCollection) else value
-        for key, value in own._entries().items()
-        if not tensors_only or isinstance(value, (Tensor, TensorCollection))
-    }
-    return dense._from_entries(entries, size, own._device, own._names if len(size) == own.ndim else None)
+
+    def make(level: Any, entries: dict[str, Any]) -> Any:
+        size = level._batch_size if resize is None else resize(level._batch_size)
+        return dense._from_entries(entries, size, level._device, level._names if len(size) == level.ndim else None)
+
+    return rebuilt(own, lambda leaf: leaf.entry if not tensors_only or isinstance(leaf.entry, Tensor) else ABSENT, make)
 
 
 def rename_entries(self: Any, transform: KeyTransform, op: str) -> Any:

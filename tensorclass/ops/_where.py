@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from .._deferred import any_dtensor
-from ..core import Path, TensorCollection, broadcasts_to, join_path, over_events, store_of, without_stack
+from ..core import ABSENT, Path, TensorCollection, broadcasts_to, join_path, over_events, store_of, without_stack
 from ..errors import ArgumentError, BatchSizeError, StructureError
 from ._compare import is_object
 from ._distributed import refuse_mixtures
 from ._lengths import holders
-
-_ABSENT: Final = object()
 
 
 def stacked_below(twin: Any) -> Any:
@@ -84,16 +82,16 @@ def choose_entries(result: Any, other: Any, condition: Tensor, filled: bool, pat
         return
     mine, theirs = result._entries(), other._entries()
     for key in {**mine, **theirs}:
-        value, partner = mine.get(key, _ABSENT), theirs.get(key, _ABSENT)
+        value, partner = mine.get(key, ABSENT), theirs.get(key, ABSENT)
         if isinstance(value, TensorCollection) and isinstance(partner, TensorCollection):
             choose_entries(value, partner, condition, filled, (*path, key))
-        elif value is not _ABSENT and partner is not _ABSENT:
+        elif value is not ABSENT and partner is not ABSENT:
             result._choose_entry(key, value, partner, condition)
-        elif not filled and is_object(partner if value is _ABSENT else value):
-            side = "right" if value is _ABSENT else "left"
+        elif not filled and is_object(partner if value is ABSENT else value):
+            side = "right" if value is ABSENT else "left"
             raise StructureError(
                 f"where: only the {side} side has `{join_path((*path, key))}`, a Python object; add it to the other or "
                 "keep it with `pad=`"
             )
-        elif value is _ABSENT and is_object(partner):
+        elif value is ABSENT and is_object(partner):
             result._put(key, partner)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from .._deferred import dtensor, is_dtensor
-from ..core import TensorCollection, entries_by_path, is_shared, is_typed, join_path
+from ..core import Leaf, TensorCollection, entries_by_path, is_shared, is_typed, join_path, rebuilt, undivided_tensors
 from ..errors import ArgumentError, BatchSizeError, HeldError, UnsupportedOperationError
 from ..ops import cat
 from ._agreed import agree, rows_of_all
@@ -46,7 +46,7 @@ def distribute(batch: Any, layout: Any, source: Any, check: bool) -> Any:
             LayoutWarning,
             stacklevel=4,
         )
-    leaves = [leaf for _, leaf in _tensors(batch)]
+    leaves = [leaf for _, leaf in undivided_tensors(batch)]
     held = [is_dtensor(leaf) for leaf in leaves]
     if any(held):
         return _laid_out_again(batch, layout, source, all(held))
@@ -91,9 +91,9 @@ def _laid_out_again(batch: Any, layout: Layout, source: Any, every: bool) -> Any
     if source is not None:
         raise ArgumentError("distribute: the batch is distributed already, so it takes no source=")
     if not every:
-        name = next(name for name, leaf in _tensors(batch) if not is_dtensor(leaf))
+        name = next(name for name, leaf in undivided_tensors(batch) if not is_dtensor(leaf))
         raise ArgumentError(f"distribute: `{name}` is a plain tensor beside DTensors; distribute it first")
-    mesh = layout.mesh_on(next(leaf.device.type for _, leaf in _tensors(batch)))
+    mesh = layout.mesh_on(next(leaf.device.type for _, leaf in undivided_tensors(batch)))
 
     def move(place: FieldPlace, leaf: Any, found: Shards) -> Tensor:
         if leaf.device_mesh == mesh:
@@ -176,13 +176,6 @@ def _follows(value: Any) -> bool:
     return not isinstance(value, (TensorCollection, Tensor)) and hasattr(value, "_batch_shape") and not is_shared(value)
 
 
-def _tensors(batch: Any) -> Iterator[tuple[str, Tensor]]:
-    for path, value in entries_by_path(batch).items():
-        leaf = getattr(value, "tensor", value) if is_shared(value) else value
-        if isinstance(leaf, Tensor) and not (leaf is value and leaf.is_nested):
-            yield join_path(path), leaf
-
-
 # ---- tensors ----
 
 
@@ -211,7 +204,7 @@ def dtensor_of(local: Tensor, mesh: Any, found: Shards, shape: Sequence[int]) ->
 
 def whole(batch: Any) -> Any:
     """See `TensorDictBase.whole`."""
-    return _mapped(batch, lambda _, leaf: leaf.full_tensor())
+    return _map_dtensors(batch, lambda _, leaf: leaf.full_tensor())
 
 
 def local(batch: Any) -> Any:
@@ -221,17 +214,14 @@ def local(batch: Any) -> Any:
     return batch if spans is None else _local(batch, spans, "")
 
 
-def _mapped(batch: Any, fn: Callable[[str, Any], Tensor], path: str = "") -> Any:
-    entries = {}
-    for name, value in batch._entries().items():
-        label = f"{path}{name}"
-        if isinstance(value, TensorCollection):
-            entries[name] = _mapped(value, fn, f"{label}.")
-        elif is_shared(value) and is_dtensor(getattr(value, "tensor", None)):
-            entries[name] = type(value)(fn(label, value.tensor))
-        else:
-            entries[name] = fn(label, value) if is_dtensor(value) else value
-    return type(batch)._from_entries(entries, batch._batch_size, batch._device, batch._names)
+def _map_dtensors(batch: Any, turn: Callable[[str, Any], Tensor]) -> Any:
+    def turned(leaf: Leaf) -> Any:
+        name, value = join_path(leaf.path), leaf.entry
+        if is_shared(value) and is_dtensor(getattr(value, "tensor", None)):
+            return type(value)(turn(name, value.tensor))
+        return turn(name, value) if is_dtensor(value) else value
+
+    return rebuilt(batch, turned)
 
 
 def _span_of(leaf: Any, dim: int) -> tuple[int, int]:

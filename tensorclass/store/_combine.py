@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from torch import Tensor
 
-from ..core import Handler, TensorCollection, blank
+from ..core import ABSENT, Handler, TensorCollection, blank
 from ..ops._at_once import at_once
 from ..ops._compare import same_atom
 
-_ABSENT: Final = object()
 Levels: TypeAlias = "tuple[list[Tensor], list[Tensor], list[Any], list[Any]]"
 
 
@@ -37,7 +36,7 @@ def combine(self: Any, run: Handler, other: Any = None, facts: Any = None, above
             if type(value) is Tensor:
                 continue
             del leaves[key]
-            there = None if found is None else found.pop(key, _ABSENT)
+            there = None if found is None else found.pop(key, ABSENT)
             if isinstance(value, TensorCollection):
                 pairs = found is None or type(there) is type(value)
                 data[key] = twin = at_once(value, run, there, declared, levels, checked) if pairs else None

@@ -8,12 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core import Owners, Step, TensorCollection, assign, changed, children, keep, note_steps, note_write
+from ..core import ABSENT, Owners, Step, TensorCollection, assign, changed, children, keep, note_steps, note_write
 from ..errors import StructureError
 from ._fitting import missing
 from .entries._nested import held, only_tensors, over
-
-ABSENT: Any = object()
 
 
 class DictSteps(TensorCollection):

@@ -11,7 +11,7 @@ from torch.nn import functional
 from typing_extensions import Self
 
 from .._flags import flags
-from ..core import Path, TensorCollection, as_items, is_typed, join_path
+from ..core import Leaf, Path, TensorCollection, as_items, is_typed, join_path, rebuilt
 from ..errors import BatchSizeError, StructureError
 from ..ops._lengths import Ragged, has_lengths
 from ..ops._writable import scalar_like, takes
@@ -58,7 +58,7 @@ def pad(tensordict: C, pad_size: Sequence[int], value: float = 0.0, inplace: boo
             raise BatchSizeError(
                 f"pad: {sizes[2 * dim : 2 * dim + 2]} cuts more than batch dim {dim} of size {size} has"
             )
-    result = pad_entries(target, sizes, lambda path, leaf: value, ())
+    result = pad_entries(target, sizes, lambda path, leaf: value)
     return target._become(result) if inplace else result  # type: ignore[no-any-return]  # same class as the input
 
 
@@ -79,27 +79,24 @@ class PadOps(PackOps):
         return pad(self, pad_size, value, inplace, safe)
 
 
-def pad_entries(collection: Any, sizes: list[int], fill: Fill, path: Path) -> Any:
-    size = collection._batch_size
-    grown = [n + sum(sizes[2 * dim : 2 * dim + 2]) for dim, n in enumerate(size)]
-    new = torch.Size(grown) if sizes else size
-    grows = any(n > 0 for n in sizes)
-    entries = {}
-    for key, value in collection._entries().items():
-        here = (*path, key)
-        if isinstance(value, TensorCollection):
-            entries[key] = pad_entries(value, sizes, fill, here)
-        elif isinstance(value, Tensor) and not value.is_nested:
-            number = fill(here, value)
-            if not takes(value, number):
-                number = scalar_like(number, value.new_empty((), device="cpu"), here).item()  # nothing waits for a GPU
-            entries[key] = pad_leaf(value, sizes, number) if sizes else value
-        else:
-            rows = value if has_lengths(value) else Ragged.over(value)
-            entries[key] = (
-                _pad_objects(collection, value, sizes, here, grows) if rows is None else _pad_ragged(rows, sizes)
-            )
-    return type(collection)._from_entries(entries, new, collection._device, collection._names)
+def pad_entries(collection: Any, sizes: list[int], fill: Fill) -> Any:
+    """A container with each entry padded along the batch dims."""
+
+    def make(level: Any, entries: dict[str, Any]) -> Any:
+        size = [n + sum(sizes[2 * dim : 2 * dim + 2]) for dim, n in enumerate(level._batch_size)]
+        return type(level)._from_entries(entries, torch.Size(size), level._device, level._names)
+
+    def padded(leaf: Leaf) -> Any:
+        value = leaf.entry
+        if isinstance(value, Tensor) and not value.is_nested:
+            number = fill(leaf.path, value)
+            if not takes(value, number):  # nothing waits for a GPU
+                number = scalar_like(number, value.new_empty((), device="cpu"), leaf.path).item()
+            return pad_leaf(value, sizes, number) if sizes else value
+        rows = value if has_lengths(value) else Ragged.over(value)
+        return _pad_objects(leaf, sizes) if rows is None else _pad_ragged(rows, sizes)
+
+    return rebuilt(collection, padded, make)
 
 
 def _pad_ragged(rows: Any, sizes: list[int]) -> Any:
@@ -118,18 +115,19 @@ def pad_leaf(leaf: Tensor, sizes: list[int], value: Any) -> Tensor:
     return functional.pad(leaf, wide, value=value)
 
 
-def _pad_objects(collection: Any, value: Any, sizes: list[int], path: Path, grows: bool) -> Any:
+def _pad_objects(leaf: Leaf, sizes: list[int]) -> Any:
     """Pad objects with None; shared objects of a typed class are kept."""
+    value, name, grows = leaf.entry, join_path(leaf.path), any(n > 0 for n in sizes)
     if isinstance(value, (Unbatched, MetaData)) or (not grows and not isinstance(value, NonTensorStack)):
         return value
-    if is_typed(collection):
+    if is_typed(leaf.holder):
         if not isinstance(value, NonTensorStack):
             return value
         if grows:
             raise StructureError(
-                f"pad: field `{join_path(path)}` declares one object for each element, and a new one has none; pad "
+                f"pad: field `{name}` declares one object for each element, and a new one has none; pad "
                 "`batch.to_tensordict()`"
             )
-    stack_of = NonTensorStack.of_one(value, collection._batch_size)
+    stack_of = NonTensorStack.of_one(value, leaf.holder._batch_size)
     table, index = compact(*stack_of._held)
     return NonTensorStack._of((*table, None), pad_leaf(index, sizes, len(table)))

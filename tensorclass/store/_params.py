@@ -25,6 +25,7 @@ from ..core import (
     TensorCollection,
     Write,
     join_path,
+    leaves_below,
     register,
     tensors_by_path,
 )
@@ -195,14 +196,12 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
 
     def _convert_all(self, store: Any, made: dict[Any, Tensor]) -> None:
         """Convert all tensors to parameters and buffers; a tensor in several places is converted once."""
-        for key, value in store._entries().items():
-            if isinstance(value, TensorCollection):
-                self._convert_all(value, made)
-            elif isinstance(value, Tensor) and not isinstance(value, (Parameter, Buffer)):
-                place = _place(value)
+        for leaf in leaves_below(store):
+            if isinstance(leaf.entry, Tensor) and not isinstance(leaf.entry, (Parameter, Buffer)):
+                place = _place(leaf.entry)
                 if place not in made:
-                    made[place] = self._converted(value)
-                store._put(key, made[place])
+                    made[place] = self._converted(leaf.entry)
+                leaf.holder._put(leaf.path[-1], made[place])
 
     def register_get_post_hook(self, hook: Hook) -> None:
         """Call `hook(params, value)` after each read of a tensor; a result other than None replaces the value.

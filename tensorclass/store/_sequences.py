@@ -9,7 +9,17 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence as pad_tensors
 
-from ..core import Key, Path, TensorCollection, is_typed, join_path, tensors_by_path, unravel_key_to_tuple
+from ..core import (
+    Key,
+    Leaf,
+    Path,
+    TensorCollection,
+    is_typed,
+    join_path,
+    rebuilt,
+    tensors_by_path,
+    unravel_key_to_tuple,
+)
 from ..errors import ArgumentError, BatchIndexError, MissingKeyError, StructureError, did_you_mean
 from ..ops import stack
 from ..ops._writable import scalar_like, takes
@@ -78,11 +88,11 @@ def _stacked_one_by_one(items: list[Any], dim: int, values: dict[Path, Any], sid
     at = _batch_dim(items[0], tables[0], dim)
     if at is None:
         longest = {path: max(counts) for path, counts in lengths.items()}
-        return stack([_padded_events(item, dim, longest, values, side, ()) for item in items])
+        return stack([_padded_events(item, dim, longest, values, side) for item in items])
     total = max([item._batch_size[at] for item in items])
     fill: Fill = lambda path, leaf: values.get(path, 0.0)  # noqa: E731  # shorter than a function
     return stack(
-        [pad_batch(item, [0] * (2 * at) + _pad_sides(total - item._batch_size[at], side), fill, ()) for item in items]
+        [pad_batch(item, [0] * (2 * at) + _pad_sides(total - item._batch_size[at], side), fill) for item in items]
     )
 
 
@@ -166,21 +176,16 @@ def _batch_dim(item: Any, table: Mapping[Path, Tensor], dim: int) -> int | None:
     return inside.pop() if inside else None
 
 
-def _padded_events(
-    item: Any, dim: int, longest: dict[Path, int], values: dict[Path, Any], side: str, path: Path
-) -> Any:
-    entries = {}
-    for key, value in item._entries().items():
-        here = (*path, key)
-        if isinstance(value, TensorCollection):
-            entries[key] = _padded_events(value, dim, longest, values, side, here)
-        elif isinstance(value, Tensor):
-            at = dim % value.ndim
-            amounts = [0] * (2 * at) + _pad_sides(longest[here] - value.shape[at], side)
-            entries[key] = pad_leaf(value, amounts, scalar_like(values.get(here, 0.0), value, here).item())
-        else:
-            entries[key] = value
-    return type(item)._from_entries(entries, item._batch_size, item._device, item._names)
+def _padded_events(item: Any, dim: int, longest: dict[Path, int], values: dict[Path, Any], side: str) -> Any:
+    def padded(leaf: Leaf) -> Any:
+        value, path = leaf.entry, leaf.path
+        if not isinstance(value, Tensor):
+            return value
+        at = dim % value.ndim
+        amounts = [0] * (2 * at) + _pad_sides(longest[path] - value.shape[at], side)
+        return pad_leaf(value, amounts, scalar_like(values.get(path, 0.0), value, path).item())
+
+    return rebuilt(item, padded)
 
 
 def _masks(items: list[Any], result: Any, dim: int, side: str) -> TensorDict:

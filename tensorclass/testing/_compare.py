@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .._schema._spec import describe_tensor, short
-from ..core import TensorCollection
+from ..core import TensorCollection, leaves_below
 from ..ops._compare import same_object
 from ..store import Node, NonTensorStack, RaggedTensor, is_uneven, uneven_pairs
 
@@ -43,7 +43,7 @@ def report(actual: Any, expected: Any, tolerance: Tolerance) -> list[str]:
     """A description of the differences of two containers, in lines; empty if they agree."""
     if isinstance(actual, TensorCollection) and isinstance(expected, TensorCollection):
         found = list(_containers(actual, expected, tolerance, ""))
-        fields = len({*_leaf_paths(actual, ""), *_leaf_paths(expected, "")})
+        fields = len({leaf.path for batch in (actual, expected) for leaf in leaves_below(batch)})
         name, batch_dims = type(actual).__name__, min(len(actual.batch_size), len(expected.batch_size))
     else:
         found = list(_values(actual, expected, tolerance, "value"))
@@ -54,12 +54,6 @@ def report(actual: Any, expected: Any, tolerance: Tolerance) -> list[str]:
     lines = [head, *(f"  {one.path}: {one.text}" for one in found)]
     places = [one.place[:batch_dims] for one in found if batch_dims and len(one.place) >= batch_dims]
     return lines + ([f"  first element that differs: {list(min(places))}"] if places else [])
-
-
-def _leaf_paths(container: Any, prefix: str) -> Iterator[str]:
-    for name, value in container._outline().items():
-        inner = isinstance(value, TensorCollection)
-        yield from _leaf_paths(value, f"{prefix}{name}.") if inner else [f"{prefix}{name}"]
 
 
 def _containers(a: Any, b: Any, tolerance: Tolerance, prefix: str) -> Iterator[EntryDifference]:
