@@ -7,6 +7,7 @@ from ._kind import KINDS as KINDS
 from ._kind import PENDING as PENDING
 from ._kind import UNREAD as UNREAD
 from ._kind import Kind as Kind
+from ._kind import kind_of_mark as kind_of_mark
 from ._kind import per_kind as per_kind
 from ._nested_class import NESTED as NESTED
 from ._per_element import PER_ELEMENT as PER_ELEMENT

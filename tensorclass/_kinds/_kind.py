@@ -67,6 +67,11 @@ PENDING, INIT_VAR, UNREAD = Kind("pending"), Kind("init_var"), Kind("other")
 """No fields of a schema: an undefined name in the annotation, an argument, an annotation that a checker can't read."""
 
 
+def kind_of_mark(name: str) -> Kind | None:
+    """The kind that a mark around a type makes, as `Shared` in `Shared[Tensor]`; None for anything else."""
+    return next((kind for kind in KINDS.values() if kind.written == f"{name}[{{}}]"), None)
+
+
 def per_kind(
     *, tensor: T, shared: T, ragged: T, nested: T, collection: T, value: T, per_element: T, any: T
 ) -> Mapping[Kind, T]:

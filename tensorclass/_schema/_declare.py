@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .._deferred import is_pydantic_field
 from .._dims import Bindings
-from .._kinds import INIT_VAR, PENDING, VALUE
+from .._kinds import INIT_VAR, PENDING
 from .._options import FIELD_OPTIONS
 from ..errors import SchemaError
 from ._annotations import Parsed, WrongDeclaration, is_collection, is_tensorclass, parse_annotation
@@ -34,7 +34,7 @@ class AnnotatedName:
 
     def pending(self) -> FieldSpec:
         """The field, while a name in its annotation is undefined."""
-        return _plain(self).replace(kind=PENDING, produced=self.info.produced)
+        return _plain(self).replace(produced=self.info.produced)
 
 
 def make_field(row: AnnotatedName, annotation: Any, parsed: Parsed | None) -> FieldSpec:
@@ -63,7 +63,7 @@ _OPTIONS_OF = attrgetter(*FIELD_OPTIONS)
 def _plain(row: AnnotatedName) -> FieldSpec:
     given = dict(zip(FIELD_OPTIONS, _OPTIONS_OF(row.info), strict=True))
     given.update(annotation=row.annotation, declared=row.annotation, kw_only=row.kw_only, options=row.info.metadata)
-    return FieldSpec(row.name, VALUE, **{**given, "join": "stack"})  # the policy depends on the kind
+    return FieldSpec(row.name, PENDING, **{**given, "join": "stack"})  # the policy depends on the kind
 
 
 def apply_parsed(spec: FieldSpec, declared: Any, parsed: Parsed, **more: Any) -> FieldSpec:

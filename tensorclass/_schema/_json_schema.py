@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from annotated_types import Ge, Gt, Le, Lt, MultipleOf
 
 from .._deferred import pydantic
 from .._dims import Dim
-from .._kinds import Kind, per_kind
 from ._constraints import bound_of, flatten
 from ._dtypes import Bool, Complex, Integer, TensorSpec
 from ._spec import FieldSpec, TypeName
@@ -90,10 +89,19 @@ class JsonObject:
         }
 
     def _field(self, spec: FieldSpec) -> dict[str, Any]:
-        entry = _TYPES[spec.kind](self, spec)
+        entry = self._type(spec)
         if spec.optional and entry and {"type": "null"} not in entry.get("anyOf", ()):
             entry = {"anyOf": [entry, {"type": "null"}]}
         return {**entry, "description": spec.doc} if spec.doc else entry
+
+    def _type(self, spec: FieldSpec) -> dict[str, Any]:
+        if spec.kind.has_dtype:
+            return self.tensor(spec)
+        if spec.kind.is_nested:
+            return self.nested(spec)
+        if spec.kind.holds_objects:
+            return self.per_element(spec) if spec.kind.is_listed else self.value(spec)
+        return {"type": "object", "title": spec.type_text} if spec.kind.is_collection else {}
 
     def tensor(self, spec: FieldSpec) -> dict[str, Any]:
         """Numbers, with the bounds of the field."""
@@ -105,19 +113,6 @@ class JsonObject:
         """One value, or nested lists of them."""
         entry = self.value(spec)
         return {"anyOf": [entry, {"type": "array"}], "title": spec.type_text} if entry else entry
-
-
-_TYPES: Mapping[Kind, Callable[[JsonObject, FieldSpec], dict[str, Any]]] = per_kind(
-    tensor=JsonObject.tensor,
-    shared=JsonObject.tensor,
-    ragged=JsonObject.tensor,
-    nested=lambda parts, spec: parts.nested(spec),
-    collection=lambda _, spec: {"type": "object", "title": spec.type_text},
-    value=lambda parts, spec: parts.value(spec),
-    per_element=JsonObject.per_element,
-    any=lambda *_: {},
-)
-"""The JSON Schema of a field of each kind."""
 
 
 def _tensor(spec: TensorSpec, ragged: bool) -> dict[str, Any]:

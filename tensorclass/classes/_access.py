@@ -9,7 +9,6 @@ from typing import Any
 from torch import Tensor
 
 from .._deferred import DTENSOR, is_dtensor
-from .._kinds import per_kind
 from .._schema import EXACT, FieldSpec, Options
 from ..core import TensorCollection, field_value, undivided_tensors
 from ..store import TensorDict
@@ -24,7 +23,11 @@ def make_getter(spec: FieldSpec) -> Getter:
     """Make the getter of a field."""
     if spec.produced:
         return _produced_getter(spec)
-    return _GETTERS[spec.kind](spec)
+    if spec.kind.is_shared:
+        return _shared_getter(spec.name)
+    if spec.kind.is_nested:
+        return _nested_getter(spec)
+    return _per_element_getter(spec.name) if spec.kind.is_per_element else _plain_getter(spec)
 
 
 def _plain_getter(spec: FieldSpec) -> Getter:
@@ -89,19 +92,6 @@ def _produced_getter(spec: FieldSpec) -> Getter:
 def assign(name: str) -> Setter:
     """Make the setter of a field whose values are always checked in full."""
     return lambda self, value: self._assign(name, value)
-
-
-_GETTERS = per_kind(
-    tensor=_plain_getter,
-    shared=lambda spec: _shared_getter(spec.name),
-    ragged=_plain_getter,
-    nested=_nested_getter,
-    collection=_plain_getter,
-    value=_plain_getter,
-    per_element=lambda spec: _per_element_getter(spec.name),
-    any=_plain_getter,
-)
-"""Makes the getter of a field of each kind that is always written."""
 
 
 def make_setter(spec: FieldSpec, table: DimTable) -> Setter:

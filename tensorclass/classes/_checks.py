@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from .._deferred import is_dtensor
-from .._kinds import per_kind
 from .._schema import Dim, Dims, FieldSpec, Schema, cast_problem, check_field, check_fields, schema_of
 from ..core import VALUES, Names, Step, TensorCollection, as_jagged, as_jagged_layout, join_path, leaves_below, store_of
 from ..errors import CastError, Problem, SchemaError, StructureError
@@ -26,24 +25,11 @@ def to_entry(spec: FieldSpec, value: Any, batch_size: torch.Size) -> Any:
     """Convert a checked value to the entry that the store holds."""
     if isinstance(value, Node) or (value is None and not spec.takes_none):
         return value
-    return _ENTRIES[spec.kind](spec, value, batch_size)
-
-
-def _stored_plainly(spec: FieldSpec, value: Any, batch_size: torch.Size) -> Any:
-    return plain_object(value)
-
-
-_ENTRIES = per_kind(
-    tensor=_stored_plainly,
-    shared=lambda spec, value, batch_size: Unbatched(value),
-    ragged=lambda spec, value, batch_size: RaggedTensor.of(value, batch_size, _no_elements(spec)),
-    nested=_stored_plainly,
-    collection=_stored_plainly,
-    value=_stored_plainly,
-    per_element=lambda spec, value, batch_size: NonTensorStack.of(value, batch_size),
-    any=_stored_plainly,
-)
-"""The entry of the store for a value of each kind."""
+    if spec.kind.is_shared:
+        return Unbatched(value)  # pyright: ignore[reportArgumentType]  # a shared field takes no None
+    if spec.kind.is_ragged:
+        return RaggedTensor.of(value, batch_size, _no_elements(spec))
+    return NonTensorStack.of(value, batch_size) if spec.kind.is_per_element else plain_object(value)
 
 
 def _no_elements(spec: FieldSpec) -> Tensor:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime
 import enum
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from inspect import isabstract
 from typing import Annotated, Any, NamedTuple, Protocol, get_args, get_origin
 
@@ -14,7 +15,6 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flags
-from .._kinds import Kind, per_kind
 from .._schema import Bindings, Dims, FieldSpec
 from .._schema._constraints import flatten
 from .._schema._domain import Draw, Sizes, dtypes_of, first_name, limits, nested_lists, numbers
@@ -86,7 +86,7 @@ def _field_example(spec: FieldSpec, surroundings: _Surroundings) -> Any:
     if spec.optional and (classes.count(spec.nested) > 1 or not surroundings.source.present(spec)):
         return None  # an optional field of the class itself would have one of its own, and so on
     try:
-        return _EXAMPLES[spec.kind](spec, surroundings)
+        return _example_by_kind(spec, surroundings)
     except SchemaError as error:
         start = f"{spec.name}." if spec.kind.is_nested else ""
         problems = [problem._replace(path=start + problem.path) for problem in error.problems]
@@ -136,17 +136,15 @@ def _example_elements(spec: FieldSpec, place: _Surroundings) -> Any:
     return RaggedTensor.of(elements, size, torch.empty(0, *rest, dtype=dtype))
 
 
-_EXAMPLES: Mapping[Kind, Callable[[FieldSpec, _Surroundings], Any]] = per_kind(
-    tensor=_example_tensor,
-    shared=_example_tensor,
-    ragged=_example_elements,
-    nested=lambda spec, place: build(spec.nested, place.size, place.source, {}, place.above),
-    collection=lambda spec, place: TensorDict({}, batch_size=place.size),
-    value=lambda spec, place: place.source.value(spec),
-    per_element=lambda spec, place: nested_lists(place.size, lambda: place.source.value(spec)),
-    any=lambda spec, place: place.source.value(spec),
-)
-"""Makes the example of a field of each kind."""
+def _example_by_kind(spec: FieldSpec, place: _Surroundings) -> Any:
+    if spec.kind.has_dtype:
+        return _example_elements(spec, place) if spec.kind.is_ragged else _example_tensor(spec, place)
+    if spec.kind.is_nested:
+        return build(spec.nested, place.size, place.source, {}, place.above)
+    if spec.kind.is_collection:
+        return TensorDict({}, batch_size=place.size)
+    value = partial(place.source.value, spec)
+    return nested_lists(place.size, value) if spec.kind.is_listed else value()
 
 
 class SeededSource:

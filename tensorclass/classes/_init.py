@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from .._kinds import INIT_VAR, per_kind
+from .._kinds import INIT_VAR
 from .._schema import EXACT, MISSING, FieldSpec, Options, Schema
 from ..core import as_batch_size, as_jagged, blank
 from ..ops._steps import kind_check
@@ -273,8 +273,7 @@ class InitBuilder:
 
     def _emit_field(self, spec: FieldSpec) -> bool:
         start = len(self.lines)
-        emit = _EMIT[spec.kind]
-        if emit is None or not emit(self, spec):
+        if not self._emit_kind(spec):
             return False
         if spec.optional:
             shared = [line for line in self.lines[start:] if line.startswith("_s_")]
@@ -283,6 +282,14 @@ class InitBuilder:
             start += len(shared)
             self.lines[start:] = [f"if {spec.name} is not None:", *["    " + line for line in body]] if body else []
         return True
+
+    def _emit_kind(self, spec: FieldSpec) -> bool:
+        """Write the quick test of a field; False if only the complete path checks it."""
+        if spec.kind.is_batched:
+            return self._emit_tensor(spec)
+        if spec.kind.is_nested:
+            return self._emit_nested(spec)
+        return spec.kind.is_value and self._emit_value(spec)
 
     def _emit_tensor(self, spec: FieldSpec) -> bool:
         name, tensor = spec.name, spec.spec
@@ -421,16 +428,3 @@ class InitBuilder:
         if not started:
             return f"_data = {{{', '.join(chunk)}}}"
         return f"_data.update({{{', '.join(chunk)}}})" if chunk else "pass"
-
-
-_EMIT = per_kind(
-    tensor=InitBuilder._emit_tensor,
-    shared=None,
-    ragged=None,
-    nested=InitBuilder._emit_nested,
-    collection=None,
-    value=InitBuilder._emit_value,
-    per_element=None,
-    any=None,
-)
-"""Writes the quick test of a field of each kind; None if only the complete path checks it."""

@@ -12,12 +12,13 @@ from mypy.plugin import AnalyzeTypeContext, ClassDefContext, SemanticAnalyzerPlu
 from mypy.types import Instance, RawExpressionType, Type, UnboundType, UnionType
 
 from ..._dims import FAMILY_DTYPES
-from ..._kinds import PER_ELEMENT, RAGGED, SHARED, TENSOR
+from ..._kinds import RAGGED, TENSOR, kind_of_mark
 from .._rules import ANNOTATED, ClassDeclaration, shape_of
 from ._codes import DECLARATION
 from ._contract_calls import with_contract
 
-MARKS = {"Shared": SHARED, "PerElement": PER_ELEMENT, "Ragged": RAGGED}
+WRONG = ClassDeclaration(TENSOR, open=True)
+"""What a field declares whose dims or dtype are wrong, which is reported."""
 NO_FIELDS = ("ClassVar", "InitVar", "KW_ONLY")
 
 
@@ -45,9 +46,9 @@ class AnnotationReader:
             return self._tensor(name, annotation.args)
         if name == "Optional" or fullname in ANNOTATED:
             return self._first(annotation, "tensor" if name == "Ragged" else None)
-        if fullname.startswith("tensorclass.") and name in MARKS:
-            inner = self._first(annotation, None)
-            return replace(inner, kind=MARKS[name])
+        kind = kind_of_mark(name) if fullname.startswith("tensorclass.") else None
+        if kind is not None:
+            return replace(self._first(annotation, None), kind=kind)
         return ClassDeclaration(TENSOR) if fullname == "torch._tensor.Tensor" else self._alias(annotation.name)
 
     def is_field(self, annotation: Type) -> bool:

@@ -12,10 +12,9 @@ from mypy.plugin import ClassDefContext, FunctionContext
 from mypy.types import FunctionLike, Instance, LiteralType, ProperType, Type, get_proper_type
 
 from ..._dims import DimMap
-from ..._kinds import TENSOR
 from ..._options import CLASS_OPTIONS, options_with
 from .. import _rules as rules
-from ._annotations import AnnotationReader, read_brackets
+from ._annotations import WRONG, AnnotationReader, read_brackets
 from ._codes import DECLARATION
 from ._facts import ROOT, ClassDeclaration, fields_of, is_below_root, lineage, option, own_fields, record
 from ._given import GivenCheck, refused
@@ -109,7 +108,7 @@ def _fields(ctx: ClassDefContext) -> Iterator[tuple[str, ClassDeclaration]]:
             field = reader.read(annotation)
         except rules.WrongAnnotation as wrong:
             _fail(ctx, str(wrong), statement)
-            field = ClassDeclaration(TENSOR, open=True)
+            field = WRONG
         produced, policy = callee_name(statement.rvalue) == PRODUCED, _option(statement.rvalue, "converts")
         unknown = name in converted or not isinstance(policy, nodes.StrExpr | None)
         coerce = "cast" if unknown else getattr(policy, "value", None)

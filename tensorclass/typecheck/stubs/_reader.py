@@ -12,14 +12,13 @@ from functools import partial, reduce
 from typing import NamedTuple
 
 from ..._dims import FAMILY_DTYPES
-from ..._kinds import ANY, NESTED, PER_ELEMENT, RAGGED, SHARED, TENSOR, UNREAD, VALUE
+from ..._kinds import ANY, NESTED, TENSOR, UNREAD, VALUE, kind_of_mark
 from .._rules import ANNOTATED, ClassDeclaration, WrongAnnotation, shape_of
 from ._fields import FAMILIES, Declarations
 from ._project import SourceFile, items_of
 
 Class = tuple[SourceFile, ast.ClassDef]
 OPTIONAL = ("typing.Optional", "typing.Union")
-MARKS = {"tensorclass.Shared": SHARED, "tensorclass.Ragged": RAGGED, "tensorclass.PerElement": PER_ELEMENT}
 SHAPE = "tensorclass.typing.Shape"
 ELSEWHERE = frozenset((*sys.stdlib_module_names, "torch", "tensorclass", "jaxtyping", "numpy"))
 """Packages without typed classes, whose sources are not read."""
@@ -143,7 +142,7 @@ class SourceReader:
 
     def _brackets(self, file: SourceFile, name: str, items: list[ast.expr]) -> Said:
         package, _, family = name.rpartition(".")
-        kind = MARKS.get(name)
+        kind = kind_of_mark(name.removeprefix("tensorclass.")) if name.startswith("tensorclass.") else None
         if package in FAMILIES and family in FAMILY_DTYPES:
             return self._family(file, family, items)
         if name in OPTIONAL:
