@@ -18,7 +18,7 @@ from ._codes import DECLARATION
 from ._contract_calls import with_contract
 
 WRONG = ClassDeclaration(TENSOR, open=True)
-"""What a field declares whose dims or dtype are wrong, which is reported."""
+"""The declaration of a field with wrong dims or a wrong dtype, which is reported."""
 NO_FIELDS = ("ClassVar", "InitVar", "KW_ONLY")
 
 
