@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from tensorclass import TensorClass
 from tensorclass.errors import ModuleError
-from tensorclass.nn import TensorClassSequential
+from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.nn.typed._drawing import picture
 from tensorclass.typing import Float, Float32
 from tests.nn._pipelines import Digits, Hidden, Prediction, classifier, digits, stages, step
@@ -141,6 +141,46 @@ def test_explain_without_sizes():
         pipeline.explain(wide=3)
     with pytest.raises(ModuleError, match="the size of a dim is a whole number"):
         pipeline.explain(h=-1)
+
+
+def test_explain_names_the_scope_of_a_dim_and_the_values_of_a_mapping():
+    """Two dims of one name are called by their scopes; sizes take both names; tensors of a mapping have rows."""
+
+    class Series(TensorClass):
+        x: Float32[Tensor, "t 3"]
+
+    class Pair(TensorClass):
+        past: Series
+        future: Series
+
+    class Sums(TensorClass):
+        past_sum: Float32[Tensor, "t"]
+        future_sum: Float32[Tensor, "u"]
+
+    def summed(x):
+        return {"sum": x.sum(-1), "size": len(x), "twice": x.repeat(1, 2, 1)}
+
+    for which in ("past", "future"):
+        pipeline = TensorClassSequential[Pair, Sums](
+            kept=stage(lambda x: x.sum(-1), Pair.past.x, out=Sums.past_sum),
+            parts=stage(summed, getattr(Pair, which).x),
+            last=stage(lambda parts: parts["sum"], out=Sums.future_sum),
+        )
+        start, kept, parts, _ = pipeline.explain(2).steps
+        assert [value.shape for value in start.writes] == [(2, "past.t", 3), (2, "future.t", 3)]
+        assert kept.writes[0].shape == (2, "past.t")
+        found = {value.name: (value.dtype, value.shape) for value in parts.writes}
+        assert found == {
+            "parts": ("dict", None),
+            "parts['sum']": ("float32", (2, f"{which}.t")),
+            "parts['twice']": ("float32", (2, f"2*{which}.t", 3)),
+        }
+        sized = pipeline.explain(2, **{"past.t": 5, "future.t": 7}).steps
+        size = {"past": 5, "future": 7}[which]
+        assert [value.nbytes for value in sized[2].writes] == [4 * 2 * (size + 2 * size * 3), 8 * size, 48 * size]
+        assert [value.shape for value in pipeline.explain(t=4).steps[0].writes] == [(4, 3), (4, 3)]
+        with pytest.raises(ModuleError, match=r"no dim of the pipeline is called `path\.t`; did you mean `past.t`"):
+            pipeline.explain(**{"path.t": 4})
 
 
 def test_explain_uses_what_probes_saw():

@@ -42,14 +42,22 @@ class Use(NamedTuple):
 class SeenOutput:
     """One value that a module returned when it was probed with a batch of two; `shape` is the event shape.
 
-    For a value without a declaration, `dims` has the expression of each size over the open dims of the input, or "?".
-    One number for the whole batch is not `batched`.
+    For a value without a declaration, `dims` has the expression of each size over the open dims of the input, which
+    have the names that `identifier_of` gives, or "?". One number for the whole batch is not `batched`.
     """
 
     dtype: torch.dtype
     shape: tuple[int, ...]
     dims: tuple[str, ...] | None = None
     batched: bool = True
+
+
+@dataclass(frozen=True)
+class SeenObject:
+    """An object other than a tensor that a module returned when it was probed: its type, and a mapping's tensors."""
+
+    type_name: str
+    members: Mapping[str, SeenOutput]
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,7 @@ class Probed:
     diagnostics: tuple[Diagnostic, ...]
     answered: tuple[Diagnostic, ...]
     narrowed: dict[str, int | str]
-    seen: tuple[tuple[SeenOutput | None, ...], ...]
+    seen: tuple[tuple[SeenOutput | SeenObject | None, ...], ...]
     blind: dict[int, str]
     further: Mapping[Path, int] = field(default_factory=dict)
 

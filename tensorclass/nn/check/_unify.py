@@ -262,6 +262,16 @@ def plain_name(variable: str) -> str:
     return "_" if name.startswith("_") else name
 
 
+def identifier_of(variable: str) -> str:
+    """A name for a variable that an expression of dims can hold; see `variable_of`."""
+    return "__in".join(variable.rsplit("@", 1))
+
+
+def variable_of(identifier: str) -> str:
+    """The variable with an identifier; see `identifier_of`."""
+    return "@".join(identifier.rsplit("__in", 1))
+
+
 def _plain(size: Polynomial) -> str:
     return str(size.substitute({name: plain_name(name) for name in size.names}))
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from ...core import TensorCollection
-from ..check._declared import SeenOutput, Use
-from ..check._unify import plain_name
+from ..check._declared import SeenObject, SeenOutput, Use
+from ..check._unify import identifier_of, plain_name
 from ..parts._diagnostics import Diagnostic
 from ._copy import Uncopyable
 from ._examples import Unknown
@@ -196,23 +196,31 @@ class ModuleFindings(Searcher):
         odd = {name: size + 5 for name, size in sweep.sizes.known.items() if name in sweep.sizes.guessed}
         return self.run_at(sweep, index, self.plan.with_(odd))
 
-    def _seen(self, sweeps: Sequence[Sweep], index: int) -> tuple[SeenOutput | None, ...]:
-        values = sweeps[0].outcomes[index].values or (None,) * len(self.report.writes[index])
-        found = []
-        for place, (use, value) in enumerate(zip(self.report.writes[index], values, strict=True)):
-            dims = None if use is None or use.slot.known else self._expressions(index, place, sweeps)
-            shown = None
-            if isinstance(value, Tensor):
-                shown = SeenOutput(value.dtype, self._event(use, value) or (), dims, value.ndim > 0)
-            found.append(shown)
-        return tuple(found)
+    def _seen(self, sweeps: Sequence[Sweep], index: int) -> tuple[SeenOutput | SeenObject | None, ...]:
+        columns = [sweep.outcomes[index].values or (None,) * len(self.report.writes[index]) for sweep in sweeps]
+        uses = self.report.writes[index]
+        return tuple(self._seen_value(use, values, sweeps) for use, *values in zip(uses, *columns, strict=True))
 
-    def _expressions(self, index: int, position: int, sweeps: Sequence[Sweep]) -> tuple[str, ...]:
+    def _seen_value(self, use: Use | None, values: Sequence[Any], sweeps: Sequence[Sweep]) -> Any:
+        """What one value was in the sweeps."""
+        free, value = use is not None and not use.slot.known, values[0]
+        if isinstance(value, Tensor):
+            dims = self._expressions([self._event(use, value) for value in values], sweeps) if free else None
+            return SeenOutput(value.dtype, self._event(use, value) or (), dims, value.ndim > 0)
+        if not free or value is None:
+            return None
+        members = value if isinstance(value, Mapping) and all(isinstance(other, Mapping) for other in values) else {}
+        shown = {key: self._seen_value(use, [other.get(key) for other in values], sweeps) for key in members}
+        return SeenObject(
+            type(value).__name__, {str(key): part for key, part in shown.items() if isinstance(part, SeenOutput)}
+        )
+
+    def _expressions(self, found: Sequence[tuple[int, ...] | None], sweeps: Sequence[Sweep]) -> tuple[str, ...]:
         """The event shape of a value without a declaration, over the open dims of the input."""
-        shapes = [shape for shape in self._shapes(index, position, sweeps) if shape is not None]
+        shapes = [shape for shape in found if shape is not None]
         known = [sweep.sizes.known for sweep in sweeps[: len(shapes)]]
         names = [name for name in sweeps[0].sizes.guessed if all(name in sizes for sizes in known)]
-        dims = {plain_name(name): tuple(sizes[name] for sizes in known) for name in names if "#" not in name}
+        dims = {identifier_of(name): tuple(sizes[name] for sizes in known) for name in names if "#" not in name}
         if any(len(shape) != len(shapes[0]) for shape in shapes):
             return ("?",)
         return tuple(self._fit_size(dims, sizes) for sizes in zip(*shapes, strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -12,9 +13,10 @@ from torch import nn
 
 from ..._schema import Dim, Polynomial, parse_dims
 from ...errors import ModuleError, did_you_mean
-from ..check._declared import Report, SeenOutput
+from ..check._declared import Report, SeenObject, SeenOutput
 from ..check._known import INPUT, ByPath, Place
-from ..check._unify import Rest, Terms, Unifier, plain_name
+from ..check._unify import Rest, Unifier, plain_name, variable_of
+from ..parts._slots import path_text
 from ..parts._stage import Stage, module_of
 
 Size = int | str
@@ -92,12 +94,16 @@ def explain(
         ModuleError: for the size of a dim that the pipeline doesn't have.
     """
     places = [*report.inputs.values(), *(use.place for uses in report.writes for use in uses if use is not None)]
+    labels = _labels(report.state.unifier, places)
     if sizes:
-        _refuse_unknown(report.state.unifier, places, sizes)
+        _refuse_unknown(labels, sizes)
     if not all(isinstance(size, int) and size >= 0 for size in batch_size):
         raise ModuleError(f"batch_size={list(batch_size)!r:.80}: batch dims are whole numbers from 0")
     seen, fixed = _probed_values(report)
-    values = {id(p): _value(p, report.state.unifier, batch_size, sizes, fixed, seen.get(id(p))) for p in places}
+    known = {variable: sizes.get(label, sizes.get(plain_name(variable), label)) for variable, label in labels.items()}
+    known |= {variable: size for variable, size in fixed.items() if isinstance(known.get(variable, ""), str)}
+    values = {id(p): _value(p, report.state.unifier, batch_size, known, seen.get(id(p))) for p in places}
+    members = {id(p): _member_values(p.name, seen.get(id(p)), batch_size, known) for p in places}
     for p in places:
         values[id(p)] = values[id(p)]._replace(placement=(report.placed or {}).get((p.writer, p.name), ""))
     titles = [f"input {input.__name__}", *(f"{i} {stage.name}" for i, stage in enumerate(stages))]
@@ -117,7 +123,7 @@ def explain(
         steps.append(
             Step(
                 title,
-                tuple(values[id(p)] for p in made if p.spec.nested is None),
+                tuple(value for p in made if p.spec.nested is None for value in (values[id(p)], *members[id(p)])),
                 tuple(values[id(p)] for p in held if p.spec.nested is None),
                 weights[number + 1],
             )
@@ -126,9 +132,9 @@ def explain(
     return Explanation(f"{input.__name__} -> {output.__name__}, {size}", tuple(steps))
 
 
-def _probed_values(report: Report) -> tuple[dict[int, SeenOutput], dict[str, int]]:
+def _probed_values(report: Report) -> tuple[dict[int, SeenOutput | SeenObject], dict[str, int]]:
     """The findings of the build's probes for every place, and the sizes that outputs have for every input."""
-    unifier, seen, fixed = report.state.unifier, dict[int, SeenOutput](), dict[str, int]()
+    unifier, seen, fixed = report.state.unifier, dict[int, SeenOutput | SeenObject](), dict[str, int]()
     open_ = {n for place in report.inputs.values() for term in unifier.resolve(place.terms) for n in _names(term)}
     following = {d.module for d in report.diagnostics if d.code == "N305"}
     for index, uses in enumerate(report.writes if report.probed is not None else ()):
@@ -137,6 +143,8 @@ def _probed_values(report: Report) -> tuple[dict[int, SeenOutput], dict[str, int
             if use is None or found is None or index in following:
                 continue
             seen[id(use.place)] = found
+            if isinstance(found, SeenObject):
+                continue
             terms = unifier.resolve(use.place.terms)
             for term, size in zip(terms, found.shape, strict=False) if len(terms) == len(found.shape) else ():
                 names = set(_names(term)) - open_
@@ -167,66 +175,83 @@ def _last_uses(stages: Sequence[Stage], report: Report) -> dict[int, int]:
     return last
 
 
+def _labels(unifier: Unifier, places: Sequence[Place]) -> dict[str, str]:
+    """What each open dim is called: its declared name; of several with one name, each has the scope where it began."""
+    began: dict[str, Place] = {}
+    for place in places:
+        for term in unifier.resolve(place.terms):
+            for variable in _names(term):
+                began.setdefault(variable, place)
+    names = Counter(map(plain_name, began))
+    labels: dict[str, str] = {}
+    for variable, place in began.items():
+        label = plain_name(variable)
+        if names[label] > 1 and label != "_":
+            scopes = [path_text((*path, label)) for path in (place.path[:-1], place.path)]
+            label = next((scope for scope in scopes if scope not in labels.values()), label)
+        labels[variable] = label
+    return labels
+
+
 def _value(
     place: Place,
     unifier: Unifier,
     batch: Sequence[int],
-    sizes: Mapping[str, int],
-    fixed: Mapping[str, int],
-    seen: SeenOutput | None,
+    sizes: Mapping[str, Size],
+    seen: SeenOutput | SeenObject | None,
 ) -> Value:
     ragged = place.spec.kind.is_ragged
+    if isinstance(seen, SeenObject):
+        counts = [member.nbytes for member in _member_values("", seen, batch, sizes)]
+        return Value(place.name, seen.type_name, None, _fold_counts(sum, counts) if counts else None)
     if seen is not None and seen.dims is not None:
         return _unnamed_value(place.name, seen, batch, sizes)
     if not (ragged or place.spec.kind.is_dense) or place.dtype is None:
         return Value(place.name, place.spec.type_text, None, 0 if place.spec.kind.is_value else None)
     exact = place.dtype.exact or (seen.dtype if seen is not None else None)
     dtype = str(place.dtype) if exact is None else str(exact).removeprefix("torch.")
-    event = _event_sizes(unifier.resolve(place.terms), sizes, fixed)
+    event = ["..." if isinstance(term, Rest) else _size(term, sizes) for term in unifier.resolve(place.terms)]
     shape = (*(() if place.spec.kind.is_shared else batch), *event)
-    known = [size for size in shape if isinstance(size, int)]
-    nbytes = prod(known) * exact.itemsize if exact is not None and len(known) == len(shape) else None
-    return Value(place.name, f"ragged {dtype}" if ragged else dtype, shape, nbytes)
+    return Value(place.name, f"ragged {dtype}" if ragged else dtype, shape, _nbytes(shape, exact))
 
 
-def _unnamed_value(name: str, seen: SeenOutput, batch: Sequence[int], sizes: Mapping[str, int]) -> Value:
+def _member_values(
+    name: str, seen: SeenOutput | SeenObject | None, batch: Sequence[int], sizes: Mapping[str, Size]
+) -> list[Value]:
+    """The tensors of a mapping that has no declaration."""
+    members = seen.members if isinstance(seen, SeenObject) else {}
+    return [_unnamed_value(f"{name}[{key!r}]", member, batch, sizes) for key, member in members.items()]
+
+
+def _unnamed_value(name: str, seen: SeenOutput, batch: Sequence[int], sizes: Mapping[str, Size]) -> Value:
     """A value without a declaration, as the probes saw it."""
     dims: list[Size] = []
     for text in seen.dims or ():
         tokens = () if text == "?" else parse_dims(text).tokens
-        size = tokens[0].size.substitute(dict(sizes)) if tokens and isinstance(tokens[0], Dim) else None
-        if size is None:
-            dims.append(text)
-        else:
-            dims.append(str(size) if size.constant is None else size.constant)
+        dims.append(_size(tokens[0].size, sizes) if tokens and isinstance(tokens[0], Dim) else text)
     shape = (*(batch if seen.batched else ()), *dims)
+    return Value(name, str(seen.dtype).removeprefix("torch."), shape, _nbytes(shape, seen.dtype))
+
+
+def _size(size: Polynomial, sizes: Mapping[str, Size]) -> Size:
+    """A dim as a number where it is known, else as text."""
+    known = size.substitute({name: sizes.get(variable_of(name), name) for name in size.names})
+    return str(known) if known.constant is None else known.constant
+
+
+def _nbytes(shape: Sequence[Size], dtype: torch.dtype | None) -> int | None:
     known = [size for size in shape if isinstance(size, int)]
-    nbytes = prod(known) * seen.dtype.itemsize if len(known) == len(shape) else None
-    return Value(name, str(seen.dtype).removeprefix("torch."), shape, nbytes)
+    return prod(known) * dtype.itemsize if dtype is not None and len(known) == len(shape) else None
 
 
-def _event_sizes(terms: Terms, sizes: Mapping[str, int], fixed: Mapping[str, int]) -> list[Size]:
-    """The event dims as numbers where they are known, else as text."""
-    found: list[Size] = []
-    for term in terms:
-        if isinstance(term, Rest):
-            found.append("...")
-            continue
-        plain = {name: plain_name(name) for name in term.names}
-        size = term.substitute({name: sizes.get(short, fixed.get(name, short)) for name, short in plain.items()})
-        found.append(str(size) if size.constant is None else size.constant)
-    return found
-
-
-def _refuse_unknown(unifier: Unifier, places: Sequence[Place], sizes: Mapping[str, int]) -> None:
-    terms = [term for place in places for term in unifier.resolve(place.terms) if not isinstance(term, Rest)]
-    names = {plain_name(name) for term in terms for name in term.names} - {"_"}
+def _refuse_unknown(labels: Mapping[str, str], sizes: Mapping[str, int]) -> None:
+    names = {*labels.values(), *map(plain_name, labels)} - {"_"}
     for name, size in sizes.items():
         if name not in names:
             text = f"the open dims are {', '.join(sorted(names))}" if names else "all its dims are known"
             raise ModuleError(f"no dim of the pipeline is called `{name}`{did_you_mean(name, names)}; {text}")
         if not isinstance(size, int) or size < 0:
-            raise ModuleError(f"{name}={size!r}: the size of a dim is a whole number from 0")
+            raise ModuleError(f"{name}={size!r:.80}: the size of a dim is a whole number from 0")
 
 
 def _weights(module: nn.Module, seen: set[int]) -> int:

@@ -43,7 +43,8 @@ class Shown:
 
         Args:
             batch_size: The batch dims; by default, sizes are those of one element.
-            sizes: Sizes of named dims, such as `h=48`.
+            sizes: Sizes of named dims, such as `h=48`. Nested classes may have dims of one name, which are then called
+                by their field: `**{"past.t": 7}`; `t=7` is the size of all.
 
         Raises:
             ModuleError: for the size of a dim that the pipeline doesn't have.
