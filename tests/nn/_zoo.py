@@ -207,13 +207,13 @@ T, I = ("f t 8",), ("f 3 h w",)  # noqa: E741  # vectors, sequences, images
 
 ZOO: dict[str, Animal] = {
     "Linear": A(lambda: nn.Linear(8, 4), V, W),
-    "Linear narrowing": A(lambda: nn.Linear(8, 4), ("f o",), W, ("W205",)),
+    "Linear narrowing": A(lambda: nn.Linear(8, 4), ("f _",), W, ("W205",)),
     "Bilinear": A(lambda: nn.Bilinear(8, 8, 4), ("f 8", "f 8"), W),
-    "Bilinear narrowing": A(lambda: nn.Bilinear(8, 6, 4), ("f a", "f b"), W, ("W205", "W205")),
+    "Bilinear narrowing": A(lambda: nn.Bilinear(8, 6, 4), ("f _", "f _"), W, ("W205", "W205")),
     "Sequential": A(lambda: nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Dropout(), nn.Linear(16, 4)), V, W),
     "Conv1d": A(lambda: nn.Conv1d(3, 6, 3, padding=1), ("f 3 t",), ("f 6 t",)),
     "Conv2d": A(lambda: nn.Conv2d(3, 6, 3, 2, 1), I, ("f 6 (h+1)//2 (w+1)//2",)),
-    "Conv2d narrowing": A(lambda: nn.Conv2d(3, 6, 1), ("f c h w",), ("f 6 h w",), ("W205",)),
+    "Conv2d narrowing": A(lambda: nn.Conv2d(3, 6, 1), ("f _ h w",), ("f 6 h w",), ("W205",)),
     "Conv3d": A(lambda: nn.Conv3d(1, 2, 1), ("f 1 d h w",), ("f 2 d h w",)),
     "ConvTranspose2d": A(lambda: nn.ConvTranspose2d(3, 6, 2, 2), I, ("f 6 2*h 2*w",)),
     "depthwise": A(lambda: nn.Conv2d(3, 3, 3, padding="same", groups=3), I, I),

@@ -638,7 +638,7 @@ model = TensorClassSequential(
 model = TensorClassSequential(
     step(lambda x: (x.mean(-1), x), Digits.image, Loss.loss),
     input=Digits, output=Loss)""",
-        {"None for one to drop": (("Digits.image, Loss.loss", "Digits.image, (Loss.loss, None)"),)},
+        {"out_fields=(Loss.loss, None)": (("Digits.image, Loss.loss", "Digits.image, (Loss.loss, None)"),)},
     ),
     # ---- E111 to E114
     "another dtype than declared": (
@@ -680,7 +680,7 @@ model = TensorClassSequential(step(mse, Digits.image, Each.each), input=Digits, 
     "a mean over the batch": (
         "E112",
         "model = TensorClassSequential(step(lambda x: x.mean(0), Digits.image, Loss.loss), input=Digits, output=Loss)",
-        {"and so do `flatten(-2)` and `mean(-1)`": (("mean(0)", "mean(-1)"),)},
+        {"`mean(0)` for `mean(1)`": (("mean(0)", "mean(1)"),)},
     ),
     "the batch is second": (
         "E112",
@@ -706,7 +706,7 @@ class Flat:
 model = TensorClassSequential(step(lambda x: x.flatten(), Plane.x, Flat.flat), input=Plane, output=Flat)""",
         {
             "`flatten(1)` keeps it": (("flatten()", "flatten(1)"),),
-            "so do `flatten(-2)`": (("flatten()", "flatten(-2)"),),
+            "so does `flatten(-2)`": (("flatten()", "flatten(-2)"),),
         },
     ),
     "no in field": (
@@ -867,7 +867,7 @@ model = TensorClassSequential(
         {"pass `copy.deepcopy(...)`": (("step(layer, Deep", "step(copy.deepcopy(layer), Deep"),)},
     ),
     "one size": (
-        "W205",
+        "E122",
         """
 @tensorclass
 class Open:
@@ -875,8 +875,17 @@ class Open:
 model = TensorClassSequential(step(nn.Linear(8, 10), Open.x, Scores.logits), input=Open, output=Scores)""",
         {"declare the size in the input class": (('"features"', '"8"'),)},
     ),
-    "channels last": (
+    "an unnamed dim of one size": (
         "W205",
+        """
+@tensorclass
+class Unnamed:
+    x: Float32[Tensor, "_"]
+model = TensorClassSequential(step(nn.Linear(8, 10), Unnamed.x, Scores.logits), input=Unnamed, output=Scores)""",
+        {"declare the size in the input class": (('"_"', '"8"'),)},
+    ),
+    "channels last": (
+        "E122",
         """
 @tensorclass
 class Track:
@@ -910,7 +919,7 @@ model = TensorClassSequential(step(network, Photo.x, Smooth.y), input=Photo, out
         },
     ),
     "two dims of one size": (
-        "W205",
+        "E122",
         """
 @tensorclass
 class Two:
@@ -918,6 +927,30 @@ class Two:
     y: Float32[Tensor, "b"]
 model = TensorClassSequential(step(lambda x, y: (x * y).sum(-1), (Two.x, Two.y), Loss.loss), input=Two, output=Loss)""",
         {"declare both with one name in the input class": (('"b"', '"a"'),)},
+    ),
+    "a loss over every pair": (
+        "W214",
+        """
+@tensorclass
+class Scored:
+    x: Float32[Tensor, "8"]
+    score: Float32[Tensor, ""]
+guess = stage(nn.Linear(8, 1), Scored.x)
+model = TensorClassSequential(guess=guess, loss=stage(lambda z, y: (z - y).square().mean(), guess, Scored.score))""",
+        {"`squeeze(-1)`": (("(z - y)", "(z.squeeze(-1) - y)"),)},
+    ),
+    "a dim of the input that is halved": (
+        "W215",
+        """
+@tensorclass
+class Wave:
+    x: Float32[Tensor, "1 t"]
+@tensorclass
+class Wave2:
+    y: Float32[Tensor, "1 t"]
+down = stage(nn.AvgPool1d(4), Wave.x)
+model = TensorClassSequential(down=down, up=stage(nn.Upsample(scale_factor=2), down, out=Wave2.y))""",
+        {"take another name": (('Wave2:\n    y: Float32[Tensor, "1 t"]', 'Wave2:\n    y: Float32[Tensor, "1 u"]'),)},
     ),
     "a misspelled parameter": (
         "W208",

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from tensorclass import RaggedTensor, TensorClass
-from tensorclass.errors import BuildError, SchemaError
-from tensorclass.nn import PipelineWarning, TensorClassModule, TensorClassSequential
+from tensorclass.errors import BuildError
+from tensorclass.nn import TensorClassModule, TensorClassSequential
 from tensorclass.typing import Float32, Int64
 
 
@@ -30,6 +30,11 @@ class Photo(TensorClass):
 class Two(TensorClass):
     x: Float32[Tensor, "t 8"]
     y: Float32[Tensor, "s 8"]
+
+
+class Alike(TensorClass):
+    x: Float32[Tensor, "t 8"]
+    y: Float32[Tensor, "t 8"]
 
 
 class Cloud(TensorClass):
@@ -106,13 +111,10 @@ def _scored(x: Tensor, y: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("module", [_added, _scored])
 def test_two_dims_that_must_be_one_size(module):
-    """A warning says so, and the pipeline enforces it."""
-    with pytest.warns(PipelineWarning, match=r"W205.*dims `t` and `s` are one size: the only case module 0 `it` acc"):
-        built = _one(module, (Two.x, Two.y), States.h, Two, States)
-    assert built(Two(torch.rand(2, 5, 8), torch.rand(2, 5, 8))).h.shape == (2, 5, 8)
-    with pytest.raises(SchemaError, match="are one size"):
-        built(Two(torch.rand(2, 5, 8), torch.rand(2, 6, 8)))
-    assert TensorClassSequential(*built, input=Two, output=States, probe=False).diagnostics == ()
+    """An error says so; one name for both mends it."""
+    with pytest.raises(BuildError, match=r"E122.*dims `t` and `s` are one size: the only case module 0 `it` acc"):
+        _one(module, (Two.x, Two.y), States.h, Two, States)
+    assert _one(module, (Alike.x, Alike.y), States.h, Alike, States).diagnostics == ()
 
 
 def test_two_dims_of_any_sizes():

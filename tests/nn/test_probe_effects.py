@@ -152,7 +152,7 @@ def test_it_runs_when_sizes_are_settled() -> None:
     """What other modules find out about a dim is known to the one run."""
 
     class Wide(TensorClass):
-        x: Float32[Tensor, "n"]
+        x: Float32[Tensor, "_"]
 
     class Made(TensorClass):
         y: Float32[Tensor, "8"]

@@ -272,9 +272,9 @@ def _assigns(n: Any) -> Tensor:
 
 
 FINDINGS: dict[str, tuple[Any, Callable[[Any], Any], list[str]]] = {
-    "a width that is searched": (Open, lambda n: LAYER(n.x).mean(1), ["W205"]),
+    "a width that is searched": (Open, lambda n: LAYER(n.x).mean(1), ["E122"]),
     "a dtype that is searched": (Ids, lambda n: EMBED(n.ids), []),
-    "a ragged width that is searched": (OpenRows, lambda n: LAYER(n.r.pad()).mean(1), ["W205"]),
+    "a ragged width that is searched": (OpenRows, lambda n: LAYER(n.r.pad()).mean(1), ["E122"]),
     "ragged, another rank": (RaggedRows, lambda n: LAYER(n.r.pad()), ["E113"]),
     "ragged, no batch": (RaggedRows, lambda n: LAYER(n.r.values), ["E112"]),
     "ragged, a name that is not there": (RaggedRows, lambda n: LAYER(n.rows.pad()), ["E108"]),

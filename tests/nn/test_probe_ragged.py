@@ -114,7 +114,7 @@ CASES: dict[str, tuple[Any, Any, Any, str]] = {
     "needs one size": (refuses, Speech.frames, CODE, "W209"),
     "a nested class": (lambda speech: LAYER(speech.frames.pad()).mean(1), Outer.speech, CODE, ""),
     "a class in a nested class": (lambda outer: LAYER(outer.speech.frames.pad()).mean(1), Deep.outer, CODE, ""),
-    "a width that is searched": (lambda frames: LAYER(frames.pad()).mean(1), Open.frames, CODE, "W205"),
+    "a width that is searched": (lambda frames: LAYER(frames.pad()).mean(1), Open.frames, CODE, "E122"),
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from tensorclass import TensorClass
 from tensorclass.errors import BuildError
-from tensorclass.nn import PipelineWarning, TensorClassModule, TensorClassSequential
+from tensorclass.nn import TensorClassModule, TensorClassSequential
 from tensorclass.typing import Float32, Int64
 from tests.nn import _real_models as real
 from tests.nn._zoo import FAMILIES, random_states, state_of
@@ -175,13 +175,9 @@ def test_wrong_pipelines_name_the_cause(case):
 
 
 def test_channels_last_into_a_convolution():
-    """The warning says what the convolution takes; an error after it cites the line, and so does a call."""
+    """The error says what the convolution takes; an error after it cites the line."""
     model = real.tv.squeezenet1_1(num_classes=5)
-    with pytest.warns(
-        PipelineWarning, match=r"(?s)W205.*`features.0`\) takes 3 channels from `h`; the layout is channels"
-    ):
-        built = one(model, Last.image, Made.logits, Last)
-    with pytest.raises(ValueError, match=r"takes 3 channels from `h`.*test_real_models.py:\d+"):
-        built(Last(torch.rand(2, 64, 64, 3)))
-    with pytest.raises(BuildError, match=r"(?s)E114.*see W205: dim `h` is 3.*test_real_models.py:\d+"):
+    with pytest.raises(BuildError, match=r"(?s)E122.*`features.0`\) takes 3 channels from `h`; the layout is channels"):
+        one(model, Last.image, Made.logits, Last)
+    with pytest.raises(BuildError, match=r"(?s)E114.*see E122: dim `h` is 3.*test_real_models.py:\d+"):
         one(real.tv.squeezenet1_1(num_classes=7), Last.image, Made.logits, Last)

@@ -242,7 +242,7 @@ AT_BUILD: dict[str, Wrong] = {
         ), "E114", ("event dim 1 = 23, declared h//2 = 24", "(h-1)//2"),
     ),
     "wrong constant": W(lambda: alone(nn.Linear(8, 5), "f 8", "f 4"), "E114", ("it is 5 for every input",)),
-    "swapped dims in the result": W(lambda: alone(lambda x: x.mT, "f a b", "f a b"), "E114", ("declare it as `b`",)),
+    "swapped dims in the result": W(lambda: alone(lambda x: x.mT, "f a b", "f a b"), "E114", ('declare "b a"',)),
     "outer product": W(lambda: alone(lambda x: x.flatten(1), "f a b", "f a"), "E114", ("a*b",)),
     "broadcast of (B,) and (B, 1)": W(
         lambda: alone(lambda x: x[..., 0] - x[..., :1], "f 8", "f n"), "E115", ("batch size", "broadcast")

@@ -11,7 +11,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -99,12 +99,14 @@ class FakeTensors:
         self.kind: Any = self._private.FakeTensor
         self._fakes: dict[int, tuple[Tensor, Tensor]] = {}
         self._guard = Guard(self)
+        self._few_steps = FewSteps()
         self.steps = 0
         """The number of operations so far."""
 
     def close(self) -> None:
         """Drop the references to real tensors."""
         self._fakes.clear()
+        self._few_steps.forget()
 
     def tensor(self, shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
         """A fake tensor of a shape."""
@@ -141,10 +143,16 @@ class FakeTensors:
         """A block in which operations make fake tensors, and operands are compared as in real kernels."""
         _HERE.running = True
         try:
-            with self._mode, self._guard, FewSteps():
+            self._few_steps.forget()
+            with self._mode, self._guard, self._few_steps:
                 yield
         finally:
             _HERE.running = False
+
+    @property
+    def crossed(self) -> Mapping[int, str]:
+        """As of real tensors."""
+        return self._few_steps.crossed
 
     def is_blind(self, error: BaseException) -> bool:
         """Whether an error means that values were needed, not that the module is wrong."""

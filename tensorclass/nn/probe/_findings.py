@@ -74,10 +74,13 @@ class ModuleFindings(Searcher):
                         continue
                     dim = finding.dim or 0
                     text = self._expression(index, finding.position, dim, sweeps) if finding.code == "E114" else ""
-                    worded = self.words.finding(index, finding, given, sweep.batch, text)
+                    worded = self.words.finding(index, finding, given, sweep.batch, text, sweep.given[index])
                     self.found.append(replace(worded, hint=self.hints.get(index) or worded.hint))
                 return
+        before = len(self.found)
         self._follows(index, sweeps)
+        if all(sweep.outcomes[index].crossed for sweep in sweeps[:2]) and before == len(self.found):
+            self.found.append(self.words.pairs(index, sweeps[1].outcomes[index].crossed))
         self._note_promotions(index, sweeps[0])
         before = len(self.found)
         self._alone(index, sweeps)
@@ -142,9 +145,32 @@ class ModuleFindings(Searcher):
             if stage == index and name in second.bound and first.known[name] != second.known[name]:
                 shapes = self._shapes(index, position, sweeps)
                 sizes = [shape[dim] if shape is not None and dim < len(shape) else None for shape in shapes]
-                batch = sizes == list(BATCHES)
+                inputs = {} if any(u and u.slot.known for u in self.report.reads[index]) else self._input_dims(sweeps)
+                plain, made = plain_name(name), tuple(sweep.sizes.known.get(name, 0) for sweep in sweeps)
+                wanted = inputs.get(plain, ())
+                if made == wanted:
+                    continue  # values without a declaration carry the dim from the input to here
+                if wanted:
+                    where = next(i for i in range(3) if made[i] != wanted[i])
+                    sometimes = made[:2] == wanted[:2]
+                    told = self.words.another_size(index, position, plain, wanted[where], made[where], sometimes)
+                    self.found.append(told)
+                    continue
                 text = self._expression(index, position, dim, sweeps)
-                self.found.append(self.words.follows(index, position, dim, shapes, text, batch))
+                near = expression_of(inputs, made) if inputs else None
+                text = f"it is `{near}` of the input: declare that, or change the module" if near else text
+                crossed = sweeps[1].outcomes[index].crossed if sizes == list(BATCHES) else None
+                self.found.append(self.words.follows(index, position, dim, shapes, text, crossed))
+
+    def _input_dims(self, sweeps: Sequence[Sweep]) -> dict[str, tuple[int, ...]]:
+        """The sizes of the named dims of the input in each sweep, without names of several dims."""
+        names = list(dict.fromkeys(name for place in self.report.inputs.values() for name in self._names(place)))
+        plain = [plain_name(name) for name in names]
+        return {
+            text: tuple(sweep.sizes.known[name] for sweep in sweeps)
+            for name, text in zip(names, plain, strict=True)
+            if text.isidentifier() and plain.count(text) == 1 and all(name in s.sizes.known for s in sweeps)
+        }
 
     def _note_promotions(self, index: int, sweep: Sweep) -> None:
         given = [value.dtype for value in sweep.given.get(index, ()) if isinstance(value, Tensor)]

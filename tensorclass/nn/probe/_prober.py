@@ -27,9 +27,10 @@ from ._effects import OPT_OUT
 from ._examples import Unknown, is_structural
 from ._fake import Unavailable
 from ._findings import ModuleFindings
+from ._hints import parameter_count
 from ._quiet import quiet
 from ._run import Outcome, RealTensors, Tensors, as_real
-from ._search import Again, Event, Sweep, parameter_count
+from ._search import Again, Event, Sweep
 from ._settings import restored
 from ._sizes import BATCHES, SweepSizes
 from ._values import RealRuns, is_cheap
@@ -47,7 +48,13 @@ _REAL_PARAMETERS, _REAL_VALUES = 1 << 26, 1 << 24
 
 
 def probe(
-    report: Report, stages: Sequence[Stage], targets: Sequence[Callable[..., Any]], output: type, *, real: bool = False
+    report: Report,
+    stages: Sequence[Stage],
+    targets: Sequence[Callable[..., Any]],
+    output: type,
+    *,
+    real: bool = False,
+    laid_out: bool = False,
 ) -> Report:
     """Add the results of probing to the report of step 1.
 
@@ -57,13 +64,14 @@ def probe(
         targets: The callable of each stage.
         output: The class that the pipeline returns.
         real: Whether copies run on real tensors instead of fake ones.
+        laid_out: Whether the pipeline has a layout, which takes dims by their names, also those of one size.
     """
     before = report.state.unifier.mark()
     with quiet():
-        tried = [_probe_with(report, stages, targets, output, real, {})]
+        tried = [_probe_with(report, stages, targets, output, real, {}, laid_out)]
         for further in further_dims(report) if _errors(tried[0]) else ():
             report.state.unifier.undo(*before)
-            tried.append(_probe_with(report, stages, targets, output, real, further))
+            tried.append(_probe_with(report, stages, targets, output, real, further, laid_out))
             if _passes_like(tried[0], tried[-1]):
                 return tried[-1]
             if not _errors(tried[-1]):
@@ -80,8 +88,10 @@ def _probe_with(
     output: type,
     real: bool,
     further: Mapping[Path, int],
+    laid_out: bool,
 ) -> Report:
     prober = Prober(report, stages, targets, output, real, further)
+    prober.laid_out = laid_out
     try:
         return prober.run()
     except Unavailable as reason:
@@ -219,7 +229,7 @@ class Prober(ModuleFindings):
                     late.add(index)
             note = f"see {cause.code}: {cause.message} ({cause.location})"
             for place, d in enumerate(found):
-                if d.severity == "error" and d.module in late:
+                if d.severity == "error" and d.code != "E122" and d.module in late:
                     found[place] = replace(d, notes=(*d.notes, note))
         return found
 

@@ -59,7 +59,8 @@ class RealTensors:
         return made
 
     def close(self) -> None:
-        """Do nothing: no references are kept."""
+        """Drop the values of the last run."""
+        self._assuming.forget()
 
     def copy(self, tensor: Tensor) -> Tensor:
         """A clone that requires grad if the original does."""
@@ -75,8 +76,14 @@ class RealTensors:
     def running(self) -> Iterator[None]:
         """A block in which operations draw from a separate generator, the same numbers in each block."""
         self._drawing.generator.manual_seed(0)
+        self._assuming.forget()
         with self._assuming, self._drawing:
             yield
+
+    @property
+    def crossed(self) -> Mapping[int, str]:
+        """For each number of elements, an operation of the last run that pairs them all."""
+        return self._assuming.crossed
 
     def is_blind(self, error: BaseException) -> bool:
         """Whether an operation could only draw from the global generator, and so was not run."""
@@ -107,6 +114,8 @@ class Outcome:
     findings: list[Symptom] = field(default_factory=list)
     values: tuple[Any, ...] | None = None
     error: Exception | None = None
+    crossed: str = ""
+    """An operation that pairs every element of the batch with every other by chance."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +153,9 @@ class Run:
                 return Outcome(error=error)
             changed = [path for path, value in live.items() if _state(value) != before[path]]
             within = {path[:n] for path in changed for n in range(1, len(path))}
-            return self._judge(result, sizes, [path for path in changed if path not in within])
+            outcome = self._judge(result, sizes, [path for path in changed if path not in within])
+            outcome.crossed = tensors.crossed.get(self.batch, "")
+            return outcome
 
     def _call(self, target: Callable[..., Any], reads: Sequence[Any]) -> Any:
         how = getattr(self.stage, "how", None)
@@ -154,7 +165,7 @@ class Run:
         outcome = Outcome([Symptom("E109", given=path) for path in changed])
         label = f"module {self.index} `{self.stage.name}`"
         try:
-            outcome.values = outputs(result, self.stage.writes, label)
+            outcome.values = outputs(result, [None if use is None else use.slot for use in self.writes], label)
         except (TypeError, MissingKeyError) as error:
             outcome.findings.append(Symptom("E110", given=str(error).removeprefix(f"{label} ").strip('"')))
             return outcome

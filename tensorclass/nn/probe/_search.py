@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import functools
-import re
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from inspect import isabstract
-from itertools import permutations
 from math import prod
 from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.parameter import is_lazy
 
 from ..._schema import Polynomial
 from ...core import Path, TensorCollection
@@ -28,10 +26,10 @@ from ..parts._diagnostics import Diagnostic
 from ..parts._stage import Stage, module_of
 from ._batch_first import batch_first_fits
 from ._copy import Isolator
-from ._edits import changed_inputs, changed_modules
 from ._effects import Reach
 from ._examples import NoExample, Unknown, example_of, follows_shapes, no_example
 from ._fake import FakeTensors
+from ._hints import fits_by_ones, hint_for_inputs, hint_for_outputs, numbers_in
 from ._run import Outcome, RealTensors, Run, Tensors, empty
 from ._sizes import (
     BATCHES,
@@ -44,6 +42,7 @@ from ._sizes import (
     dtype_for,
     dtypes_of,
     interesting,
+    names_of,
     near_multiples,
 )
 from ._words import Words
@@ -86,6 +85,9 @@ class Sweep:
 
 class Searcher:
     """Runs modules on inputs that they might accept."""
+
+    laid_out = False
+    """Whether names of dims are also those of a layout."""
 
     def __init__(
         self,
@@ -310,11 +312,10 @@ class Searcher:
         if outcome.error is not None and rests:
             raise Unknown("its inputs are declared with any shape, and the module rejects every shape that was tried")
         if outcome.error is not None:
-            self.hints[index] = self._fix(sweep, index, uses, outcome.error) or self.words.left_out(
-                index, outcome.error
-            )
-        elif {found.code for found in outcome.findings} & {"E111", "E113", "E114"}:
-            order = self._fitting_order(sweep, index)
+            hint = hint_for_inputs(self, sweep, index, uses, outcome.error)
+            self.hints[index] = hint or self.words.left_out(index, outcome.error)
+        elif {found.code for found in outcome.findings} & {"E110", "E111", "E113", "E114"}:
+            order = hint_for_outputs(self, sweep, index)
             self.hints.update({index: order} if order else {})  # a module with a hint is not searched in later sweeps
 
     def _search_dtypes(self, sweep: Sweep, index: int) -> bool:
@@ -346,7 +347,7 @@ class Searcher:
         error: Exception | None,
         tensors: Tensors | None = None,
     ) -> bool:
-        more, told = self._budget(), _numbers(error)
+        more, told = self.budget(), numbers_in(error)
         sizes = sorted(interesting(self.targets[index]), key=lambda size: size not in told)
         sizes = [size for size in sizes if size in told] if tensors is not None else sizes  # each run takes real time
         for rank in (1, 0, 2, 3) if rests else (0,):
@@ -354,9 +355,12 @@ class Searcher:
             variables = names + [f"{rest}#{i}" for rest in rests for i in range(rank)]
 
             def works(chosen: dict[str, int], ranks: dict[str, int] = ranks) -> bool:
+                if fits_by_ones(error) and not told.issuperset(chosen.values()) and min(chosen.values(), default=9) < 8:
+                    return False
                 with suppress(Unknown):  # sizes that are too large
                     tried = self.run_at(sweep, index, self.plan.with_(chosen, ranks), tensors)[1]
-                    return tried.error is None and not (ranks and tried.findings)
+                    fits = tried.error is None and not (ranks and tried.findings)
+                    return fits and not (sweep.batch in chosen.values() and self._fits_by_batch(sweep, index, chosen))
                 return False
 
             found = {} if rests and works({}) else accepted(variables, sizes, works, more)
@@ -380,7 +384,16 @@ class Searcher:
                 return True
         return False
 
-    def _budget(self) -> Callable[..., bool]:
+    def _fits_by_batch(self, sweep: Sweep, index: int, chosen: Mapping[str, int]) -> bool:
+        """Whether a module accepts a size only since the batch has the same."""
+        if any(use is not None and use.place.writer != INPUT for use in self.report.reads[index]):
+            return False
+        other = copy(sweep)
+        other.number = int(not sweep.number)
+        other.batch = BATCHES[other.number]
+        return self.run_at(other, index, self.plan.with_(chosen))[1].error is not None
+
+    def budget(self) -> Callable[..., bool]:
         """Whether a search that begins now may go on; a large model is tried less often."""
         start = getattr(self.tensors, "steps", 0)
         return lambda *_: getattr(self.tensors, "steps", 0) - start < _STEPS
@@ -400,11 +413,11 @@ class Searcher:
             wanted = term.constant if isinstance(term, Polynomial) else None
             if wanted is not None and wanted != size and len(names) == 1:
                 text = f"dim `{plain_name(names[0])}` is {wanted}: the size {self.words.who(index)} declares to write"
-                found |= self._narrow(index, names[0], wanted, text, "")
+                found |= self._narrow(index, names[0], wanted, text, "", code="W205")
         return found
 
-    def _narrow(self, index: int, name: str, size: int | str, message: str, hint: str) -> bool:
-        """Fix the size of an input dim from now on."""
+    def _narrow(self, index: int, name: str, size: int | str, message: str, hint: str, code: str = "") -> bool:
+        """Fix the size of an input dim from now on: an error if its name says that it is free, without a code."""
         inputs = [term for place in self.report.inputs.values() for term in self.unifier.resolve(place.terms)]
         fields = [place.name for place in self.report.inputs.values() if {name, size} & {*self._names(place)}]
         try:
@@ -416,7 +429,9 @@ class Searcher:
             self.found.append(self.words.one_scope(index, plain_name(name), fields))
             return True
         if any(isinstance(term, Polynomial) and name in term.names for term in inputs):
-            self.causes[name] = replace(self.words.diagnostic(index, "W205", "", (), hint), message=message)
+            is_free = plain_name(name).isidentifier() and plain_name(name) != "_" and not self.laid_out
+            code = code or ("E122" if is_free else "W205")
+            self.causes[name] = replace(self.words.diagnostic(index, code, "", (), hint), message=message)
             self.found.append(self.causes[name])
         return True
 
@@ -468,115 +483,16 @@ class Searcher:
                 return sizes if told or outcome.error is not None else {}
         return {}
 
-    def _fix(self, sweep: Sweep, index: int, uses: Sequence[Use], error: Exception) -> str:
-        """Find by trials what the module would accept instead."""
-        values, more = sweep.given[index], self._budget()
-        for text, tried in self._variations(index, uses, values, _numbers(error)):
-            if not more():
-                break
-            outcome = self.run_one(index, sweep, tried)
-            sizes = {size for value in tried if isinstance(value, Tensor) for size in value.shape}
-            flows = all(f.code == "E114" and f.given[f.dim] in sizes for f in outcome.findings)
-            flows &= not (outcome.findings and "in_fields=" in text)
-            if outcome.error is None and flows:  # a hint must not lead to the next error
-                return text
-        changed = self._fix_module(sweep, index, error) or self._other_field(sweep, index, uses)
-        return changed or self._batch_told(sweep, index)
-
-    def _fix_module(self, sweep: Sweep, index: int, error: Exception) -> str:
-        """Find a change of the module with which it accepts its inputs."""
-        values, open_sizes = sweep.given[index], {sweep.batch, *(sweep.sizes.known[n] for n in sweep.sizes.guessed)}
-        for text, target in changed_modules(self.targets[index], values, error, open_sizes):
-            outcome = self.run_one(index, sweep, values, target=target)
-            if outcome.error is None and not outcome.findings:
-                return f"`{self.stages[index].name}` {text}"
-        return ""
-
-    def _other_field(self, sweep: Sweep, index: int, uses: Sequence[Use]) -> str:
-        """The only other field with which the module runs and its results fit."""
-        values, found = sweep.given[index], list[str]()
-        known = {use.place.path for use in uses}
-        others = [place for place in self.report.inputs.values() if place.path not in known and len(place.path) == 1]
-        for position, use in enumerate(uses):
-            for place in others:
-                changed = list(values)
-                if place.spec.kind.is_dense and isinstance(values[position], Tensor):
-                    changed[position] = self.example(sweep, place, lambda inner: None)
-                    outcome = self.run_one(index, sweep, changed)
-                    label = f"{place.owner.__name__}.{place.name}"
-                    fits = outcome.error is None and not outcome.findings
-                    found += [f"accepts {label} in place of {use.slot.label}"] if fits else []
-        return f"`{self.stages[index].name}` {found[0]}" if len(found) == 1 else ""
-
-    def _batch_told(self, sweep: Sweep, index: int) -> str:
-        """What the runs of other batch sizes show."""
-        values, who = sweep.given[index], f"`{self.stages[index].name}`"
-        if not all(isinstance(value, Tensor) and value.ndim for value in values):
-            return ""
-        if sweep.number and not any(name in sweep.sizes.guessed for t in self.terms(index) for name in names_of(t)):
-            runs = f"{who} accepts a batch of {BATCHES[0]} and none of {sweep.batch}"
-            return f"{runs}: let a size in it follow the batch, as in `x.view(len(x), -1)`"
-        one = [value[:1] for value in values]
-        if self.run_one(index, sweep, one).error is None:
-            return f"{who} accepts only a batch of one: it takes the batch into another dim; `flatten(1)` keeps it"
-        return ""
-
-    def _fitting_order(self, sweep: Sweep, index: int) -> str:
-        """Another order of the out fields in which all results fit."""
-        writes = self.report.writes[index]
-        for order in permutations(range(len(writes))) if 1 < len(writes) < 4 else ():
-            fields = tuple(writes[at] for at in order)
-            outcome = self.run_one(index, sweep, sweep.given[index], writes=fields)
-            if outcome.error is None and not outcome.findings:
-                names = ", ".join("None" if use is None else use.slot.label for use in fields)
-                return f"its results fit in another order: out_fields=({names})"
-        return ""
-
-    def _variations(
-        self, index: int, uses: Sequence[Use], values: Sequence[Any], numbers: set[int]
-    ) -> Iterator[tuple[str, list[Any]]]:
-        name = f"`{self.stages[index].name}`"
-        kinds = [value.dtype.is_floating_point for value in values if isinstance(value, Tensor)]
-        told = kinds != kinds[::-1] or parameter_count(self.targets[index])  # dtypes or weights show which one is right
-        if 1 < len(values) < 4 and told:
-            order = ", ".join(use.slot.label for use in reversed(uses))
-            yield f"{name} accepts its in fields in another order: in_fields=({order})", list(reversed(values))
-        sizes = (*interesting(self.targets[index])[:32], 1)
-        changes = [
-            (p, use, value, *change)
-            for p, (use, value) in enumerate(zip(uses, values, strict=True))
-            if isinstance(value, Tensor)
-            for change in changed_inputs(use, value, sizes)
-        ]
-        changes.sort(key=lambda c: bool({*c[4]} - {*c[2].shape} - numbers))  # sizes that the error names come first
-        for position, use, value, text, shape, dtype in changes:
-            changed = list(values)
-            changed[position] = self.tensors.tensor(shape, dtype, value.device)
-            yield f"{name} accepts {text} ({self.words.made_by(use.place)})", changed
-
-
-def names_of(term: Term) -> Sequence[str]:
-    return [term.name] if isinstance(term, Rest) else term.names
-
 
 def _is_any(place: Place) -> bool:
     """Whether a field holds tensors of any dtype."""
     return place.spec.kind.is_dense and (place.dtype is None or place.dtype.dtypes is None)
 
 
-def _numbers(error: Exception | None) -> set[int]:
-    return set(map(int, re.findall(r"\d+", str(error or ""))))
-
-
 def device_of(targets: Sequence[Callable[..., Any]]) -> torch.device:
     """The probable device of the inputs: that of the first parameter of the pipeline."""
     parameters = (p for owner in map(module_of, targets) if owner is not None for p in owner.parameters())
     return next((parameter.device for parameter in parameters), torch.device("cpu"))
-
-
-def parameter_count(target: Any) -> int:
-    owner = module_of(target)
-    return 0 if owner is None else sum(p.numel() for p in owner.parameters() if not is_lazy(p))
 
 
 def liveness(stages: Sequence[Stage], returned: Iterable[str]) -> list[frozenset[Path]]:

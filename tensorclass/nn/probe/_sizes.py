@@ -17,7 +17,7 @@ from torch.nn.parameter import is_lazy
 
 from ..._schema import DTypeFamily, Polynomial
 from ...core import Path
-from ..check._unify import Rest, Terms, Unifier
+from ..check._unify import Rest, Term, Terms, Unifier
 from ._effects import cells_of
 
 BATCHES = (2, 3, 1)
@@ -198,6 +198,11 @@ def near_multiples(sizes: Mapping[str, int]) -> Iterator[tuple[int, dict[str, in
     """Powers of two, each with sizes near the given ones that are odd multiples of it."""
     for step in (2, 4, 8, 16, 32):
         yield step, {name: step * (size // step | 1) for name, size in sizes.items()}
+
+
+def names_of(term: Term) -> Sequence[str]:
+    """The variables of a dim, or of any number of dims."""
+    return [term.name] if isinstance(term, Rest) else term.names
 
 
 def _root(zero: Polynomial, name: str, value: int) -> dict[str, int] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,8 +20,9 @@ from ..parts._diagnostics import Diagnostic
 from ..parts._stage import WHOLE, module_of
 from ._copy import Isolator
 from ._examples import is_structural, over_entries
+from ._hints import parameter_count
 from ._run import Outcome, RealTensors, as_real
-from ._search import Searcher, Sweep, parameter_count
+from ._search import Searcher, Sweep
 from ._sizes import interesting
 
 _CHEAP = 1 << 28
@@ -104,7 +106,7 @@ class RealRuns:
         # A size may follow the values, such as lengths, unless it is one of the module's own.
         own = first.code == "E114" and first.given[first.dim] in interesting(self.target)
         if (first.code != "E114" or own or ragged) and found[-1] and same:
-            yield words.finding(self.index, first, text, self.sweep.batch, "")
+            yield words.finding(self.index, first, text, self.sweep.batch, "", values)
 
     def _believes(self, error: Exception) -> bool:
         """Whether an error is about shapes and types, not about made-up values or sizes."""
@@ -133,7 +135,7 @@ class RealRuns:
         return values, self._run(values, norms=False)
 
     def _mixing(self, code: str, change: str) -> Diagnostic:
-        hint = "count dims from the end, as in `softmax(-1)`"
+        hint = "count dims from the end, as in `softmax(-1)`, and keep the batch first in a `view`"
         if code == "W207":
             hint += "; if the module should mix elements, filter `PipelineWarning`"
         return self.searcher.words.diagnostic(self.index, code, f"mixes elements of the batch: {change}", (), hint)
@@ -206,7 +208,12 @@ class RealRuns:
         for position in tensors:
             use = reads[position]
             if use is not None and not self._matters(values, tensors, position):
-                yield self.searcher.words.without_influence(self.index, use.slot.name)
+                parameter = stage.how.parameters[max(position - len(reads), -len(stage.how.parameters)) :][:1]
+                swallowed = bool(parameter) and position >= len(reads) - len(stage.how.parameters)
+                if swallowed and signature is not None and parameter[0] not in names:
+                    yield self.searcher.words.swallowed(self.index, parameter[0], _by_name(signature))
+                else:
+                    yield self.searcher.words.without_influence(self.index, use.slot.name)
 
     def _matters(self, values: Sequence[Any], tensors: Sequence[int], position: int) -> bool:
         """Whether other values of an in field change a result; asked again without parameters of 0, which hide them."""
@@ -274,6 +281,12 @@ class RealRuns:
                 if others:
                     return f"element {' and '.join(map(str, others))}", use.slot.name
         return None
+
+
+def _by_name(signature: inspect.Signature) -> list[str]:
+    """The parameters that can be given by name."""
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [name for name, parameter in signature.parameters.items() if parameter.kind in kinds]
 
 
 def _is_same(one: Exception, other: Exception | None) -> bool:

@@ -6,6 +6,7 @@ import re
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from pathlib import Path as File
 from typing import Any
 
@@ -94,7 +95,7 @@ class Words:
     def only_size(
         self, index: int, dim: str, size: int, error: Exception | None, given: Sequence[Any]
     ) -> tuple[str, str]:
-        """W205: the message and a hint. The errors of convolutions and batch norms already mention channels."""
+        """E122 and W205: the message and a hint. Errors of convolutions and batch norms mention channels themselves."""
         shapes = [list(x.shape[1:]) for x in given if isinstance(x, Tensor)]
         taken, entered = _channels(error, shapes)
         if error is None or taken != size or not entered:
@@ -110,7 +111,7 @@ class Words:
         return message + "the layout is channels first", hint
 
     def one_size(self, index: int, one: str, other: str) -> tuple[str, str]:
-        """W205 for two dims: the message and a hint."""
+        """E122 for two dims: the message and a hint."""
         message = (
             f"dims `{plain_name(one)}` and `{plain_name(other)}` are one size: the only case {self.who(index)} accepts"
         )
@@ -143,6 +144,19 @@ class Words:
         hint = "declare multiples in the input class, such as `2*h`, or pad in a module"
         return self.diagnostic(index, "W210", message, (f"with {tried}: {useful_line(error)}",), hint)
 
+    def swallowed(self, index: int, name: str, parameters: Sequence[str]) -> Diagnostic:
+        """W208 for an argument that has no influence."""
+        given = self.stages[index].how.parameters
+        others = ", ".join(f"`{one}`" for one in parameters if one not in given)
+        message = f"has no parameter `{name}`: it goes into its `**` arguments, and has no influence on its outputs"
+        return self.diagnostic(index, "W208", message, (), f"the parameters that nothing is given: {others}")
+
+    def pairs(self, index: int, operation: str) -> Diagnostic:
+        """W214."""
+        message = f"combines every element of the batch with every other: {operation}"
+        hint = "give both the same dims, `squeeze(-1)`; if it is meant, write `x.unsqueeze(1)`"
+        return self.diagnostic(index, "W214", message, (), hint)
+
     def without_influence(self, index: int, name: str) -> Diagnostic:
         """W211."""
         message = f"reads `{name}`, which has no influence on its outputs"
@@ -159,19 +173,17 @@ class Words:
         names = [f"`{n}`" for n, p in signature.parameters.items() if p.default is None and n not in given]
         return f"give it what it misses, `in_fields={{parameter: field}}`: {', '.join(names[:6])}" if names else ""
 
-    def finding(self, index: int, found: Symptom, given: str, batch: int, expression: str) -> Diagnostic:
-        """The diagnostic for a wrong output, or for an unexpected change of an input."""
+    def finding(
+        self, index: int, found: Symptom, given: str, batch: int, expression: str, reads: Sequence[Any]
+    ) -> Diagnostic:
+        """The diagnostic for a wrong output, or for an unexpected change of an input; `reads` are its values."""
         use = self.report.writes[index][found.position] if self.report.writes[index] else None
         if found.code == "E109":
             return self._in_place(index, found, given)
         if found.code == "E110" or use is None:
-            return self.diagnostic(
-                index,
-                "E110",
-                str(found.given),
-                (given,),
-                "name an out field for each value that the module returns, and None for one to drop",
-            )
+            hint = "name an out field for each value that the module returns, and None for one to drop"
+            hint = "the values of a mapping go to the out fields of their names" if "a mapping" in found.given else hint
+            return self.diagnostic(index, "E110", str(found.given), (given,), hint)
         dims, now = use.place.spec.dims, self.unifier.text(use.place.terms)
         declared = f"declared {use.slot}" + (f' (here "{now}")' if dims and dims.names and now != str(dims) else "")
         writes = f"writes `{use.slot.name}`"
@@ -179,11 +191,13 @@ class Words:
             hint = _dtype_hint(use, found.given)
             return self.diagnostic(index, "E111", f"{writes} as {found.given}", (declared, given), hint)
         if found.code == "E112":
-            return self._batch(index, found, writes, (declared, given) if use.slot.known else (given,), batch)
+            return self._batch(index, found, writes, (declared, given) if use.slot.known else (given,), batch, reads)
         produced = f"produced {list(found.given)}"
         if found.code == "E113":
             counts = f"{len(found.given)} event dims, declared {found.expected}"
             hint = "declare the shape of one element, without batch dims, as the module makes it"
+            if found.given[-1:] == (1,) and len(found.given) == found.expected + 1:
+                hint = f"its last dim is 1: `squeeze(-1)` drops it, or {hint}"
             return self.diagnostic(index, "E113", f"{writes} with {counts}", (f"{declared}, {produced}", given), hint)
         token = _token(use, found.dim, len(found.given))
         message = f"{writes} with event dim {found.dim} = {found.given[found.dim or 0]}, declared {token}"
@@ -201,39 +215,45 @@ class Words:
             "work on a copy (`x.clone()`), or use the operation that makes a new tensor (`inplace=False`, no last `_`)",
         )
 
-    def _batch(self, index: int, found: Symptom, writes: str, notes: tuple[str, ...], batch: int) -> Diagnostic:
+    def _batch(
+        self, index: int, found: Symptom, writes: str, notes: tuple[str, ...], batch: int, reads: Sequence[Any]
+    ) -> Diagnostic:
         shape = list(found.given)
         if not self.report.reads[index]:
             hint = "it has no in field to take the batch size from: let it read one, or declare a `Shared` field"
             return self.diagnostic(index, "E112", f"{writes} without the batch dim: shape {shape}", notes[:1], hint)
-        hint = "a mean, sum, squeeze or flatten may have taken it; name the dims it works on, counted from the end"
-        if not shape:
-            hint = (
-                "one value for the batch? declare `Shared[Float32[Tensor, \"\"]]`; one per element: `reduction='none'`"
-            )
-        if batch in shape[1:]:
-            place = shape.index(batch)
-            hint = f"dim {place} looks like the batch; the batch comes first, `movedim({place}, 0)`"
-        elif shape and shape[0] and shape[0] % batch == 0 and batch > 1:
-            hint = (
-                "the batch was flattened into other dims, or a mean or sum took it; `flatten(1)` keeps it, and so do "
-            )
-            hint += "`flatten(-2)` and `mean(-1)`"
         message = f"{writes} without the batch dim: shape {shape} for a batch of {batch}"
-        return self.diagnostic(index, "E112", message, notes, hint)
+        return self.diagnostic(index, "E112", message, notes, _lost_batch(shape, batch, reads))
 
-    def follows(self, index: int, position: int, dim: int, shapes: Shapes, expression: str, batch: bool) -> Diagnostic:
-        """E115 and N305: a dim that only outputs have, and that is not a constant."""
+    def follows(
+        self, index: int, position: int, dim: int, shapes: Shapes, expression: str, crossed: str | None
+    ) -> Diagnostic:
+        """E115 and N305: a dim that only outputs have, and that is not a constant.
+
+        `crossed` is None unless the dim is that of the batch: the operation that made it, "" if it is not known.
+        """
         use = self.report.writes[index][position]
         assert use is not None
         token = _token(use, dim, len(shapes[0] or ()))
         sizes = ", ".join(str(shape[dim]) for shape in shapes if shape is not None and dim < len(shape))
         what = f"writes `{use.slot.name}` with event dim {dim} that follows the"
         notes = (f"declared {use.slot}", f"`{token}` is {sizes} for three inputs")
-        if batch:
-            hint = "shapes (B,) and (B, 1) were broadcast against each other; give both the same dims"
+        if crossed is not None:
+            hint = "each element is combined with every other, as in `a @ b.T` or `x[:, index]`"
+            hint = f"{crossed} is broadcast; give both the same dims" if crossed else hint
             return self.diagnostic(index, "E115", f"{what} batch size", notes, hint)
         return self.diagnostic(index, "N305", f"{what} input", notes, expression)
+
+    def another_size(self, index: int, position: int, name: str, wanted: int, made: int, sometimes: bool) -> Diagnostic:
+        """W210 and W215 for an output that has a dim of the input in name, but not in size."""
+        use = self.report.writes[index][position]
+        assert use is not None
+        message = f"writes `{use.slot.name}` with another `{name}` than the input has"
+        notes = (f"declared {use.slot}", f"`{name}` of the input is {wanted}, that of the output {made}")
+        if sometimes:
+            hint = f"declare multiples in both classes, such as `2*{name}`, or pad in a module"
+            return self.diagnostic(index, "W210", f"{message} for some sizes, which are left open", notes, hint)
+        return self.diagnostic(index, "W215", message, notes, "declare the size that it has, or take another name")
 
     def single(self, index: int, found: Symptom, normal: Shapes, given: str) -> Diagnostic:
         """E116."""
@@ -316,6 +336,23 @@ def _candidates(dims: Mapping[str, tuple[int, ...]], wanted: Sequence[int]) -> I
                 yield f"{factor}*{one}*{other}".removeprefix("1*")
             if [a + b for a, b in zip(dims[one], dims[other], strict=True)] == list(wanted):
                 yield f"{one}+{other}"
+
+
+def _lost_batch(shape: list[int], batch: int, reads: Sequence[Any]) -> str:
+    """What the shape of a result without the batch dim tells."""
+    if not shape:
+        return "one value for the batch? declare `Shared[Float32[Tensor, \"\"]]`; one per element: `reduction='none'`"
+    if batch in shape[1:]:
+        place = shape.index(batch)
+        return f"dim {place} looks like the batch; the batch comes first, `movedim({place}, 0)`"
+    events = [list(read.shape[1:]) for read in reads if isinstance(read, Tensor) and read.shape[:1] == (batch,)]
+    if len(events) > 1 and shape[0] == batch * len(events):
+        return f"dim 0 is the batch {len(events)} times, as `torch.cat` without a dim makes it: `torch.cat(..., -1)`"
+    if any(shape == event for event in events) or any(shape[0] in event for event in events):
+        return "an index or a reduction over dim 0 took it: `x[0]` for `x[:, 0]`, `mean(0)` for `mean(1)`"
+    if any(shape[0] == batch * prod(event[:last]) for event in events for last in range(1, len(event) + 1)):
+        return "the batch was flattened into dim 0: `flatten(1)` keeps it, and so does `flatten(-2)`"
+    return "a mean, sum, squeeze or index may have taken it; name the dims it works on, counted from the end"
 
 
 def _given_text(use: Use, value: Any) -> str:

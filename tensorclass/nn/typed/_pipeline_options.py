@@ -68,7 +68,7 @@ _OPTIONS = {"input", "output", "sort", *Ordered.__annotations__}
 class StagesApart:
     """Refuses stages under the names of options."""
 
-    def __new__(cls, *_: Any, **options: Any) -> Self:
+    def __new__(cls, /, *_: Any, **options: Any) -> Self:
         """Look at the keywords before the options are checked."""
         for name in sorted(_OPTIONS & options.keys()):
             if isinstance(options[name], (StageValue, nn.Module)):

@@ -311,7 +311,14 @@ class TensorClassSequential(StagesApart, Divisible, Densities, Shown, Hooked, Ge
         if self._probe is False or not PROBING.get():
             return report
         targets = self._targets()
-        report = probe(report, self._stages, targets, self.output_class, real=self._probe == "run")
+        report = probe(
+            report,
+            self._stages,
+            targets,
+            self.output_class,
+            real=self._probe == "run",
+            laid_out=self._layout is not None,
+        )
         return self._with_placements(report, targets, run=True)
 
     def _with_placements(self, report: Report, targets: Sequence[Callable[..., Any]], run: bool) -> Report:
