@@ -944,13 +944,17 @@ model = TensorClassSequential(guess=guess, loss=stage(lambda z, y: (z - y).squar
         """
 @tensorclass
 class Wave:
-    x: Float32[Tensor, "1 t"]
+    x: Float32[Tensor, "1 8*t"]
 @tensorclass
-class Wave2:
-    y: Float32[Tensor, "1 t"]
+class Coarse:
+    y: Float32[Tensor, "1 8*t"]
 down = stage(nn.AvgPool1d(4), Wave.x)
-model = TensorClassSequential(down=down, up=stage(nn.Upsample(scale_factor=2), down, out=Wave2.y))""",
-        {"take another name": (('Wave2:\n    y: Float32[Tensor, "1 t"]', 'Wave2:\n    y: Float32[Tensor, "1 u"]'),)},
+model = TensorClassSequential(down=down, up=stage(nn.Upsample(scale_factor=2), down, out=Coarse.y))""",
+        {
+            "declare the size that it has": (
+                ('Coarse:\n    y: Float32[Tensor, "1 8*t"]', 'Coarse:\n    y: Float32[Tensor, "1 4*t"]'),
+            )
+        },
     ),
     "a misspelled parameter": (
         "W208",
