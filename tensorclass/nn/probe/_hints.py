@@ -63,7 +63,7 @@ def _variations(
     if 1 < len(values) < 4 and told:
         order = ", ".join(use.slot.label for use in reversed(uses))
         yield f"accepts its in fields in another order: in_fields=({order})", list(reversed(values))
-    sizes = (*interesting(target)[:32], *(() if fits_by_ones(error) else (1,)))
+    sizes = (*interesting(target)[:32], *(() if sizes_by_element(error) is not None else (1,)))
     changes = [
         (p, use, value, *change)
         for p, (use, value) in enumerate(zip(uses, values, strict=True))
@@ -139,7 +139,8 @@ def hint_for_outputs(searcher: Any, sweep: Any, index: int) -> str:
     if not names:
         order = _hint_for_order(searcher, sweep, index)
         one = len(writes) == 1 and writes[0] is not None
-        return order or (_hint_for_dims(searcher, sweep, index, writes[0]) if one else "")
+        dims = _hint_for_dims(searcher, sweep, index, writes[0]) if one else ""
+        return "; or ".join(text for text in (order, dims) if text)
     if len(names) != 1:
         return ""  # which of several values is meant is not known
     what = "its results fit in another order" if len(writes) > 1 else "one of its results fits"
@@ -175,9 +176,10 @@ def _hint_for_dims(searcher: Any, sweep: Any, index: int, use: Use) -> str:
     return f'its dims come in another order: declare "{names}", or return `y.movedim(({moved}), ({first}))`'
 
 
-def fits_by_ones(error: Exception | None) -> bool:
-    """Whether an error is about operands that are combined element by element: those with a size of 1 fit anything."""
-    return re.search("must match the size of tensor|broadcast", str(error)) is not None
+def sizes_by_element(error: Exception | None) -> set[int] | None:
+    """The sizes of operands that an operation could not combine element by element, where a size of 1 fits anything."""
+    sizes = re.findall(r"size of tensor \w \((\d+)\)", str(error))
+    return set(map(int, sizes)) if sizes or "broadcast" in str(error) else None
 
 
 def numbers_in(error: Exception | None) -> set[int]:

@@ -29,7 +29,7 @@ from ._copy import Isolator
 from ._effects import Reach
 from ._examples import NoExample, Unknown, example_of, follows_shapes, no_example
 from ._fake import FakeTensors
-from ._hints import fits_by_ones, hint_for_inputs, hint_for_outputs, numbers_in
+from ._hints import hint_for_inputs, hint_for_outputs, numbers_in, sizes_by_element
 from ._run import Outcome, RealTensors, Run, Tensors, empty
 from ._sizes import (
     BATCHES,
@@ -347,7 +347,7 @@ class Searcher:
         error: Exception | None,
         tensors: Tensors | None = None,
     ) -> bool:
-        more, told = self.budget(), numbers_in(error)
+        more, told, paired = self.budget(), numbers_in(error), sizes_by_element(error)
         sizes = sorted(interesting(self.targets[index]), key=lambda size: size not in told)
         sizes = [size for size in sizes if size in told] if tensors is not None else sizes  # each run takes real time
         for rank in (1, 0, 2, 3) if rests else (0,):
@@ -355,7 +355,11 @@ class Searcher:
             variables = names + [f"{rest}#{i}" for rest in rests for i in range(rank)]
 
             def works(chosen: dict[str, int], ranks: dict[str, int] = ranks) -> bool:
-                if fits_by_ones(error) and not told.issuperset(chosen.values()) and min(chosen.values(), default=9) < 8:
+                if (
+                    paired is not None
+                    and not paired.issuperset(chosen.values())
+                    and min(chosen.values(), default=9) < 8
+                ):
                     return False
                 with suppress(Unknown):  # sizes that are too large
                     tried = self.run_at(sweep, index, self.plan.with_(chosen, ranks), tensors)[1]
