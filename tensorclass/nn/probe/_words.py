@@ -147,9 +147,11 @@ class Words:
     def swallowed(self, index: int, name: str, parameters: Sequence[str]) -> Diagnostic:
         """W208 for an argument that has no influence."""
         given = self.stages[index].how.parameters
-        others = ", ".join(f"`{one}`" for one in parameters if one not in given)
+        left = parameters[len(self.report.reads[index]) - len(given) :]  # the first ones are given by position
+        others = ", ".join(f"`{one}`" for one in left if one not in given)
         message = f"has no parameter `{name}`: it goes into its `**` arguments, and has no influence on its outputs"
-        return self.diagnostic(index, "W208", message, (), f"the parameters that nothing is given: {others}")
+        hint = f"the parameters that nothing is given: {others}" if others else "leave it out of the in fields"
+        return self.diagnostic(index, "W208", message, (), hint)
 
     def pairs(self, index: int, operation: str) -> Diagnostic:
         """W214."""
