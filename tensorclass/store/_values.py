@@ -64,18 +64,29 @@ def stack_lists(value: Any) -> Any:
     return torch.stack(parts) if len(shapes) == 1 and None not in shapes else None
 
 
+class _Storages(dict[int, Any]):
+    """The new storage of each old one, as torch notes them in a deep copy; that of a tensor is looked up when read."""
+
+    __slots__ = ()
+
+    def __getitem__(self, place: int) -> Any:
+        found = super().__getitem__(place)
+        return found.untyped_storage() if type(found) is Tensor else found
+
+
 def deepcopy_entries(data: dict[str, Any], memo: dict[int, Any]) -> dict[str, Any]:
     """Deep-copy the entries of a dict, in place; plain tensors that don't share their storage are cloned."""
-    noted: dict[int, Any] = memo.setdefault("torch", {})  # type: ignore[call-overload]  # torch reads the memo
+    noted = _noted_storages(memo)
     own: list[tuple[str, Tensor, int]] = []
     rest: list[str] = []
+    strided = torch.strided
     for key, value in data.items():
-        if type(value) is Tensor and value.layout is torch.strided and not value.requires_grad and not value.__dict__:
+        if type(value) is Tensor and not value.requires_grad and value.layout is strided and not value.__dict__:
             storage = value.untyped_storage()
             place = storage._cdata
-            special = place in noted or id(value) in memo or value.dtype.is_complex or value.grad is not None
+            special = place in noted or id(value) in memo or value.grad is not None or value.dtype.is_complex
             if not special and storage.nbytes() == value.nbytes and value.is_contiguous():
-                noted[place] = storage  # so that a second tensor over it is copied after it, as a view of the copy
+                noted[place] = value  # so that a second tensor over it is copied after it, as a view of the copy
                 own.append((key, value, place))
                 continue
         rest.append(key)
@@ -83,11 +94,18 @@ def deepcopy_entries(data: dict[str, Any], memo: dict[int, Any]) -> dict[str, An
     fused = len(leaves) > 3 and foreach_is_safe()
     clones = clone_all(leaves) if fused else [leaf.clone() for leaf in leaves]
     for (key, value, place), new in zip(own, clones):  # noqa: B905  # a keyword takes time
-        memo[id(value)] = data[key] = new
-        noted[place] = new.untyped_storage()
+        memo[id(value)] = data[key] = noted[place] = new
     for key in rest:  # last: they may be views of what was cloned
-        data[key] = _deepcopy(data[key], memo)
+        value = data[key]
+        data[key] = deepcopy(value, memo) if isinstance(value, TensorCollection) else _deepcopy(value, memo)
     return data
+
+
+def _noted_storages(memo: Any) -> _Storages:
+    noted = memo.get("torch")  # torch writes and reads this key of the memo
+    if type(noted) is not _Storages:
+        noted = memo["torch"] = _Storages(noted or ())
+    return noted
 
 
 def _deepcopy(value: Any, memo: dict[int, Any]) -> Any:

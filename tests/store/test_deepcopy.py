@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import random
 from typing import Any
 
 import pytest
@@ -82,7 +83,7 @@ def test_nothing_of_a_tensor_is_lost(kind: str) -> None:
     assert getattr(new, "note", None) == getattr(due, "note", None)
 
 
-def test_what_the_memo_holds_is_used():
+def test_what_the_memo_holds_is_used() -> None:
     """A tensor that the caller says is copied already; many tensors at once keep the order of the keys."""
     kept = torch.zeros(2)
     data = TensorDict({"z": kept, **{key: torch.full((2,), i) for i, key in enumerate("hgfedcba")}})
@@ -90,3 +91,39 @@ def test_what_the_memo_holds_is_used():
     assert new["z"] is kept
     assert list(new.keys()) == list(data.keys())
     assert all(new[key].equal(value) and new[key] is not value for key, value in data.items() if key != "z")
+
+
+def _shared(values: list[torch.Tensor]) -> list[tuple[int, int, int]]:
+    """For each tensor the first one that is the same object, the first one over the same storage, and its offset."""
+    places = [value.untyped_storage()._cdata for value in values]
+    return [
+        (next(i for i, other in enumerate(values) if other is value), places.index(place), int(value.storage_offset()))
+        for value, place in zip(values, places, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_graphs_are_copied_as_those_of_dicts(seed: int) -> None:
+    """Random trees of whole tensors, views and repeated ones share what torch's copy of the same dicts shares."""
+    chosen = random.Random(seed)
+    tensors = [torch.full((4,), float(i)) for i in range(4)]
+    views = [view for value in tensors for view in (value, value, value.view(2, 2), value[1:3], value.flip(0))]
+
+    def tree(depth: int) -> dict[str, Any]:
+        keys = [f"k{i}" for i in range(chosen.randint(1, 7))]
+        below = [depth < 3 and chosen.random() < 0.3 for _ in keys]
+        return {key: tree(depth + 1) if deep else chosen.choice(views) for key, deep in zip(keys, below, strict=True)}
+
+    def leaves(node: Any) -> list[torch.Tensor]:
+        return [leaf for value in node.values() for leaf in ([value] if type(value) is torch.Tensor else leaves(value))]
+
+    before, data, after = tree(2), tree(0), tree(2)
+    graph = (before, TensorDict(data), after, [view.untyped_storage() for view in views])
+    new, due = copy.deepcopy(graph), copy.deepcopy((before, data, after))
+    old = [leaf for part in (before, data, after) for leaf in leaves(part)]
+    copied, wanted = ([leaf for part in parts[:3] for leaf in leaves(part)] for parts in (new, due))
+    assert _shared(copied) == _shared(wanted) == _shared(old)
+    assert all(leaf.equal(value) for leaf, value in zip(copied, old, strict=True))
+    places = {leaf.untyped_storage()._cdata for leaf in copied}
+    assert places <= {storage._cdata for storage in new[3]}
+    assert not places & {leaf.untyped_storage()._cdata for leaf in old}
