@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+import typing
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, ClassVar, get_origin
+from typing import Any, ClassVar, ForwardRef, get_args, get_origin
 
 import numpy as np
 import torch
@@ -17,6 +19,7 @@ _CAST: dict[Any, type] = {kind: kind for kind in (int, float, bool, str)}
 _CAST |= {kind.__name__: kind for kind in (*_CAST, Tensor)} | {Tensor: Tensor, "torch.Tensor": Tensor}
 """What `autocast` converts to, by the annotation or its text."""
 _KINDS = "__compat_kinds__"
+_WRITTEN = "__compat_annotations__"
 
 
 def _is_field(name: str, annotation: Any) -> bool:
@@ -33,6 +36,32 @@ def _kinds_of(annotations: dict[str, Any]) -> dict[str, type]:
     """What `autocast` makes of each field, by the annotation."""
     texts = {name: found for name, found in annotations.items() if isinstance(found, (str, type))}
     return {name: _CAST[found] for name, found in texts.items() if found in _CAST}
+
+
+def _class_of(cls: Any, name: str) -> Any:
+    """The typed class that the annotation of a field names; None if it names none or several."""
+    found = getattr(cls, _WRITTEN).get(name)
+    known = {**vars(typing), **vars(sys.modules[cls.__module__]), cls.__name__: cls}
+    while isinstance(found, str):  # quoted text under `from __future__ import annotations` is text of text
+        try:
+            found = eval(found, known)
+        except (NameError, AttributeError, TypeError, SyntaxError):  # a class inside a function
+            return None
+    options = [*get_args(found), found]
+    found = [cls if option == ForwardRef(cls.__name__) else option for option in options]
+    classes = [option for option in found if isinstance(option, type) and issubclass(option, TensorClass)]
+    return classes[0] if len(classes) == 1 else None
+
+
+def _give_classes(made: Any) -> Any:
+    """An instance whose nested containers and dicts are instances of the classes that the annotations name."""
+    for name in getattr(type(made), _WRITTEN):
+        value = made.get(name)
+        kind = _class_of(type(made), name) if type(value) in (dict, TensorDict) else None
+        if kind is not None:
+            whole = TensorDict(value, batch_size=made.batch_size) if type(value) is dict else value
+            made.set(name, kind.from_tensordict(whole))
+    return made
 
 
 def _convert(cls: Any, name: str, value: Any) -> Any:
@@ -68,6 +97,8 @@ def _follow(cls: Any) -> Any:
             type.__setattr__(cls, name, FieldRef._of(cls, field._path, field._spec, get, write, field.fdel))
             setters |= {name: write} if name in setters else {}
     type.__setattr__(cls, "__init__", _converting_constructor(cls))
+    for name in ("from_dict", "from_tensordict"):
+        type.__setattr__(cls, name, _classes_given(getattr(cls, name).__func__))
     type.__setattr__(cls, "update", _converting_update(cls.update))
     return cls
 
@@ -103,6 +134,14 @@ def _converting_constructor(cls: Any) -> Callable[..., None]:
     return init
 
 
+def _classes_given(plain: Any) -> Any:
+    @wraps(plain)
+    def make(cls: Any, *args: Any, **options: Any) -> Any:
+        return _give_classes(plain(cls, *args, **options))
+
+    return classmethod(make)
+
+
 def _converting_update(plain: Any) -> Callable[..., Any]:
     @wraps(plain)
     def update(self: Any, source: Any, *args: Any, **options: Any) -> Any:
@@ -118,12 +157,15 @@ class _LenientMeta(type(TensorClass)):  # type: ignore[misc]  # a metaclass that
 
     def __new__(mcs, name: str, bases: tuple[type, ...], space: dict[str, Any], /, **options: Any) -> Any:
         kinds = {key: kind for base in reversed(bases) for key, kind in getattr(base, _KINDS, {}).items()}
+        written = {key: kind for base in reversed(bases) for key, kind in getattr(base, _WRITTEN, {}).items()}
         if "__annotations__" in space:
             kinds |= _kinds_of(space["__annotations__"])
+            written |= space["__annotations__"]
             space["__annotations__"] = _loosen(space["__annotations__"])
         loose: dict[str, Any] = {"shadow": True, **options}
         made = super().__new__(mcs, name, bases, space, **loose)
         type.__setattr__(made, _KINDS, kinds)
+        type.__setattr__(made, _WRITTEN, written)
         return _follow(made)
 
 
@@ -140,9 +182,11 @@ def lenient_tensorclass(cls: Any = None, /, **options: Any) -> Any:
         return lambda found: lenient_tensorclass(found, **options)
     if isinstance(cls, _LenientMeta):
         return cls
+    written = getattr(cls, _WRITTEN, {}) | vars(cls).get("__annotations__", {})
     kinds = _kinds_of(vars(cls).get("__annotations__", {}))
     if not issubclass(cls, TensorClass) and "__annotations__" in vars(cls):
         cls.__annotations__ = _loosen(vars(cls)["__annotations__"])
     made = decorate(cls)
     type.__setattr__(made, _KINDS, getattr(cls, _KINDS, {}) | kinds)
+    type.__setattr__(made, _WRITTEN, written)
     return _follow(made)

@@ -138,10 +138,10 @@ class Block(ContextDecorator, Generic[T]):
 class Mode(Block[bool]):
     """A bool for a block (`with`), for a function (as a decorator), or from now on (`.set()`)."""
 
-    def __init__(self, mode: bool) -> None:
-        if not isinstance(mode, bool):
+    def __init__(self, mode: bool | None) -> None:  # None is False, as in `tensordict`
+        if not isinstance(mode, bool | None):
             raise ArgumentError(f"{type(self).__name__} takes True or False, got {mode!r:.200}")
-        super().__init__(mode)
+        super().__init__(bool(mode))
 
     @classmethod
     def current(cls, allow_none: bool = False) -> bool | None:

@@ -46,6 +46,10 @@ class LinkedList(list[Any]):
             self._container[index] = value  # first: if the container refuses, the list stays unchanged
         super().__setitem__(index, value)
 
+    def linked_entry(self) -> Any:
+        """The entry of objects that the list was read from; the list itself if there is none."""
+        return getattr(self._container, "node", self)
+
     def tolist(self) -> list[Any]:
         """A plain list of the elements, nested ones too.
 

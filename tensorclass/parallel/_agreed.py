@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from ..errors import StructureError
+from ..errors import ArgumentError, StructureError
 from ._links import device_of, is_fake, talking
 from ._structure import Structure, difference
 
 
 def groups_of(layout: Any) -> list[Any]:
     """All ranks at once, or the lines of a mesh that has some of them."""
-    made = layout._made
+    made = None if layout is None else layout._made
     if made is None or made.size() == dist.get_world_size():
         return [dist.group.WORLD]
     return [made.get_group(dim) for dim in range(made.ndim)]
@@ -35,7 +36,7 @@ def agree(batch: Any, layout: Any, source: str, problem: str, rows: bool = False
 
 
 def compare_calls(layout: Any, what: str, call: str, problem: str, found: Sequence[Any] = ()) -> None:
-    """Compare layouts, calls and structures of a batch on all ranks of a mesh.
+    """Compare layouts, calls and structures of a batch on all ranks of a mesh; without a layout, with a problem.
 
     Raises:
         StructureError: on every rank, if one differs or has a problem.
@@ -44,7 +45,8 @@ def compare_calls(layout: Any, what: str, call: str, problem: str, found: Sequen
     if is_fake(groups[0]):
         return
     told = (what, repr(layout), call, found, problem)
-    data = repr((what, layout._key, call, found, not problem)).encode()
+    key = None if layout is None else layout._key
+    data = repr((what, key, call, found, not problem)).encode()
     digest = int.from_bytes(hashlib.sha256(data).digest()[:7], "little")
     most = torch.tensor([digest, -digest, bool(problem)], device=device_of(groups[0]))
     with talking(groups[0], what):
@@ -59,6 +61,17 @@ def compare_calls(layout: Any, what: str, call: str, problem: str, found: Sequen
             dist.all_gather_object(each, said, group=group)
             said = [one for part in each for one in part]
     _raise(said)
+
+
+def refusal_by_all(layout: Any, what: str, told: str) -> ArgumentError:
+    """The error for a wrong argument of this rank, after the other ranks, which compare their calls, were told.
+
+    Without a layout, which is the wrong argument, the ranks of the whole job are told.
+    """
+    if dist.is_available() and dist.is_initialized():
+        with suppress(StructureError):  # what the other ranks raise
+            compare_calls(layout, what, "", told)
+    return ArgumentError(told)
 
 
 def _without_rows(found: Any, rows: bool) -> list[Any]:

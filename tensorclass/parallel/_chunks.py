@@ -21,8 +21,7 @@ from ..io._progress import progress
 from ..ops import cat, stack
 from ._choose import choose, runs_alone, stays_here
 from ._engines import Engine, Failed, Inline, at_least, error_at
-from ._layout import Layout
-from ._mesh_maps import MeshEngine, run_together
+from ._mesh_maps import MeshEngine, expect_layout, run_together
 from ._processes import ProcessEngine
 from ._seeds import base_seed, seed_of, seeded_block
 from ._share import is_shared
@@ -214,8 +213,7 @@ def _plan_chunks(
 
 def _plan_together(layout: Any, batch: Any, num_workers: Any, how: dict[str, Any]) -> _Plan:
     """The plan of the first rank, for all ranks of a mesh. An error on one rank is raised on all of them."""
-    if not isinstance(layout, Layout):
-        raise ArgumentError(f"map: layout= takes a tensorclass.parallel.Layout, got a {type(layout).__name__}")
+    expect_layout(layout, "map: ")
     layout._expect_ranks(False)
     own: list[_Plan] = []
 

@@ -19,7 +19,7 @@ from ._links import is_fake, talking
 from ._rows import Done
 
 
-def gather_outcomes(layout: Layout, call: Callable[[], Any]) -> list[tuple[int, Any]]:
+def gather_outcomes(layout: Layout | None, call: Callable[[], Any]) -> list[tuple[int, Any]]:
     """The results of a call on all ranks of the mesh, with their ranks; an error is a `Failed`, also for `call`."""
     said: list[Any] = [(dist.get_rank(), _outcome(call))]
     for group in groups_of(layout):
@@ -32,9 +32,22 @@ def gather_outcomes(layout: Layout, call: Callable[[], Any]) -> list[tuple[int, 
     return sorted(said, key=lambda one: one[0])
 
 
-def run_together(layout: Layout, call: Callable[[], Any]) -> list[Any]:
+def run_together(layout: Layout | None, call: Callable[[], Any]) -> list[Any]:
     """The results of a call on all ranks of the mesh; if one rank raises, all ranks raise its error."""
     return [unwrap_result(result) for _, result in gather_outcomes(layout, call)]
+
+
+def expect_layout(layout: Any, what: str) -> None:
+    """Refuse anything but a layout, on all ranks, which would wait for this one."""
+    if isinstance(layout, Layout):
+        return
+
+    def refuse() -> None:
+        raise ArgumentError(f"{what}layout= takes a tensorclass.parallel.Layout, got a {type(layout).__name__}")
+
+    if dist.is_available() and dist.is_initialized() and not is_fake(dist.group.WORLD):
+        run_together(None, refuse)
+    refuse()
 
 
 def _outcome(call: Callable[[], Any]) -> Any:
@@ -63,8 +76,7 @@ def heard_by_all(verb: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, layout: Any = None, **how: Any) -> Any:
         if layout is None:
             return verb(*args, **how)
-        if not isinstance(layout, Layout):
-            raise ArgumentError(f"layout= takes a tensorclass.parallel.Layout, got a {type(layout).__name__}")
+        expect_layout(layout, "")
         layout._expect_ranks(False)
         meeting = Meeting(layout)
         try:

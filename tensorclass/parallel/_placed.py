@@ -13,7 +13,7 @@ from .._deferred import dtensor, is_dtensor
 from ..core import Leaf, TensorCollection, entries_by_path, is_shared, is_typed, join_path, rebuilt, undivided_tensors
 from ..errors import ArgumentError, BatchSizeError, HeldError, UnsupportedOperationError
 from ..ops import cat
-from ._agreed import agree, rows_of_all
+from ._agreed import agree, refusal_by_all, rows_of_all
 from ._collectives import all_gather
 from ._layout import Layout
 from ._layout_rules import (
@@ -37,7 +37,8 @@ SOURCES = (
 def distribute(batch: Any, layout: Any, source: Any, check: bool) -> Any:
     """See `TensorDictBase.distribute`."""
     if not isinstance(layout, Layout):
-        raise ArgumentError(f"distribute takes a Layout, got a {type(layout).__name__}; see `tensorclass.parallel`")
+        told = f"distribute takes a Layout, got a {type(layout).__name__}; see `tensorclass.parallel`"
+        raise refusal_by_all(None, "distribute", told) if check else ArgumentError(told)
     batch = batch._solid() if batch._stacked else batch
     warn_unknown(layout._rules, classes_in(batch))
     if layout._rules.batch and not batch._batch_size:
@@ -51,7 +52,8 @@ def distribute(batch: Any, layout: Any, source: Any, check: bool) -> Any:
     if any(held):
         return _laid_out_again(batch, layout, source, all(held))
     if source not in ("everywhere", "rows") and (type(source) is not int or source < 0):
-        raise ArgumentError(f"distribute: where are the values? Say {SOURCES}; got source={source!r:.80}")
+        told = f"distribute: where are the values? Say {SOURCES}; got source={source!r:.80}"
+        raise refusal_by_all(layout, "distribute", told) if check else ArgumentError(told)
     device = min({leaf.device.type for leaf in leaves} or {"cpu"})
     layout._expect_ranks(False)
     if source == "rows":
@@ -109,10 +111,10 @@ def _receive_batch(batch: Any, layout: Layout, device: str, source: int, check: 
     """The batch of one rank, on all ranks of the mesh."""
     _check_layouts(None, layout, repr(source), check)
     mesh = layout.mesh_on(device)
-    if is_fake(mesh.get_group(0)):
-        return batch
     if source not in mesh.mesh.flatten().tolist():
         raise ArgumentError(f"distribute: rank {source} is not in the mesh, which has {mesh.mesh.flatten().tolist()}")
+    if is_fake(mesh.get_group(0)):
+        return batch
     found = batch
     here = [*mesh.get_coordinate()]
     root = (mesh.mesh == source).nonzero()[0].tolist()

@@ -115,8 +115,9 @@ def merge_tensordicts(
         kinds = [type(item).__name__ for item in tensordicts]
         raise StructureError(f"merge_tensordicts takes at least two containers, got {kinds}")
     result: Any = TensorDict(batch_size=tensordicts[0].batch_size, device=tensordicts[0].device)
-    for item in reversed(tensordicts):
-        result.update(item.to_tensordict() if hasattr(item, "_store") else item)
+    plain = [item.to_tensordict() if hasattr(item, "_store") else item for item in tensordicts]
+    for item in (*plain, *plain[-2::-1]):  # forwards for the order of the keys, then back: the first value wins
+        result.update(item)
     for path, combine in _callbacks(callback_exist, tensordicts).items():
         values = [item.get(path) for item in tensordicts]
         if all(isinstance(value, Tensor) for value in values):

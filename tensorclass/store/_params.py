@@ -399,6 +399,8 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
         still = type(self)._wrap_store(self._store._twin(), self.no_convert)
         still.__dict__.update(self.__dict__)
         nn.Module._save_to_state_dict(still, destination, prefix, keep_vars)
+        for name, _ in tensors_by_name(still._store):  # the order of the entries, not parameters first
+            destination[prefix + name] = destination.pop(prefix + name)
 
     def load_state_dict(
         self, state_dict: Any, strict: bool = True, assign: bool = False, from_flatten: bool | None = None

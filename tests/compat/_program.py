@@ -91,6 +91,25 @@ def read_fields():
     print(Plain(batch_size=[3]).number, shown(Plain().number), shown(Sized().number), Sized(batch_size=[2]).number)
 
 
+class Step(TensorClass):
+    obs: Tensor
+    inner: "Step | None" = None
+
+
+class Episode(TensorClass):
+    first: Step
+    last: "Step | None" = None
+
+
+def read_nested():
+    """Print the classes that nested fields have after `from_dict` and `from_tensordict`."""
+    step = {"obs": torch.ones(3), "inner": {"obs": torch.zeros(3)}}
+    made = Episode.from_dict({"first": step, "last": step}, batch_size=[3])
+    again = Episode.from_tensordict(made.to_tensordict())
+    for one in (made, again):
+        print([type(value).__name__ for value in (one.first, one.last, one.first.inner)], one[0].last.obs.tolist())
+
+
 def import_all():
     """Print whether `*` gives the public names of a module, and no module."""
     for module in ("tensordict", "tensordict.nn", "tensordict.nn.distributions"):
@@ -232,6 +251,7 @@ def main():
     write_rows()
     use_torch()
     read_fields()
+    read_nested()
     import_all()
 
 

@@ -263,6 +263,44 @@ def locked_rows(td: Any) -> Any:
     return refused, data
 
 
+@program
+def modes_of_none(td: Any) -> Any:
+    """None turns a mode off."""
+    with td.set_list_to_stack(None), td.set_capture_non_tensor_stack(None), td.set_lazy_legacy(None):
+        joined = torch.stack([td.TensorDict(a="x"), td.TensorDict(a="x")])
+        return td.list_to_stack(), td.capture_non_tensor_stack(), td.lazy_legacy(), joined["a"]
+
+
+@program
+def merged_keys(td: Any) -> Any:
+    """Merged containers list the keys of the first one first, and its values win."""
+    one, two = td.TensorDict(b=torch.ones(1), c=torch.ones(1)), td.TensorDict(a=torch.zeros(1), c=torch.zeros(1))
+    merged = td.merge_tensordicts(one, two)
+    return list(merged.keys()), merged["c"]
+
+
+@program
+def objects_of_lazy_stacks(td: Any) -> Any:
+    """`get` gives objects as one entry with a batch size."""
+    stack = td.lazy_stack([td.TensorDict(name=name, meta=td.TensorDict(n=name)) for name in "ab"])
+    entries = stack.get("name"), stack.get(("meta", "n"))
+    return [(type(entry).__name__, list(entry.batch_size), entry.tolist()) for entry in entries], stack["name"]
+
+
+@program
+def state_in_order(td: Any) -> Any:
+    """The state dict of `TensorDictParams` has the order of its entries, buffers among parameters."""
+    params = td.TensorDictParams(td.TensorDict(w=torch.ones(2), x=nn.Buffer(torch.ones(1)), y=torch.zeros(2)))
+    return list(params.keys()), list(params.state_dict())
+
+
+@program
+def modules_by_state(td: Any) -> Any:
+    """State dicts of several modules are plain tensors."""
+    found = td.from_modules(nn.Linear(1, 1), nn.Linear(1, 1), use_state_dict=True)
+    return [(type(leaf).__name__, leaf.requires_grad) for leaf in found.values()]
+
+
 def outcome(run: Program, library: Any) -> Any:
     """What a program returns."""
     found = run(library)
@@ -271,6 +309,7 @@ def outcome(run: Program, library: Any) -> Any:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.filterwarnings("ignore:set_list_to_stack")
 def test_the_same_results(name: str) -> None:
     """Values, dtypes, sizes, names, locks and keys, in everything that a program returns."""
     assert outcome(PROGRAMS[name], tensorclass) == outcome(PROGRAMS[name], tensordict)

@@ -1,4 +1,4 @@
-"""Eighty wrong layouts and pipelines, each as a function of a mesh (dp=2, tp=2): a build must refuse it or warn."""
+"""Eighty-one wrong layouts and pipelines, each as a function of a mesh (dp=2, tp=2): a build must refuse it or warn."""
 
 from __future__ import annotations
 
@@ -151,6 +151,7 @@ CASES["a mesh without names"] = lambda mesh: Layout(init_device_mesh("cpu", (2, 
 CASES["a mesh larger than the job"] = lambda mesh: items().distribute(
     Layout({"dp": 64}, batch="dp"), source="everywhere"
 )
+CASES["a source that the mesh lacks"] = lambda mesh: items().distribute(Layout(mesh, batch="dp"), source=9)
 CASES["two meshes in one batch"] = lambda mesh: setattr(
     items().distribute(Layout(mesh, batch="dp"), source="everywhere"),
     "x",

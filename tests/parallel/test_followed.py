@@ -49,7 +49,7 @@ CODES = {
 @pytest.mark.filterwarnings("ignore:.*W205")
 @pytest.mark.parametrize("name", CASES)
 def test_wrong_layouts_are_refused(name: str) -> None:
-    """Of eighty wrong layouts and pipelines, all but two are errors, and these warn; none passes in silence."""
+    """Of eighty-one wrong layouts and pipelines, all but two are errors, and these warn; none passes in silence."""
     with fake_mesh(dp=2, tp=2) as mesh:
         if name in WARNED:
             with pytest.warns(WARNED[name]):

@@ -233,6 +233,25 @@ def _one_wrong(data: Any, folder: Path, rank: int) -> list[str]:
     return [_problem(call) for call in calls]
 
 
+def _wrong_kinds(rank: int, data: Any, folder: Path) -> list[str]:
+    layout: Any = Layout(TWO, batch="dp") if rank == 0 else "dp"
+    batch, source = items(8), "everywhere" if rank == 0 else 1.5
+    calls = [
+        lambda: batch.distribute(layout, source="everywhere"),
+        lambda: batch.distribute(Layout(TWO, batch="dp"), source=source),
+        lambda: batch.map(noisy, num_workers=0, layout=layout),
+        lambda: data.map(noisy, out=folder / "kinds", num_workers=0, layout=layout),
+    ]
+    return [_problem(call) for call in calls]
+
+
+def test_a_value_of_another_kind_is_heard_by_all(data: Any, tmp_path: Path) -> None:
+    """A rank that gives text for a layout, or a number for a source, makes the call an error on every rank."""
+    for said in run(lambda rank, _: _wrong_kinds(rank, data, tmp_path), timeout=20):
+        assert ["a Layout, got a str" in said[0], "source=1.5" in said[1]] == [True, True]
+        assert [text for text in said[2:] if "parallel.Layout, got a str" not in text] == []
+
+
 def test_one_wrong_rank_is_heard_by_all(data: Any, tmp_path: Path) -> None:
     """What only one rank gets wrong, before ranks share work, is an error on every rank at once: nobody waits."""
     one, two = run(lambda rank, _: _one_wrong(data, tmp_path, rank), timeout=60)

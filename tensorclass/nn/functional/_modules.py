@@ -96,7 +96,7 @@ def from_modules(
             "leave out lazy_stack or as_module"
         )
     if use_state_dict:
-        members = [nest_state_dict(module.state_dict(keep_vars=True)) for module in modules]
+        members = [nest_state_dict(module.state_dict(keep_vars=as_module)) for module in modules]
     else:
         members = [from_module(module, False, False, False, True) for module in modules]
     if lazy_stack:

@@ -16,6 +16,7 @@ from typing_extensions import Self
 from ...core import (
     BATCHED,
     Device,
+    Key,
     Kind,
     Names,
     Owners,
@@ -33,6 +34,7 @@ from ...core import (
     store_of,
 )
 from ...errors import ArgumentError, BatchSizeError, StructureError
+from ...ops import UNSET, LinkedList
 from ...ops._operands import Layout
 from ...ops._steps import KnownWrite
 from .._combine import combine_members
@@ -303,6 +305,19 @@ class LazyBase(TensorDictBase):
         extras: list[tuple[str, Any]] = [("stack_dim", self.stack_dim)]
         exclusive = entries.exclusive_keys(self._members)
         return [*extras, ("exclusive_fields", exclusive)] if exclusive else extras
+
+    def get(self, key: Key, default: Any = UNSET, **options: Any) -> Any:
+        """The value of a key, or `default` (by default None) if it is absent; objects as a `NonTensorStack`.
+
+        The options say what becomes of members whose shapes differ; see `TensorDictBase.get`.
+
+        >>> from tensorclass import TensorDict, lazy_stack
+        >>> stack = lazy_stack([TensorDict(name="a"), TensorDict(name="b")])
+        >>> stack.get("name"), stack["name"]
+        (NonTensorStack(['a', 'b']), ['a', 'b'])
+        """
+        value = super().get(key, default, **options)
+        return value.linked_entry() if type(value) is LinkedList and value is not default else value
 
     def _entry(self, key: str) -> Any:
         value = entries.read(self, key)

@@ -25,7 +25,7 @@ class set_lazy_legacy(Mode):  # lower case: used like a function
 
     _setting = Setting("lazy_legacy", False)
 
-    def __init__(self, mode: bool) -> None:
+    def __init__(self, mode: bool | None) -> None:
         super().__init__(mode)
         if mode:
             raise UnsupportedOperationError(
