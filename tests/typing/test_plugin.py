@@ -576,6 +576,44 @@ def test_one_mistake_is_one_finding(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_right_module_is_checked_once(tmp_path: Path) -> None:
+    """Each overload is tried several times by mypy. What is wrong is still reported."""
+    _write(
+        tmp_path,
+        "counting_plugin.py",
+        """
+        from tensorclass.typecheck.plugin import _layers
+        from tensorclass.mypy_plugin import plugin as plugin
+
+        check = _layers.check_wrapped
+
+        def counted(api, module, stage):
+            print("checked", module.line)
+            check(api, module, stage)
+
+        _layers.check_wrapped = counted
+        """,
+    )
+    text = CONFIG.read_text("utf-8").replace("tensorclass.mypy_plugin", "counting_plugin.py")
+    _write(tmp_path, "project_schema.py", SCHEMA)
+    _write(
+        tmp_path,
+        "project_use.py",
+        """
+        from torch import nn
+        from project_schema import Digits
+        from tensorclass.nn import TensorClassModule
+
+        right = TensorClassModule(nn.Linear(8, 8), in_fields=Digits.image, out_fields=Digits.image)
+        wrong = TensorClassModule(nn.Linear(9, 8), in_fields=Digits.image, out_fields=Digits.image)
+        """,
+    )
+    _, output = _mypy(tmp_path, "project_use.py", config=_write(tmp_path, "counting.ini", text))
+    assert output.splitlines().count("checked 5") == 1
+    assert _codes(output) == [(6, "tensorclass-shape")]
+
+
+@pytest.mark.slow
 def test_a_fault_of_the_plugin_is_a_note(tmp_path: Path) -> None:
     """Types and errors are then those without it, and the check of the program goes on."""
     _write(

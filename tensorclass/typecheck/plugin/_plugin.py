@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mypy import plugin
+from mypy.errors import ErrorWatcher
 from mypy.nodes import MypyFile, TypeAlias, TypeInfo
 from mypy.types import AnyType, FunctionLike, Instance, Type, TypeOfAny, get_proper_type
 
@@ -199,10 +200,23 @@ def _field(ctx: plugin.AttributeContext, name: str) -> Type:
 
 
 def _type_of_module(ctx: plugin.FunctionContext) -> Type:
-    stage, module = stages.wrapped(ctx), by_name(ctx).get("module")
-    if stage is not None and module is not None:
-        layers.check_wrapped(ctx.api, module, stage)
-    return members.known_elsewhere(ctx, stage)
+    return members.known_elsewhere(ctx, _checked_module(ctx))
+
+
+def _checked_module(ctx: plugin.FunctionContext) -> stages.KnownStage | None:
+    """The module that a call makes, checked. mypy asks once per overload and context, mostly the same question."""
+    api: Any = ctx.api
+    source, question = source_of(api), (ctx.context, api.pass_num, ctx.arg_types)
+    if source.last_module is None or source.last_module[0] != question:
+        with ErrorWatcher(api.msg.errors) as found:
+            stage, module = stages.wrapped(ctx), by_name(ctx).get("module")
+            if stage is not None and module is not None:
+                layers.check_wrapped(api, module, stage)
+        if found.has_new_errors() or api.options.fine_grained_incremental:
+            return stage  # mypy drops what it finds while it tries an overload; its daemon asks again after changes
+        source.last_module = question, stage
+    known: stages.KnownStage | None = source.last_module[1]
+    return known
 
 
 _FUNCTIONS: dict[str, Callable[[plugin.FunctionContext], Type]] = {

@@ -79,6 +79,8 @@ class Source:
         """What loops iterate over, by their variable."""
         self.reading: dict[nodes.Node, Any] | None = None
         """The batch dims that were found so far, while one expression is read."""
+        self.last_module: Any = None
+        """The last call of a typed module in which nothing was found, and what it makes; None before."""
         self._scopes: dict[nodes.Node, nodes.FuncDef] | None = None
         self._tree = tree
         self._places: Places | None = None
