@@ -131,7 +131,7 @@ class _DimsReader:
         dims = None if base is None else self.dims_of(base)
         named = dict(zip(call.arg_names, call.args, strict=True))
         place = _PARTS[name]
-        dim = named.get("dim", given[place] if len(given) > place and given[place] not in named.values() else None)
+        dim = named.get("dim", given[place] if len(given) > place else None)
         at = 0 if dim is None else int_of(self.source, dim)
         if dims is None or at is None or not -len(dims) <= at < len(dims):
             return None

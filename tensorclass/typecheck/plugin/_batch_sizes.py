@@ -44,17 +44,19 @@ def sizes_in(dims: Dims, size_of_name: Callable[[str], BatchDim]) -> BatchDims |
 
 
 def size_in(token: object, size_of_name: Callable[[str], BatchDim]) -> BatchDim:
-    """The size that a dim of an annotation has; of expressions, `t-1` and the like are known. None for `_`."""
+    """The size that a dim of an annotation has; of expressions, `t-1` and those of numbers are known. None for `_`."""
     if not isinstance(token, Dim):
         return None
-    names = token.size.names
-    size = size_of_name(names[0]) if len(names) == 1 else token.size.constant
-    if not names or size is None:
-        return size
-    if isinstance(size, int):
-        return token.size.value({names[0]: size})
-    more = (token.size - names[0]).constant
-    return None if more is None else grown(size, more)
+    sizes = {name: size_of_name(name) for name in token.size.names}
+    numbers = {name: size for name, size in sizes.items() if isinstance(size, int)}
+    if len(numbers) == len(sizes):
+        try:
+            return token.size.value(numbers)
+        except ZeroDivisionError:
+            return None  # which is an error at run time, where it names the dim
+    only = next(iter(sizes.values())) if len(sizes) == 1 else None
+    more = None if only is None else (token.size - token.size.names[0]).constant
+    return None if more is None else grown(only, more)
 
 
 def grown(size: BatchDim, more: int) -> BatchDim:

@@ -68,6 +68,10 @@ def flat(steps: Shaped[Step, "*b"]) -> Shaped[Step, "n"]:
     return steps.reshape(-1)
 
 
+def merged(steps: Shaped[Step, "t b"]) -> Shaped[Step, "t*b"]:
+    return steps.reshape(-1)
+
+
 def tail(steps: Shaped[Step, "t b"]) -> Shaped[Step, "t-1 b"]:
     return steps[1:]
 
@@ -174,6 +178,12 @@ def sizes() -> None:
     advantage(s, short)
     advantage(s, Step.example(3))
     advantage(Step.zeros((7, 3)), Step.example(3))
+    for column in s.unbind(1):
+        advantage(Step.zeros((2, 8)), column)
+    for half in s.split(2, 1):
+        advantage(Step.zeros((2, 3)), half[0][:1].expand(3))
+        pairwise(half[:, 0], Step.zeros(8))
+    pairwise(merged(s), Step.zeros(24))
     same(s, short)
     Trainer().fit(s)
     list(items(s))

@@ -54,6 +54,8 @@ def same(steps: Shaped[Step, "t b"], last: Shaped[Step, "b"]) -> None:
         lastof(step)  # E: - | - | - | mypy+plugin: tensorclass-batch-size
     for step in steps.unbind(1):
         lastof(step)  # E: - | - | - | mypy+plugin: tensorclass-batch-size
+    for column in steps.unbind(1):
+        advantage(steps, column)  # E: - | - | - | mypy+plugin: tensorclass-batch-size
     a, _ = last.unbind(0)
     lastof(a)  # E: - | - | - | mypy+plugin: tensorclass-batch-size
     x: Shaped[Step, "b"] = steps  # E: - | - | - | mypy+plugin: tensorclass-batch-size
@@ -109,6 +111,10 @@ class Pair(TensorClass):
         return other  # E: - | - | - | mypy+plugin: tensorclass-batch-size
 
 
+def merged(steps: Shaped[Step, "t b"]) -> Shaped[Step, "t*b"]:
+    return steps.reshape(-1)
+
+
 def shorter(steps: Shaped[Step, "t b"]) -> Shaped[Step, "t-1 b"]:
     if steps.reward.sum() > 0:
         return steps[1:, :-1]  # E: - | - | - | mypy+plugin: tensorclass-batch-size
@@ -142,6 +148,7 @@ steps = Step.zeros((8, 3))
 last: Shaped[Step, "b"] = steps  # E: - | - | - | mypy+plugin: tensorclass-batch-size
 advantage(steps, steps[:, 0])  # E: - | - | SchemaError | mypy+plugin: tensorclass-batch-size
 advantage(steps.permute(1, 0), steps[0])  # E: - | - | SchemaError | mypy+plugin: tensorclass-batch-size
+advantage(stack([merged(steps)]), steps[0])  # E: - | - | SchemaError | mypy+plugin: tensorclass-batch-size
 lastof(steps[0])  # E: - | - | SchemaError | mypy+plugin: tensorclass-batch-size
 mean(steps.obs)  # E: - | - | SchemaError | mypy+plugin: tensorclass-shape
 mean(torch.zeros(3, 4, dtype=torch.int64))  # E: - | - | SchemaError | mypy+plugin: tensorclass-dtype
