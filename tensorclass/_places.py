@@ -28,7 +28,7 @@ def path_or_url(path: StrPath) -> str:
     """A path or a URL as text, for functions that take both; the scheme of a URL is in lower case.
 
     Raises:
-        ArgumentError: for anything else.
+        ArgumentError: for anything else, an empty text, and one with a null character.
         UnsupportedOperationError: for a URL with a missing slash, which the system would take for a folder; and for one
             of a file whose content names other files (kerchunk).
 
@@ -38,6 +38,10 @@ def path_or_url(path: StrPath) -> str:
     found = os.fspath(path) if isinstance(path, str | bytes | os.PathLike) else path
     if not isinstance(found, str):
         raise ArgumentError(f"a path is a text or a Path, got {found!r:.80}")
+    if not found:
+        raise ArgumentError("a path names a file or a folder, got an empty text; `.` is the current folder")
+    if "\0" in found:
+        raise ArgumentError(f"a path has no null characters, got {found!r:.80}")
     if is_url(found):
         scheme, _, rest = found.partition("://")
         if any([part.partition("://")[0].lower() == "reference" for part in found.split("::")]):

@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import TensorClass, TensorDict, equal, lazy_stack, pad, tensorclass
+from tensorclass import TensorClass, TensorDict, equal, lazy_stack, load, pad, tensorclass
 from tensorclass.errors import (
     ArgumentError,
     BatchIndexError,
@@ -25,6 +25,7 @@ from tensorclass.errors import (
     StructureError,
     TensorClassError,
 )
+from tensorclass.testing import batches
 from tensorclass.typing import Float32
 
 
@@ -367,3 +368,37 @@ def test_items_of_a_generator_that_fails():
 
     with pytest.raises(TypeError, match=r"^mine$"):
         lazy_stack(failing())
+
+
+class Chart(TensorClass):
+    """A class with a named dim."""
+
+    x: Float32[Tensor, "c"]
+
+
+DIM_SIZES: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "zeros": lambda sizes: Chart.zeros(2, **sizes),
+    "ones": lambda sizes: Chart.ones(2, **sizes),
+    "full": lambda sizes: Chart.full(2, 7, **sizes),
+    "empty": lambda sizes: Chart.empty(2, **sizes),
+    "example": lambda sizes: Chart.example(2, sizes=sizes),
+    "batches": lambda sizes: batches(Chart, sizes=sizes),
+}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "named"), [({"c": 1, "q": 3}, "`q`"), ({"c": -1}, "-1"), ({"c": "3"}, "'3'"), ({"c": 1.0}, "1.0")]
+)
+@pytest.mark.parametrize("door", DIM_SIZES)
+def test_sizes_of_dims(door: str, sizes: dict[str, Any], named: str):
+    """A dim that the class lacks, and what is no size, are errors in every function that takes the sizes of dims."""
+    with pytest.raises(ArgumentError, match=re.escape(named)):
+        DIM_SIZES[door](sizes)
+
+
+@pytest.mark.parametrize("out", [3, "x", {"x": torch.zeros(2)}, [torch.zeros(2)], TensorDict])
+def test_what_load_copies_into(out: Any, tmp_path: Path):
+    """`out=` of `load` is a container."""
+    TensorDict(x=torch.ones(2)).save(tmp_path / "x")
+    with pytest.raises(ArgumentError, match="`out` is a container"):
+        load(tmp_path / "x", out=out)

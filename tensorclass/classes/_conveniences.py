@@ -18,15 +18,15 @@ from .._flags import answers
 from .._schema import Dim, FieldSpec, check_fields
 from .._schema._domain import dtypes_of, first_name
 from ..core import Device, TensorCollection, as_batch_size
-from ..errors import ArgumentError, Problem, SchemaError, did_you_mean
+from ..errors import ArgumentError, Problem, SchemaError
 from ..ops._mapping import MappingOps
 from ..store import RaggedTensor, TensorDict
 from ..store._bridges import tables
 from ..store.entries._rows import holds
 from . import _algebra
 from ._along import Along, along
-from ._build import complete
 from ._checks import _state, readable
+from ._example import check_sizes
 from ._validators import run_checks
 
 T_co = TypeVar("T_co", covariant=True)
@@ -316,26 +316,8 @@ def _allocate(
         raise ArgumentError(f"{cls.__name__} declares no fields; `{op}` is for classes that do")
     if not isinstance(fields or {}, Mapping) or not all(isinstance(name, str) for name in fields or {}):
         raise ArgumentError(f"{op}: `fields` is a dict from field names to values, got {fields!r:.80}")
-    for name, size in dims.items():
-        if type(size) is not int or size < 0:
-            raise ArgumentError(f"{op}: the size of `{name}` is a whole number from 0, got {size!r:.80}")
-    known = dict.fromkeys(_names(cls, ()))
-    unknown = [name for name in dims if name not in known]
-    if unknown:
-        way = f"; the batch size comes first: `{op}({dims[unknown[0]]})`" if unknown[0] == "batch_size" else ""
-        near = way or did_you_mean(unknown[0], known)
-        raise ArgumentError(f"{cls.__name__}.{op}: no field has a dim `{unknown[0]}`{near}; the dims are {[*known]}")
+    check_sizes(cls, op, dims)
     return _make_instance(cls, op, make, as_batch_size(batch_size), device, fields or {}, dims)
-
-
-def _names(cls: Any, above: tuple[Any, ...]) -> Iterator[str]:
-    """The dim names of a class and its nested classes."""
-    complete(cls)
-    for spec in cls.__tensorclass_schema__:
-        for token in () if spec.dims is None else spec.dims.tokens:
-            yield from token.size.names if isinstance(token, Dim) else ()
-        if spec.nested is not None and spec.nested not in above:
-            yield from _names(spec.nested, (*above, cls))
 
 
 def _make_instance(

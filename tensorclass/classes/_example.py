@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import enum
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from inspect import isabstract
 from typing import Annotated, Any, NamedTuple, Protocol, get_args, get_origin
@@ -15,11 +15,11 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flags
-from .._schema import Bindings, Dims, FieldSpec
+from .._schema import Bindings, Dim, Dims, FieldSpec
 from .._schema._constraints import flatten
 from .._schema._domain import Draw, Sizes, dtypes_of, first_name, limits, nested_lists, numbers
 from ..core import as_batch_size
-from ..errors import Problem, SchemaError
+from ..errors import ArgumentError, Problem, SchemaError, did_you_mean
 from ..store import RaggedTensor, TensorDict
 from ._build import complete
 
@@ -70,6 +70,37 @@ def build(
         if spec.name not in given and spec.init and not source.omitted(spec):
             values[spec.name] = _field_example(spec, surroundings)
     return cls(**values, batch_size=size)
+
+
+def check_sizes(cls: Any, op: str, sizes: Mapping[str, Any]) -> None:
+    """Refuse sizes other than whole numbers, and names of dims that the class lacks.
+
+    Raises:
+        ArgumentError: names the dim, and the dims of the class.
+    """
+    if not isinstance(sizes, Mapping):
+        raise ArgumentError(f"{op}: `sizes` is a dict from the names of dims to sizes, got {sizes!r:.80}")
+    for name, size in sizes.items():
+        if type(size) is not int or size < 0:
+            raise ArgumentError(f"{op}: the size of `{name}` is a whole number from 0, got {size!r:.80}")
+    known = dict.fromkeys(_dim_names(cls, ()))
+    unknown = [name for name in sizes if name not in known]
+    if unknown:
+        way = f"; the batch size comes first: `{op}({sizes[unknown[0]]})`" if unknown[0] == "batch_size" else ""
+        near = way or did_you_mean(str(unknown[0]), known)
+        raise ArgumentError(
+            f"{cls.__name__}.{op}: no field has a dim `{unknown[0]!s:.80}`{near}; the dims are {[*known]}"
+        )
+
+
+def _dim_names(cls: Any, above: tuple[Any, ...]) -> Iterator[str]:
+    """The dim names of a class and its nested classes."""
+    complete(cls)
+    for spec in cls.__tensorclass_schema__:
+        for token in () if spec.dims is None else spec.dims.tokens:
+            yield from token.size.names if isinstance(token, Dim) else ()
+        if spec.nested is not None and spec.nested not in above:
+            yield from _dim_names(spec.nested, (*above, cls))
 
 
 def _require_concrete(cls: Any) -> None:
@@ -267,6 +298,7 @@ class ExampleMethods:
         Raises:
             SchemaError: if no sizes fit the dims, if no number meets the constraints, and for a type without an
                 example.
+            ArgumentError: for the size of a dim that the class doesn't have.
             BatchSizeError: for a negative size.
 
         >>> from typing import Annotated
@@ -281,5 +313,6 @@ class ExampleMethods:
         Digits(batch_size=[4], fields={image: f32[3,6], label: i64[]})
         """
         size = as_batch_size(batch_size)
+        check_sizes(cls, "example", {} if sizes is None else sizes)
         new: Self = build(cls, size, SeededSource(seed, sizes or {}), fields or {})
         return new

@@ -60,7 +60,9 @@ def refuse_special(mode: int, path: str) -> None:
     """
     kind = stat.S_IFMT(mode)
     if kind != stat.S_IFREG:
-        raise OSError(_ERRORS.get(kind, errno.EINVAL), f"{_KINDS.get(kind, 'no file')} in place of a file", path)
+        way = "; links are not followed: give `os.path.realpath(path)`" if kind == stat.S_IFLNK else ""
+        text = f"{_KINDS.get(kind, 'no file')} in place of a file{way}"
+        raise OSError(_ERRORS.get(kind, errno.EINVAL), text, path)
 
 
 def require_file(path: str) -> None:
@@ -109,7 +111,12 @@ def open_file(path: str, write: bool = False) -> tuple[int, int]:
     if is_url(path):
         return open_remote(path, write)
     with naming(path):
-        fd = os.open(path, (os.O_RDWR if write else os.O_RDONLY) | SAFE)
+        try:
+            fd = os.open(path, (os.O_RDWR if write else os.O_RDONLY) | SAFE)
+        except OSError:
+            if os.path.islink(path):
+                refuse_special(stat.S_IFLNK, path)
+            raise
         try:
             found = os.fstat(fd)
             refuse_special(found.st_mode, path)

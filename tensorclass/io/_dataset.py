@@ -119,7 +119,8 @@ class TensorClassDataset(InBatches[T], Scaled, Exchange, Dataset[T], Generic[T])
         """Read the manifests, up to the marks of a snapshot, and leave out skipped shards; None looks for them."""
         if cls is not None and (not isinstance(cls, type) or schema_of(cls) is None):
             raise ArgumentError(f"the rows of a dataset are of a tensorclass, got {cls!r:.80}")
-        given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+        several = isinstance(path, Iterable) and not isinstance(path, (str, bytes, os.PathLike))
+        given: list[Any] = list(path) if several else [path]  # type: ignore[arg-type]  # not a path
         if not given:
             raise ArgumentError("a dataset has a path, got none")
         self.paths: tuple[str, ...] = tuple([whole_path(one) for one in given])

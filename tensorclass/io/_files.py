@@ -16,7 +16,7 @@ from .._budget import budget
 from .._flags import flags
 from .._places import is_url, path_or_url
 from .._schema import schema_of
-from ..core import STORAGE, Device, Key, Path, TensorCollection, unravel_key_to_tuple
+from ..core import STORAGE, Device, Key, Path, TensorCollection, described, unravel_key_to_tuple
 from ..errors import (
     ArgumentError,
     FileFormatError,
@@ -251,11 +251,17 @@ def load(
     (tensor([0, 1, 2]), tensor([1., 1., 1.]))
     """
     _check_mode(mode, mmap)
+    _check_target(out)
     how = {"mmap": mmap, "write": mode == "r+", "verify": verify, "allow_pickle": bool(allow_pickle)}
     found, _ = find(prefix, subpath, cls, max_bytes, **how)
     if device is not None:
         found = found.to(device, non_blocking=non_blocking)
     return found if out is None else out.copy_(found)
+
+
+def _check_target(out: Any) -> None:
+    if not (out is None or isinstance(out, TensorCollection | Tensor)):
+        raise ArgumentError(f"load: `out` is a container that the values are copied into, got {described(out)}")
 
 
 def _check_mode(mode: str | None, mmap: bool) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 from .._schema import FieldSpec
 from .._schema._constraints import flatten
 from .._schema._domain import Numbers, limits, numbers
-from ..classes._example import build
+from ..classes._example import build, check_sizes
 from ..classes._validators import validators_of
 from ..errors import SchemaError
 
@@ -118,6 +118,7 @@ def _value(spec: FieldSpec) -> st.SearchStrategy[Any]:
 
 def batches(cls: Any, batch_size: Any, options: Limits, fields: Mapping[str, Any]) -> st.SearchStrategy[Any]:
     """Instances of a class; see `tensorclass.testing.batches`."""
+    check_sizes(cls, "batches", options.sizes)
 
     @st.composite
     def draw_batch(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import inspect
 import os
@@ -42,7 +43,7 @@ from tensorclass import (
     to_safetensors,
     unpack_memmap,
 )
-from tensorclass.errors import UnsupportedOperationError
+from tensorclass.errors import ArgumentError, UnsupportedOperationError
 from tensorclass.io import _access, _remote, remote_access
 from tensorclass.io._access import current_access
 from tensorclass.typing import Int64
@@ -278,6 +279,25 @@ def test_a_url_is_no_local_path(name: str, scheme: str, folder: Path, monkeypatc
     assert not asked or scheme not in ("one slash", "path", "blanks")
 
 
+WRONG: dict[str, Any] = {"empty": "", "number": 3, "bytes": b"x", "null": "a\0b", "list": [], "flag": True}
+TAKE_OTHERS = {
+    "MemoryMappedTensor.__new__(source)": {"number", "list", "flag"},
+    "JsonMethods.from_json(source)": {"empty", "number", "bytes", "null", "list", "flag"},
+}
+"""Arguments that may be something else than a path."""
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_is_no_path(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each function that takes a path says what it was given in place of one, and makes nothing."""
+    monkeypatch.chdir(folder)
+    before = sorted(os.listdir("."))
+    for kind in sorted(set(WRONG) - TAKE_OTHERS.get(name, set())):
+        with pytest.raises(ArgumentError, match=r"path|folder|file"):
+            CALLS[name](WRONG[kind])
+    assert sorted(os.listdir(".")) == before
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_options_reach_every_store(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever takes a URL reaches its store with the options of the block."""
@@ -297,3 +317,15 @@ def test_options_reach_every_store(name: str, folder: Path, monkeypatch: pytest.
     ):
         CALLS[name]("s3://bucket/x")
     assert seen in (set(), {("{'anon': True}", 3, 0)})
+
+
+def test_a_link_says_what_to_give(tmp_path: Path) -> None:
+    """A link is not followed; the path that the message names is read."""
+    save(some(), tmp_path / "x.safetensors")
+    link = tmp_path / "link.safetensors"
+    link.symlink_to("x.safetensors")
+    for use in (load, lambda path: save(some(), path)):
+        with pytest.raises(OSError, match=r"os\.path\.realpath") as caught:
+            use(link)
+        assert caught.value.errno == errno.ELOOP
+    assert load(os.path.realpath(link))["n"].tolist() == [0, 1, 2]

@@ -430,6 +430,8 @@ class Exchange:
 
 def _all(read: Any, path: Paths, row_cls: Any, options: dict[str, Any]) -> Iterator[Any]:
     paths = path if isinstance(path, list) else [path]
+    if not paths:
+        raise ArgumentError("the list of files is empty: give at least one path")
     return chain.from_iterable(read(one, row_cls, BLOCK, **options) for one in paths)
 
 

@@ -180,7 +180,7 @@ class PersistentTensorDict(StoreOps):
     @classmethod
     def open(cls, path: StrPath, mode: str = "r", **options: Any) -> Self:
         """Open the store at a path: a folder is a zarr group, a file is HDF5."""
-        return cls(filename=path, mode=mode, backend="zarr" if os.path.isdir(path) else "h5", **options)
+        return cls(filename=path, mode=mode, backend="zarr" if os.path.isdir(path_or_url(path)) else "h5", **options)
 
     @classmethod
     def create(cls, batch: Any, path: Any, backend: str, **kwargs: Any) -> Self:

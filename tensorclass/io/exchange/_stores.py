@@ -26,6 +26,8 @@ from .._optional import optional
 from .._remote import refuse_http
 from ._store_nodes import local_folder, local_store
 
+_NO_STORES: tuple[type[Any], ...] = (str, os.PathLike, bytes, int, list)
+"""Paths, and what is neither a path nor a store nor an open file."""
 _RUNS = 256
 """The most slices that are read for an index."""
 _ZARR = {"zarr.json", ".zgroup", ".zarray"}
@@ -72,7 +74,7 @@ def open_store(filename: Any, mode: str, backend: str, locking: Any) -> Any:
 def _open_zarr(filename: Any, mode: str, backend: str, locking: Any) -> Any:
     mode = "w-" if mode == "x" else mode
     which = local_path if backend == "h5" else path_or_url
-    path = local_folder(which(filename)) if isinstance(filename, (str, os.PathLike)) else filename
+    path = local_folder(which(filename)) if isinstance(filename, _NO_STORES) else filename
     local = isinstance(path, str) and not is_url(path)
     if local:
         with suppress(FileNotFoundError), naming(path):
