@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -93,10 +93,22 @@ def lint(
         ]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False, cwd=root)
     found = list(_read(done.stdout.splitlines()))
-    broken = [one for one in found if one.code in _ALWAYS]
-    if done.returncode not in (0, 1) and not broken:
-        raise LintError((done.stderr or done.stdout).strip() or f"mypy ended with status {done.returncode}")
+    if done.returncode not in (0, 1):
+        found = [_as_syntax(one) for one in found]
+        if not any(one.code in _ALWAYS for one in found):
+            said = "\n".join(f"{one.path}: {one.message}" for one in found if _stops(one)) or done.stdout.strip()
+            raise LintError(done.stderr.strip() or said or f"mypy ended with status {done.returncode}")
     return list(_chosen(found, every))
+
+
+def _stops(one: LintFinding) -> bool:
+    """Whether mypy stopped at an error, which then has no code."""
+    return one.severity == "error" and not one.code
+
+
+def _as_syntax(one: LintFinding) -> LintFinding:
+    """What Python's compiler refuses and mypy's parser accepts, such as `yield` outside a function, is syntax too."""
+    return replace(one, code="syntax") if _stops(one) and one.line > 0 else one
 
 
 def _read(lines: Iterable[str]) -> Iterable[LintFinding]:

@@ -57,6 +57,15 @@ def test_a_file_is_analyzed_as_by_the_plugin(tmp_path: Path) -> None:
     assert (broken[0].line, {one.code for one in broken}) == (1, {"syntax"})
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("line", ["x = (yield)", "class A:\n    x = [(yield)]"])
+def test_what_does_not_compile_is_named_with_its_place(tmp_path: Path, line: str) -> None:
+    """Also where mypy's parser accepts it and its analysis stops; not as a message that mypy stopped."""
+    (tmp_path / "odd.py").write_text(f"import gone\n{line}\n", "utf-8")
+    found = lint(["odd.py"], cache=tmp_path / "cache", root=tmp_path)
+    assert {(one.path, one.line, one.code) for one in found} == {("odd.py", 2 + line.count("\n"), "syntax")}
+
+
 TYPOS = """
     from steps import Steps, make
     from tensorclass.nn import stage
