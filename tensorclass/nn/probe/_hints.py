@@ -123,11 +123,11 @@ def _batch_told(searcher: Any, sweep: Any, index: int, error: Exception) -> str:
     return ""
 
 
-def hint_for_outputs(searcher: Any, sweep: Any, index: int) -> str:
-    """Out fields that fit all results: in another order, or with None for what one field does not take."""
+def hint_for_outputs(searcher: Any, sweep: Any, index: int, *, counted: bool) -> str:
+    """Out fields that fit all results: in another order, or, for another count, with None for what one field drops."""
     writes = searcher.report.writes[index]
     orders = list(permutations(writes)) if 1 < len(writes) < 4 else []
-    for count in range(2, _RESULTS) if len(writes) == 1 and writes[0] is not None else ():
+    for count in range(2, _RESULTS) if counted and len(writes) == 1 and writes[0] is not None else ():
         orders += [tuple(writes[0] if at == place else None for at in range(count)) for place in range(count)]
     fitting = []
     for fields in orders:
@@ -136,7 +136,7 @@ def hint_for_outputs(searcher: Any, sweep: Any, index: int) -> str:
         if fitting and len(writes) > 1:
             break
     names = [", ".join("None" if use is None else use.slot.label for use in fields) for fields in fitting]
-    if not names:
+    if not names and not counted:
         order = _hint_for_order(searcher, sweep, index)
         one = len(writes) == 1 and writes[0] is not None
         dims = _hint_for_dims(searcher, sweep, index, writes[0]) if one else ""

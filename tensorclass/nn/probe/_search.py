@@ -315,7 +315,8 @@ class Searcher:
             hint = hint_for_inputs(self, sweep, index, uses, outcome.error)
             self.hints[index] = hint or self.words.left_out(index, outcome.error)
         elif {found.code for found in outcome.findings} & {"E110", "E111", "E113", "E114"}:
-            order = hint_for_outputs(self, sweep, index)
+            counted = any(found.code == "E110" for found in outcome.findings)
+            order = hint_for_outputs(self, sweep, index, counted=counted)
             self.hints.update({index: order} if order else {})  # a module with a hint is not searched in later sweeps
 
     def _search_dtypes(self, sweep: Sweep, index: int) -> bool:
