@@ -13,6 +13,7 @@ from typing_extensions import Self
 
 from .._flags import flag
 from ..core import (
+    ABSENT,
     BATCHED,
     STORAGE,
     Device,
@@ -57,7 +58,7 @@ from ..ops._steps import KnownWrite, all_begin_with
 from ._bridges import tables
 from ._combine import combine
 from ._consolidate import block_of, detached_structure, has_own_storage, restore
-from ._dict_steps import ABSENT, DictSteps, rebuilt_entry, snapshot_of
+from ._dict_steps import DictSteps, rebuilt_entry, snapshot_of
 from ._fitting import (
     Replaced,
     contains,
