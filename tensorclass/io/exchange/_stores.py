@@ -128,15 +128,26 @@ def place_of(path: Any, backend: str) -> Iterator[Any]:
     if not isinstance(path, (str, os.PathLike)):
         yield path  # a store of zarr, or a file in memory
     elif backend == "h5":
-        with replacing(local_path(path)) as target:
+        with _naming_hdf5(local_path(path)), replacing(local_path(path)) as target:
             yield os.path.join(target.folder, target.temporary)
     elif is_url(name := path_or_url(path)):
         yield name
     else:
         if os.path.isdir(name) and os.listdir(name) and not _ZARR.intersection(os.listdir(name)):
             raise FileExistsError(errno.EEXIST, "the folder holds other files than a zarr group", name)
-        with replacing_folder(name) as temporary:
+        with naming(name, others=True), replacing_folder(name) as temporary:
             yield temporary
+
+
+@contextmanager
+def _naming_hdf5(path: str) -> Iterator[None]:
+    """Make the errors of HDF5 about a disk that takes no more bytes system errors with the path."""
+    try:
+        yield
+    except (RuntimeError, OSError) as error:
+        if "write failed" not in str(error):
+            raise
+        raise OSError(errno.EIO, f"HDF5 can't write it: {' '.join(str(error).split()):.200}", path) from error
 
 
 class EntryWrite:

@@ -50,7 +50,7 @@ def writing(path: StrPath) -> Iterator[Any]:
 
 def write_text(path: StrPath, text: str) -> None:
     """Write a text to a file or a URL, as a whole or not at all."""
-    with writing(path) as file:
+    with naming(path_or_url(path), others=True), writing(path) as file:
         file.write(text.encode())
 
 

@@ -346,3 +346,37 @@ def test_urls_that_take_no_files(name: str, tmp_path: Path) -> None:
         UnsupportedOperationError, match=r"127.0.0.1:9/.*(save to a store|to the store$|tools of the store)"
     ):
         TO_URLS[name](TensorClassDataset(tmp_path / "rows", Row), "http://127.0.0.1:9/x")
+
+
+WRITERS = {
+    "x.json": "typed.to_json(path)", "y.json": "data.to_json(path)", "y.jsonl": "data.to_json(path, lines=True)",
+    "x.csv": "data.to_csv(path)", "x.parquet": "data.to_parquet(path)", "x.h5": "data.to_h5(path)",
+    "x.zarr": "data.to_zarr(path)", "x.safetensors": "to_safetensors(data, path)", "x.tdz": "data.save(path)",
+}  # fmt: skip
+FULL = """
+import h5py, pyarrow, resource, signal, torch, zarr
+from tensorclass import TensorClass, TensorDict, to_safetensors
+
+class Row(TensorClass):
+    a: torch.Tensor
+
+data = TensorDict(a=torch.arange(9999), batch_size=[9999])
+typed = Row(a=torch.arange(9999), batch_size=[9999])
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+for name, call in {writers!r}.items():
+    path = {folder!r} + "/" + name
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))
+    try:
+        eval(call)
+        print(name, "silent")
+    except OSError as error:
+        print(name, error.filename == path)
+"""
+
+
+def test_a_full_disk_is_named(tmp_path):
+    """Each writer raises a system error with the path of the file, and leaves nothing there."""
+    program = FULL.format(writers=WRITERS, folder=str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.split("\n")[:-1] == [f"{name} True" for name in WRITERS], done.stdout + done.stderr
+    assert os.listdir(tmp_path) == []
