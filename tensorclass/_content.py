@@ -101,7 +101,9 @@ def write_content(
         if mode is not None:
             os.chmod(temporary, stat.S_IMODE(mode))
         os.replace(temporary, name)
-    except BaseException:  # also on an interrupt, remove the temporary file
+    except BaseException as error:  # also on an interrupt, remove the temporary file
         with suppress(OSError):
             os.unlink(temporary)
+        if isinstance(error, OSError) and error.filename is None:  # of the write itself, such as a full disk
+            raise OSError(error.errno or errno.EIO, error.strerror or str(error), name) from error
         raise
