@@ -6,7 +6,8 @@ import sys
 import typing
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, ClassVar, ForwardRef, get_args, get_origin
+from types import SimpleNamespace
+from typing import Any, ClassVar, get_args, get_origin
 
 import numpy as np
 import torch
@@ -40,16 +41,14 @@ def _kinds_of(annotations: dict[str, Any]) -> dict[str, type]:
 
 def _class_of(cls: Any, name: str) -> Any:
     """The typed class that the annotation of a field names; None if it names none or several."""
-    found = getattr(cls, _WRITTEN).get(name)
+    written = SimpleNamespace(__annotations__={name: getattr(cls, _WRITTEN).get(name, Any)})
     known = {**vars(typing), **vars(sys.modules[cls.__module__]), cls.__name__: cls}
-    while isinstance(found, str):  # quoted text under `from __future__ import annotations` is text of text
-        try:
-            found = eval(found, known)
-        except (NameError, AttributeError, TypeError, SyntaxError):  # a class inside a function
-            return None
+    try:
+        found = typing.get_type_hints(written, known)[name]
+    except (NameError, AttributeError, TypeError, SyntaxError):  # a class inside a function
+        return None
     options = [*get_args(found), found]
-    found = [cls if option == ForwardRef(cls.__name__) else option for option in options]
-    classes = [option for option in found if isinstance(option, type) and issubclass(option, TensorClass)]
+    classes = [option for option in options if isinstance(option, type) and issubclass(option, TensorClass)]
     return classes[0] if len(classes) == 1 else None
 
 
