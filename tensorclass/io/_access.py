@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import functools
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar
@@ -30,6 +31,11 @@ class Access(NamedTuple):
     storage_options: Mapping[str, Any] | None = None
     timeout: float | None = None
     retries: int | None = None
+
+    @property
+    def tries(self) -> int:
+        """How often a request is made at most."""
+        return TRIES if self.retries is None else 1 + self.retries
 
 
 _OUTSIDE = Access()
@@ -143,21 +149,38 @@ def _is_answer(asked: str, sent: str) -> bool:
 
 def call_with_retries(url: str, doing: str, call: Callable[[], T]) -> T:
     """The result of a call. A failed call is repeated, unless the file doesn't exist or access is denied."""
-    retries = _ACCESS.get().retries
-    tries = TRIES if retries is None else 1 + retries
+    tries = _ACCESS.get().tries
     for number in range(tries):
         try:
             return call()
         except TensorClassError:
             raise
         except Exception as error:  # every store has its own errors
-            url = getattr(error, "_url", url)
-            _raise_if_final(error, url, doing)
-            if number == tries - 1:
-                times = "" if tries == 1 else f" {tries} times"
-                raise OSError(errno.EIO, f"{doing} failed{times}: {_cause_text(error)}", url) from error
+            _raise_if_last(error, url, doing, number, tries)
         time.sleep(PAUSE * 2**number)
     raise AssertionError  # the last round returns or raises
+
+
+async def awaited_with_retries(url: str, access: Access, call: Callable[[], Awaitable[T]]) -> T:
+    """The result of a request that an event loop waits for; see `call_with_retries`."""
+    for number in range(access.tries):
+        try:
+            return await call()
+        except TensorClassError:
+            raise
+        except Exception as error:  # as above
+            _raise_if_last(error, url, "reaching it", number, access.tries)
+        await asyncio.sleep(PAUSE * 2**number)
+    raise AssertionError  # the last round returns or raises
+
+
+def _raise_if_last(error: Exception, url: str, doing: str, number: int, tries: int) -> None:
+    """Raise the error that the user sees, if another try doesn't help or there is none."""
+    url = getattr(error, "_url", url)
+    _raise_if_final(error, url, doing)
+    if number == tries - 1:
+        times = "" if tries == 1 else f" {tries} times"
+        raise OSError(errno.EIO, f"{doing} failed{times}: {_cause_text(error)}", url) from error
 
 
 def _cause_text(error: Exception) -> str:

@@ -44,6 +44,13 @@ class Handler(BaseHTTPRequestHandler):
                 self.server.active -= 1
 
     def _answered(self, body: bool) -> None:
+        with self.server.lock:
+            place = next((i for i, (end, _) in enumerate(self.server.troubles) if self.path.endswith(end)), None)
+            trouble = None if place is None else self.server.troubles.pop(place)[1]
+        if trouble is not None:
+            self.close_connection = True
+            time.sleep(self.server.pause)
+            return None if trouble == "dropped" else self.send_error(trouble)
         if self.server.status:
             time.sleep(self.server.pause)
             return self.send_error(self.server.status)
@@ -126,14 +133,18 @@ class Server(ThreadingHTTPServer):
 
 @contextmanager
 def serving(folder: Path) -> Iterator[Any]:
-    """A server of a folder; `url`, its `requests` and their `ranges`, `faults` to come, a `status` for each request."""
+    """A server of a folder; `url`, its `requests` and their `ranges`, `faults` to come, a `status` for each request.
+
+    `troubles` are used up too: what a path ends with, and a status or "dropped".
+    """
     server: Any = Server(("127.0.0.1", 0), Handler)
     server.folder, server.ranges, server.faults, server.lock = folder, [], [], threading.Lock()
+    server.troubles = []
     server.requests, server.active, server.peak, server.delay = [], 0, 0, 0.0
     server.tagged = True
     server.status, server.pause, server.whole = 0, 0.0, False
     server.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:
         yield server

@@ -258,6 +258,8 @@ class PersistentTensorDict(StoreOps):
         with self._reading(f"the group {group.name or '/'}"):
             order = {name: i for i, name in enumerate(self._about(group).get("keys", []))}
             names = sorted(group) if self._backend == "zarr" else list(group)  # zarr lists names in any order
+            if is_url(self._place):  # a web server may list nothing, and still have what the group names
+                names += [name for name in order if name not in names and name in group]
             names.sort(key=lambda name: order.get(name, len(order)))
             return {"" if name == "%" else unquote(name): child_of(group, name, self._backend) for name in names}
 

@@ -19,11 +19,11 @@ from ..._places import is_url, local_path, path_or_url
 from ...errors import FileFormatError, UnsupportedOperationError
 from ...ops._index import normalise
 from ...ops._steps import Copy, Writes, carry_out
-from .._access import store_options
 from .._atomic import naming, refuse_special, replacing, replacing_folder
 from .._file_kinds import naming_reader
 from .._optional import optional
 from .._remote import refuse_http
+from ._far_groups import far_store
 from ._store_nodes import local_folder, local_store
 
 _NO_STORES: tuple[type[Any], ...] = (str, os.PathLike, bytes, int, list)
@@ -113,12 +113,14 @@ def _group_at(zarr: Any, url: str, mode: str) -> Any:
     if mode != "r":
         refuse_http(url)
     try:
-        return zarr.open_group(url, mode=mode, storage_options=store_options(url) or None)
+        return zarr.open_group(far_store(url, mode == "r"), mode=mode)
     except FileNotFoundError:
         raise FileNotFoundError(errno.ENOENT, "there is no zarr group", url) from None
     except (ImportError, ValueError, TypeError) as error:
         raise UnsupportedOperationError(f"{url:.200}: zarr can't open it: {error!s:.200}") from error
     except Exception as error:  # as above
+        if isinstance(error, OSError) and error.filename is not None:
+            raise  # it names a file of the group
         raise OSError(errno.EIO, f"zarr can't open it: {type(error).__name__}: {error!s:.200}", url) from error
 
 
