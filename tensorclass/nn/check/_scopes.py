@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from ...core import Path
 from ..parts._slots import Slot
@@ -22,14 +22,23 @@ class ModuleScope:
     """
 
     def __init__(self, unifier: Unifier, slots: Sequence[Slot]) -> None:
-        self._whole = unifier.scope()
-        nested = [slot for slot in slots if len(slot.path) > 1]
-        apart = {slot.path[:-1] for slot in nested if any(_two_sizes(slot, other) for other in slots)}
-        self._own: dict[Path, DimScope] = {prefix: unifier.scope() for prefix in sorted(apart)}
+        self._apart = nested_scopes(slots)
+        self._scopes: dict[Path, DimScope] = {prefix: unifier.scope() for prefix in ((), *sorted(self._apart))}
 
     def of(self, slot: Slot) -> DimScope:
         """The scope of a field."""
-        return self._own.get(slot.path[:-1], self._whole)
+        return self._scopes[scope_path(slot, self._apart)]
+
+
+def nested_scopes(slots: Sequence[Slot]) -> set[Path]:
+    """The nested instances that are scopes of their own among the fields of a module."""
+    nested = [slot for slot in slots if len(slot.path) > 1]
+    return {slot.path[:-1] for slot in nested if any(_two_sizes(slot, other) for other in slots)}
+
+
+def scope_path(slot: Slot, apart: Set[Path]) -> Path:
+    """The nested instance whose scope a field is in; empty for the scope of the module."""
+    return slot.path[:-1] if slot.path[:-1] in apart else ()
 
 
 def _two_sizes(slot: Slot, other: Slot) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -12,15 +12,17 @@ from torch import Tensor
 
 from ...core import TensorCollection
 from ..check._declared import SeenObject, SeenOutput, Use
+from ..check._scopes import nested_scopes, scope_path
 from ..check._unify import identifier_of, plain_name
 from ..parts._diagnostics import Diagnostic
 from ._copy import Uncopyable
 from ._examples import Unknown
+from ._expressions import SeenDim, expression_of, hint_for_size
 from ._run import Outcome, batch_ndim
 from ._search import Searcher, Sweep
 from ._sizes import BATCHES
 from ._values import RealRuns
-from ._words import expression_of, useful_line
+from ._words import useful_line
 
 _LATER = "its outputs are compared on the first call"
 
@@ -110,8 +112,7 @@ class ModuleFindings(Searcher):
                 and self._for_two(sweeps[2], index).error is not None
                 and self.passes_near(sweeps[2], index, sizes)
             ):
-                told = {plain_name(name): size for name, size in sorted(sizes.items())}
-                self.found.append(self.words.odd_sizes(index, told, outcome.error))
+                self.found.append(self.words.odd_sizes(index, dict(sorted(sizes.items())), outcome.error))
                 return
             message = f"rejects a batch of one: {useful_line(outcome.error)}"
             self.found.append(self.words.diagnostic(index, "N304", message, (given,)))
@@ -200,25 +201,44 @@ class ModuleFindings(Searcher):
         return tuple(value.shape[batch_ndim(use, value, self.plan.most_further) :])
 
     def _expression(self, index: int, position: int, dim: int, sweeps: Sequence[Sweep]) -> str:
-        """An expression for a size in terms of the inputs. An additional run with odd sizes distinguishes roundings."""
+        """What to declare for a size of an output. An additional run with odd sizes distinguishes roundings."""
         rows = [
-            (shape, sweep.given[index])
+            (shape, sweep.given[index], sweep.sizes.known)
             for shape, sweep in zip(self._shapes(index, position, sweeps), sweeps, strict=True)
             if index in sweep.given
         ]
-        first = sweeps[0]
+        use, first = self.report.writes[index][position], sweeps[0]
         values, outcome = self._at_odd_sizes(first, index)
-        made = outcome.values
-        if made is not None and isinstance(made[position], Tensor):
-            rows.append((self._event(self.report.writes[index][position], made[position]), tuple(values)))
-        usable = [(shape[dim], given) for shape, given in rows if shape is not None and dim < len(shape)]
-        reads = self.report.reads[index]
-        seen = [[self._event(use, given[i]) for _, given in usable] for i, use in enumerate(reads)]
-        return self.words.expression(reads, seen, [size for size, _ in usable])
+        if outcome.values is not None and isinstance(outcome.values[position], Tensor):
+            sizes = {name: size + 5 for name, size in first.sizes.known.items() if name in first.sizes.guessed}
+            rows.append((self._event(use, outcome.values[position]), tuple(values), sizes))
+        usable = [(shape[dim], given, known) for shape, given, known in rows if shape is not None and dim < len(shape)]
+        own: dict[str, tuple[int, ...]] = {}
+        others: list[SeenDim] = []
+        apart = nested_scopes((*self.stages[index].reads, *self.stages[index].written))
+        for at, read in enumerate(self.report.reads[index]):
+            shapes = [self._event(read, given[at]) for _, given, _ in usable]
+            for text, seen in _dims_read(read, shapes):
+                if use is not None and read is not None and scope_path(read.slot, apart) == scope_path(use.slot, apart):
+                    own[text] = seen
+                elif read is not None:
+                    others.append(SeenDim(text, read.slot.name, seen))
+        if any(read is not None and read.slot.spec.dims is None for read in self.report.reads[index]):
+            others += self._input_dims_in([known for _, _, known in usable])
+        is_free = any(bound == (index, position, dim) for bound in first.sizes.bound.values())
+        return hint_for_size(own, others, tuple(size for size, _, _ in usable), is_free)
+
+    def _input_dims_in(self, runs: Sequence[Mapping[str, int]]) -> Iterator[SeenDim]:
+        """The named dims of the input fields that have a size in each run."""
+        for place in self.report.inputs.values():
+            for name in self._names(place):
+                if all(name in known for known in runs):
+                    yield SeenDim(plain_name(name), place.name, tuple(known[name] for known in runs))
 
     def _at_odd_sizes(self, sweep: Sweep, index: int) -> tuple[list[Any], Outcome]:
-        if index in self.once:
-            return [], Outcome()
+        reads = self.report.reads[index]
+        if index in self.once or any(use is not None and not use.slot.known for use in reads):
+            return [], Outcome()  # values without a declaration keep their sizes
         odd = {name: size + 5 for name, size in sweep.sizes.known.items() if name in sweep.sizes.guessed}
         return self.run_at(sweep, index, self.plan.with_(odd))
 
@@ -259,3 +279,12 @@ class ModuleFindings(Searcher):
             odd = all(any(size % 2 for size in rows) for rows in dims.values())
             self.sizes_seen[sizes] = text if odd or "//" not in text else "?"
         return self.sizes_seen[sizes]
+
+
+def _dims_read(use: Use | None, shapes: Sequence[tuple[int, ...] | None]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The declared dims of a tensor that a module reads, with their sizes in some runs."""
+    tokens = use.slot.spec.dims.tokens if use is not None and use.slot.spec.dims is not None else ()
+    rows = [shape for shape in shapes if shape is not None]
+    for position, token in enumerate(tokens):
+        if len(rows) == len(shapes) and all(len(shape) == len(tokens) for shape in rows):
+            yield str(token), tuple(shape[position] for shape in rows)

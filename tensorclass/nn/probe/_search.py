@@ -384,7 +384,7 @@ class Searcher:
                 for name in fixed:
                     if found[name] in sizes and not alike:
                         given = sweep.given[index]
-                        text = self.words.only_size(index, plain_name(name), found[name], error, given)
+                        text = self.words.only_size(index, name, found[name], error, given)
                         self._narrow(index, name, found[name], *text)
                 return True
         return False
@@ -417,8 +417,8 @@ class Searcher:
             names = [name for name in sweep.sizes.guessed if sweep.sizes.known.get(name) == size]
             wanted = term.constant if isinstance(term, Polynomial) else None
             if wanted is not None and wanted != size and len(names) == 1:
-                text = f"dim `{plain_name(names[0])}` is {wanted}: the size {self.words.who(index)} declares to write"
-                found |= self._narrow(index, names[0], wanted, text, "", code="W205")
+                text = self.words.declared_size(index, names[0], wanted)
+                found |= self._narrow(index, names[0], wanted, *text, code="W205")
         return found
 
     def _narrow(self, index: int, name: str, size: int | str, message: str, hint: str, code: str = "") -> bool:
@@ -483,7 +483,7 @@ class Searcher:
             if self._accepts(sweep, index, sizes):
                 wrong = [n for n, size in refused.items() if not self._accepts(sweep, index, {**sizes, n: size})]
                 divided = [name for name in wrong if self.plan.steps.get(name, 1) % step == 0]  # declared as `h//2`
-                told = {plain_name(name): refused[name] for name in wrong if "#" not in name and name not in divided}
+                told = {name: refused[name] for name in wrong if "#" not in name and name not in divided}
                 self.found += [self.words.multiples(index, told, step, outcome)] if told else []
                 return sizes if told or outcome.error is not None else {}
         return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from pathlib import Path as File
@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...core import Path
 from ...errors import Problem, SchemaError
 from ..check._declared import Report, Use
 from ..check._known import INPUT, Place
@@ -23,6 +24,7 @@ from ..parts._results import describe
 from ..parts._slots import path_text
 from ..parts._stage import Stage, module_of
 from ._run import Outcome, Symptom
+from ._sizes import names_of
 
 SHAPED = ("E108", "E112", "E113", "E114", "E115", "E117", "W207")
 """The findings that a layer with the batch as second dim may cause."""
@@ -93,29 +95,70 @@ class Words:
         return f"it needs values ({useful_line(error)}{f' in `{place[0]}`, {place[1]}' if place else ''})"
 
     def only_size(
-        self, index: int, dim: str, size: int, error: Exception | None, given: Sequence[Any]
+        self, index: int, variable: str, size: int, error: Exception | None, given: Sequence[Any]
     ) -> tuple[str, str]:
         """E122 and W205: the message and a hint. Errors of convolutions and batch norms mention channels themselves."""
+        dim, declare = self.dim_text(variable), f"declare the size in {self.declaring([variable])}"
         shapes = [list(x.shape[1:]) for x in given if isinstance(x, Tensor)]
         taken, entered = _channels(error, shapes)
         if error is None or taken != size or not entered:
             return (
-                f"dim `{dim}` is {size}: the only size {self.who(index)} accepts",
-                "declare the size in the input class",
+                f"dim {dim} is {size}: the only size {self.who(index)} accepts",
+                declare,
             )
         place = inner_module(error)
         where = f" (`{place[0]}`)" if place else ""
-        message = f"dim `{dim}` is {size}: {self.who(index)}{where} takes {size} channels from `{dim}`; "
+        message = f"dim {dim} is {size}: {self.who(index)}{where} takes {size} channels from {dim}; "
         move = f"`x.movedim(-1, {-len(entered)})`"
-        hint = f"where channels come last, move them: {move}; else declare the size in the input class"
+        hint = f"where channels come last, move them: {move}; else {declare}"
         return message + "the layout is channels first", hint
+
+    def declared_size(self, index: int, variable: str, size: int) -> tuple[str, str]:
+        """W205 for an output whose size is that of an open dim: the message and a hint."""
+        message = f"dim {self.dim_text(variable)} is {size}: the size {self.who(index)} declares to write"
+        return message, f"declare the size in {self.declaring([variable])}"
 
     def one_size(self, index: int, one: str, other: str) -> tuple[str, str]:
         """E122 for two dims: the message and a hint."""
-        message = (
-            f"dims `{plain_name(one)}` and `{plain_name(other)}` are one size: the only case {self.who(index)} accepts"
+        dims = f"{self.dim_text(one)} and {self.dim_text(other)}"
+        message = f"dims {dims} are one size: the only case {self.who(index)} accepts"
+        if {path[:-1] for path in self._paths(one)} & {path[:-1] for path in self._paths(other)}:
+            return message, f"declare both with one name in {self.declaring([one, other])}"
+        return (
+            message,
+            "declare both with one name: each call then compares them, as each instance is a scope of its own",
         )
-        return message, "declare both with one name in the input class"
+
+    def _paths(self, variable: str) -> list[Path]:
+        """The input fields that have a dim."""
+        return [
+            place.path
+            for place in self.report.inputs.values()
+            if any(variable in names_of(term) for term in self.unifier.resolve(place.terms))
+        ]
+
+    def dim_text(self, variable: str) -> str:
+        """A dim of the input in a message, with a field that has it if the name is not enough."""
+        plain, paths = plain_name(variable), self._paths(variable)
+        return (
+            f"`{plain}` of `{path_text(paths[0])}`" if paths and (len(paths[0]) > 1 or plain == "_") else f"`{plain}`"
+        )
+
+    def declaring(self, variables: Sequence[str]) -> str:
+        """The classes that declare dims of the input, for a hint that edits them."""
+        holders = dict.fromkeys(path[:-1] for variable in variables for path in self._paths(variable))
+        nested = {path: place.spec.nested for path, place in self.report.inputs.items()}
+        places = dict[str, None]()
+        for holder in holders:
+            cls = nested.get(holder)
+            others = [
+                path for path, other in nested.items() if cls is not None and other is cls and path not in holders
+            ]
+            place = "the input class" if cls is None else f"`{cls.__name__}`"
+            if others:  # the declaration of the class is theirs too
+                place = f"a class for `{path_text(holder)}`, since {place} is that of `{path_text(others[0])}` too"
+            places[place] = None
+        return " and ".join(places) or "the input class"
 
     def one_scope(self, index: int, dim: str, names: Sequence[str]) -> Diagnostic:
         """N301 for a dim of one name in several nested instances, which no declaration can make one size."""
@@ -125,23 +168,25 @@ class Words:
         return replace(self.diagnostic(index, "N301", "", (), hint), message=message)
 
     def multiples(self, index: int, refused: Mapping[str, int], step: int, outcome: Outcome) -> Diagnostic:
-        """W210."""
-        dims = " and ".join(f"`{name}`" for name in refused)
+        """W210 for variables with the sizes that were refused."""
+        dims = " and ".join(map(self.dim_text, refused))
         does = "rejects" if outcome.error is not None else "writes other sizes than it declares for"
         message = f"{does} sizes of {dims} that are not multiples of {step}, and the input leaves them open"
         tried = _sizes_text(refused)
         given = next((list(found.given) for found in outcome.findings), [])
         text = f"produced {given}" if outcome.error is None else useful_line(outcome.error)
-        declared = " and ".join(f"`{step}*{name}`" for name in refused)
-        place = "the input class" if outcome.error is not None else "both classes"
+        declared = " and ".join(dict.fromkeys(f"`{step}*{plain_name(name)}`" for name in refused))
+        place = self.declaring([*refused]) + (" and in that of the output" if outcome.error is None else "")
+        place = "both classes" if place == "the input class and in that of the output" else place
         hint = f"declare {declared} in {place}, or pad in the module"
         return self.diagnostic(index, "W210", message, (f"with {tried}: {text}",), hint)
 
     def odd_sizes(self, index: int, refused: Mapping[str, int], error: Exception) -> Diagnostic:
         """W210 for a module whose inputs were rounded by modules before it."""
-        dims, tried = " and ".join(f"`{name}`" for name in refused), _sizes_text(refused)
+        dims, tried = " and ".join(map(self.dim_text, refused)), _sizes_text(refused)
         message = f"rejects odd sizes of {dims}, which modules before it round, and the input leaves them open"
-        hint = "declare multiples in the input class, such as `2*h`, or pad in a module"
+        one = plain_name(next(iter(refused)))
+        hint = f"declare multiples in {self.declaring([*refused])}, such as `2*{one}`, or pad in a module"
         return self.diagnostic(index, "W210", message, (f"with {tried}: {useful_line(error)}",), hint)
 
     def swallowed(self, index: int, name: str, parameters: Sequence[str]) -> Diagnostic:
@@ -288,57 +333,6 @@ class Words:
         hint = "narrow the dims of the input to sizes that the module supports"
         return self.diagnostic(index, "N306", message, notes, hint)
 
-    def expression(self, uses: Sequence[Use | None], seen: Sequence[Shapes], wanted: Sequence[int]) -> str:
-        """A hint with an expression for an output size in terms of input sizes; `seen` has shapes of each in field."""
-        if len(set(wanted)) == 1 and len(wanted) > 1:
-            return f"it is {wanted[0]} for every input; declare {wanted[0]}, or change the module"
-        dims = dict(self._read_dims(uses, seen))
-        varying = {name: rows for name, rows in dims.items() if len(set(rows)) > 1 and len(rows) == len(wanted)}
-        for text in _candidates(varying, wanted):
-            return f"declare it as `{text}`, or change the module"
-        names = " and ".join(dict.fromkeys(varying)) or "what the module reads"
-        table = "; ".join(
-            ", ".join(f"{name}={rows[i]}" for name, rows in varying.items()) + f" gives {size}"
-            for i, size in enumerate(wanted)
-        )
-        return f"it depends on {names} ({table})" if varying else f"it depends on {names}"
-
-    def _read_dims(self, uses: Sequence[Use | None], seen: Sequence[Shapes]) -> Iterator[tuple[str, tuple[int, ...]]]:
-        for use, shapes in zip(uses, seen, strict=True):
-            tokens = use.slot.spec.dims.tokens if use is not None and use.slot.spec.dims is not None else ()
-            rows = [shape for shape in shapes if shape is not None]
-            for position, token in enumerate(tokens):
-                if all(len(shape) == len(tokens) for shape in rows):
-                    yield str(token), tuple(shape[position] for shape in rows)
-
-
-def expression_of(dims: Mapping[str, tuple[int, ...]], sizes: Sequence[int]) -> str | None:
-    """The expression over input dims of a size that was seen for several inputs; None if none is found."""
-    varying = {name: rows for name, rows in dims.items() if len(set(rows)) > 1}
-    return str(sizes[0]) if len(set(sizes)) == 1 else next(_candidates(varying, sizes), None)
-
-
-def _candidates(dims: Mapping[str, tuple[int, ...]], wanted: Sequence[int]) -> Iterator[str]:
-    """Simple expressions over input dims that give the output sizes."""
-    for name, rows in dims.items():
-        text = name if name.isidentifier() else f"({name})"
-        for factor in range(1, 17):
-            for offset in sorted(range(-16, 17), key=abs):
-                shifted = [factor * row + offset for row in rows]
-                if shifted == list(wanted):
-                    yield f"{f'{factor}*' if factor > 1 else ''}{text}{offset:+d}".removesuffix("+0")
-                if factor > 1 and [(row + offset) // factor for row in rows] == list(wanted):
-                    yield f"({text}{offset:+d})//{factor}" if offset else f"{text}//{factor}"
-    names = list(dims)
-    for i, one in enumerate(names):
-        for other in names[i:]:
-            products = [a * b for a, b in zip(dims[one], dims[other], strict=True)]
-            factor = wanted[0] // products[0]
-            if factor and [factor * product for product in products] == list(wanted):
-                yield f"{factor}*{one}*{other}".removeprefix("1*")
-            if [a + b for a, b in zip(dims[one], dims[other], strict=True)] == list(wanted):
-                yield f"{one}+{other}"
-
 
 def _lost_batch(shape: list[int], batch: int, reads: Sequence[Any]) -> str:
     """What the shape of a result without the batch dim tells."""
@@ -425,4 +419,4 @@ def user_line(error: BaseException, declared: Location) -> list[str]:
 
 
 def _sizes_text(sizes: Mapping[str, int]) -> str:
-    return ", ".join(f"{name}={size}" for name, size in sizes.items())
+    return ", ".join(f"{plain_name(name)}={size}" for name, size in sizes.items())
