@@ -21,6 +21,13 @@ class Counted(TensorClass):
     x: Float32[Tensor, ""]
 
 
+class Around(TensorClass):
+    """A class with an untyped part, which may hold typed instances."""
+
+    y: Float32[Tensor, ""]
+    free: TensorDict
+
+
 def counted(*size: int) -> Counted:
     """Ones."""
     return Counted(n=torch.ones(*size, 2, dtype=torch.int64), x=torch.ones(size))
@@ -32,6 +39,8 @@ HOLDERS: dict[str, Callable[[], Any]] = {
     "deeper batch": lambda: TensorDict({"i": counted(3, 2), "o": "x"}, batch_size=[3]),
     "lazy": lambda: lazy_stack([TensorDict({"y": torch.ones(()), "i": counted()}) for _ in range(3)]),
     "uneven": lambda: lazy_stack([TensorDict({"y": torch.ones(n), "i": counted()}) for n in (1, 2, 3)]),
+    "untyped part of a class": lambda: Around(y=torch.ones(3), free=TensorDict(i=counted(3), batch_size=[3])),
+    "deep in an untyped part": lambda: Around(y=torch.ones(3), free=TensorDict(m={"i": counted(3)}, batch_size=[3])),
     "entry of a lazy stack": lambda: TensorDict({"s": lazy_stack([TensorDict(i=counted())] * 3)}, batch_size=[3]),
 }
 BREAKING: dict[str, Callable[[Any], Any]] = {

@@ -30,6 +30,7 @@ from tensorclass import (
     Shared,
     TensorClassDataset,
     TensorDict,
+    UnbatchedTensor,
     append_memmap,
     lazy_stack,
     load,
@@ -439,6 +440,27 @@ def test_refused_rows(kind, tmp_path):
         append_memmap(tmp_path / "x", BAD_ROWS[kind])
     assert (tmp_path / "x" / "data.safetensors").read_bytes() == before
     assert _files(tmp_path / "x") == ["data.safetensors"]
+
+
+DTYPES: dict[str, Callable[[torch.dtype], Any]] = {
+    "tensor": lambda dtype: TensorDict(a=torch.ones(2).to(dtype), s="q", batch_size=[2]),
+    "nested": lambda dtype: TensorDict(b={"a": torch.ones(2).to(dtype)}, s="q", batch_size=[2]),
+    "shared": lambda dtype: TensorDict(a=UnbatchedTensor(torch.ones(3).to(dtype)), x=torch.ones(2), batch_size=[2]),
+    "ragged": lambda dtype: TensorDict(a=RaggedTensor([torch.ones(n).to(dtype) for n in (1, 2)]), batch_size=[2]),
+    "lazy": lambda dtype: lazy_stack([TensorDict(a=torch.ones(n).to(dtype)) for n in (1, 2)]),
+}
+
+
+@pytest.mark.parametrize("kind", DTYPES)
+def test_rows_of_other_dtypes(kind, tmp_path):
+    """Saved rows keep their dtypes, whatever kind of entry holds them; the error names the entry and both dtypes."""
+    DTYPES[kind](torch.float32).save(tmp_path / "x")
+    told = r"`(b\.)?a` is saved as torch.float32, got rows of torch.float64; convert them"
+    with pytest.raises(StructureError, match=told):
+        append_memmap(tmp_path / "x", DTYPES[kind](torch.float64))
+    assert len(load(tmp_path / "x")) == 2
+    append_memmap(tmp_path / "x", DTYPES[kind](torch.float32))
+    assert len(load(tmp_path / "x")) == 4
 
 
 def test_refused_places(tmp_path):

@@ -135,6 +135,27 @@ def test_the_source_is_never_guessed(source: Any) -> None:
         made().distribute(Layout(mesh, batch="dp"), source=source)
 
 
+class Listed(TensorClass):
+    ids: Int64[Tensor, "t"]
+    lists: Shared[Tensor]
+
+
+@pytest.mark.parametrize("source", ["everywhere", "rows"])
+def test_a_shared_nested_tensor_is_left_out(source: Any) -> None:
+    """A mesh has no nested tensors: a shared one stays whole through layouts, back, and writes beside it."""
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
+    with fake_mesh(0, dp=2) as mesh:
+        part = Listed(ids=torch.zeros(4, 2).long(), lists=nested).distribute(Layout(mesh, batch="dp"), source=source)
+        assert isinstance(part.ids, DTensor)
+        for batch in (part, part.distribute(Layout(mesh)), part.local(), part.whole()):
+            assert batch.lists.is_nested
+            assert not isinstance(batch.lists, DTensor)
+            assert [len(row) for row in batch.lists.unbind()] == [2, 3]
+        part.lists = nested * 2
+        part.ids = part.ids + 1
+        assert float(part.lists.values().sum()) == 10
+
+
 def test_a_plain_tensor_beside_dtensors() -> None:
     """No write puts a plain tensor into a typed batch that is distributed; a DTensor is taken."""
     with fake_mesh(0, dp=2) as mesh:
