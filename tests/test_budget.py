@@ -70,12 +70,22 @@ def broad_handlers(source: Source) -> list[str]:
 
 
 def nested_conditions(source: Source) -> list[str]:
-    """Conditional expressions that are the result or the test of another one."""
+    """Conditional expressions inside another one, at any depth."""
     nodes = [node for node in ast.walk(source.tree) if isinstance(node, ast.IfExp)]
-    parts = [(node, part) for node in nodes for part in (node.test, node.body, node.orelse)]
-    return [
-        f"{source.name}:{node.lineno}: give the parts a name" for node, part in parts if isinstance(part, ast.IfExp)
-    ]
+    outer = [node for node in nodes if any(isinstance(part, ast.IfExp) and part is not node for part in ast.walk(node))]
+    return [f"{source.name}:{node.lineno}: give the parts a name" for node in outer]
+
+
+def long_conditions(source: Source) -> list[str]:
+    """Conditions of more than four operands, those of inner conditions included."""
+    counts = [(node, _operands(node)) for node in ast.walk(source.tree) if isinstance(node, ast.BoolOp)]
+    return [f"{source.name}:{node.lineno}: {count} operands, name some" for node, count in counts if count > 4]
+
+
+def _operands(node: ast.expr) -> int:
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return _operands(node.operand)
+    return sum(map(_operands, node.values)) if isinstance(node, ast.BoolOp) else 1
 
 
 def machine_paths(name: str, text: str) -> list[str]:
@@ -111,7 +121,9 @@ def test_package_sizes(check):
     assert not problems, "\n".join(problems)
 
 
-@pytest.mark.parametrize("check", [bare_ignores, broad_handlers, nested_conditions], ids=lambda check: check.__name__)
+@pytest.mark.parametrize(
+    "check", [bare_ignores, broad_handlers, nested_conditions, long_conditions], ids=lambda check: check.__name__
+)
 def test_package_habits(check):
     """Generated files keep these too: nobody reads an unexplained ignore better because a program wrote it."""
     problems = [problem for source in sources() for problem in check(source)]
@@ -177,8 +189,20 @@ def test_long_functions_are_found():
 def test_nested_conditions_are_found():
     """In either branch or in the test; two beside one another are none."""
     assert nested_conditions(Source("a.py", "x = a if b else c\ny = [d if e else f]")) == []
-    for text in ("x = a if b else c if d else e", "x = (a if b else c) if d else e", "x = a if (b if c else d) else e"):
+    chain, both, asked = (
+        "x = a if b else c if d else e",
+        "x = (a if b else c) if d else e",
+        "x = a if (b if c else d) else e",
+    )
+    for text in (chain, both, asked, "x = f(a if b else c) if d else e"):
         assert len(nested_conditions(Source("a.py", text))) == 1
+
+
+def test_long_conditions_are_found():
+    """Operands are counted through inner conditions and `not`; a name stands for one."""
+    assert long_conditions(Source("a.py", "x = a and b and c and d\nif x and (e or not f):\n    pass")) == []
+    for text in ("x = a and b and c and d and e", "x = a and not (b or c) and (d or e)"):
+        assert len(long_conditions(Source("a.py", text))) == 1
 
 
 def test_generated_files_have_no_limit(tmp_path):

@@ -92,11 +92,7 @@ def field_differences(old: FieldSpec, new: FieldSpec, before: Schema, after: Sch
 
 def _constraint_effect(old: FieldSpec, new: FieldSpec, before: Schema, after: Schema) -> Effect:
     """The effect of other constraints; those that a class doesn't check count as none."""
-    checked = [
-        constraint_rows(spec.metadata) if _is_checked(spec, schema) else []
-        for spec, schema in ((old, before), (new, after))
-    ]
-    return _bounds_effect(checked[0], checked[1], _is_whole(new))
+    return _bounds_effect(_enforced_rows(old, before), _enforced_rows(new, after), _is_whole(new))
 
 
 def _text(value: Any) -> str:
@@ -137,10 +133,11 @@ def _level_effect(old: Schema, new: Schema, before: str, after: str) -> Effect:
     return "breaking" if strict is new else "widening"
 
 
-def _is_checked(spec: FieldSpec, schema: Schema) -> bool:
-    """Whether the class enforces the constraints of a field."""
+def _enforced_rows(spec: FieldSpec, schema: Schema) -> list[dict[str, Any]]:
+    """The constraints of a field that its class checks."""
     level = schema.policy.get("validate", "schema")
-    return bool(level == "values" or (level == "schema" and spec.spec is None))
+    enforced = level == "values" or (level == "schema" and spec.spec is None)
+    return constraint_rows(spec.metadata) if enforced else []
 
 
 def _is_whole(spec: FieldSpec) -> bool:

@@ -205,7 +205,8 @@ def _tree(cls: Any, paths: Iterable[Path], keep: bool) -> Tree:
         if spec.nested is None:
             raise UnknownFieldError(f"`{cls.__name__}.{name}` is {spec}, so it has no field `{'.'.join(rests[0])}`")
         inner = _tree(spec.nested, rests, keep)
-        found += [(name, () if inner == _whole(spec.nested) else inner)] if inner else []
+        if inner:
+            found.append((name, () if inner == _whole(spec.nested) else inner))
     return tuple(found)
 
 

@@ -216,7 +216,7 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
     for key, value in extra.items():
         store.set(key, value)
     if store._afar:
-        return _adopt_afar(cls, store)
+        return _adopt_stored_in_file(cls, store)
     if store._stacked:
         members = [store_of(member) for member in store._members]
         for member in members:
@@ -246,12 +246,11 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
     return run_checks(cls._wrap(store))
 
 
-def _adopt_afar(cls: Any, store: Any) -> Any:
-    """As `adopt`, for a store in a file: values are read only if something is declared about them."""
+def _adopt_stored_in_file(cls: Any, store: Any) -> Any:
+    """As `adopt`, for a store in a file: only fields with constraints or validators are read, others are sketched."""
     fields = cls.__tensorclass_schema__.fields
-    seen: dict[str, Any] = readable(
-        store._sketch([n for n, spec in fields.items() if spec.metadata or spec.validators])
-    )
+    looked_into = [name for name, spec in fields.items() if spec.metadata or spec.validators]
+    seen: dict[str, Any] = readable(store._sketch(looked_into))
     for name, spec in fields.items():
         if spec.nested is not None and isinstance(seen.get(name), TensorCollection):
             seen[name] = adopt(spec.nested, seen[name], {})
@@ -370,12 +369,12 @@ def rebuild_mapped(
     """A twin around entries that a function returned. Entries like the old ones are valid; others are validated."""
     cls = type(self)
     old = self._store._live()
-    alike = size == self._batch_size and list(entries) == list(old)
-    if not (alike and all(map(_have_same_form, list(old.values()), entries.values()))):
-        state = _state(cls.__tensorclass_schema__, readable(entries))
-        checked, _ = _prefix_problems(path, cls, check_all, cls, state, size)
-        return cls._wrap(new_store(cls, checked, size, device, names))
-    return cls._wrap(TensorDict._of(entries, size, device, names, self._tensors_by_key() is not None))
+    same_keys = size == self._batch_size and list(entries) == list(old)
+    if same_keys and all(map(_have_same_form, list(old.values()), entries.values())):
+        return cls._wrap(TensorDict._of(entries, size, device, names, self._tensors_by_key() is not None))
+    state = _state(cls.__tensorclass_schema__, readable(entries))
+    checked, _ = _prefix_problems(path, cls, check_all, cls, state, size)
+    return cls._wrap(new_store(cls, checked, size, device, names))
 
 
 def mapped_stack(self: Any, found: Any, path: tuple[str, ...]) -> Any:

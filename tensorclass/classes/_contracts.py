@@ -338,17 +338,19 @@ class _Quick:
         return [test for test in tests if test]
 
     def _size_comparison(self, token: Token, size: str) -> str:
-        """The comparison of one size; "" if the token fits every size."""
+        """The comparison of one size; "" if the token fits every size, "False" if only the complete check can tell."""
+        is_dim = isinstance(token, Dim)
+        if not (is_dim or (isinstance(token, Variadic) and token.name)):
+            return ""
         name = token.text if isinstance(token, Dim) else str(token)
-        if not isinstance(token, Dim) and not (isinstance(token, Variadic) and token.name):
-            return ""
-        if name in self.unsure and name not in self.known:
-            return "False"
-        if name not in self.known and name.removeprefix("*").isidentifier():
-            self.known[name] = size
-            return ""
-        if not isinstance(token, Dim):
+        if name in self.known and not is_dim:
             return f"{size} == {self.known[name]}"
-        if not self.known.keys() >= {*_NAME.findall(name)} or _UNSAFE.search(name):
+        if name not in self.known:
+            if name in self.unsure:
+                return "False"
+            if name.removeprefix("*").isidentifier():  # the first use of a name binds it
+                self.known[name] = size
+                return ""
+        if _UNSAFE.search(name) or not self.known.keys() >= {*_NAME.findall(name)}:
             return "False"
         return f"{size} == {_NAME.sub(lambda found: self.known[found[0]], name)}"

@@ -327,8 +327,8 @@ def _make_instance(
     values, problems = dict(fields), []
     looked_into = make is torch.empty and cls.__tensorclass__.checked
     for spec in cls.__tensorclass_schema__:
-        tensors = spec.kind.has_dtype or spec.kind.holds_container
-        if spec.name in fields or not spec.init or spec.optional or (not tensors and spec.has_default):
+        made = spec.kind.has_dtype or spec.kind.holds_container or not spec.has_default
+        if spec.name in fields or not (made and spec.init) or spec.optional:
             continue
         try:
             values[spec.name] = _value(spec, op, torch.zeros if looked_into else make, size, device, dims, outer)
@@ -372,7 +372,7 @@ class NoSize(SchemaError):
 
 
 def event_shape(spec: FieldSpec, dims: Mapping[str, int]) -> list[int]:
-    tokens = () if spec.dims is None else spec.dims.tokens[1 if spec.kind.is_ragged else 0 :]
+    tokens = () if spec.dims is None else spec.dims.tokens[spec.kind.is_ragged :]
     if spec.dims is None and not spec.kind.is_ragged:
         raise SchemaError("no declared shape")
     open_ = [str(token) for token in tokens if not isinstance(token, Dim)]

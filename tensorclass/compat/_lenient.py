@@ -116,19 +116,16 @@ def _converting_setter(cls: Any, name: str, plain: Any) -> Callable[[Any, Any], 
 
 def _converting_constructor(cls: Any) -> Callable[..., None]:
     plain, names, fields = cls.__init__, cls.__match_args__, frozenset(cls.__tensorclass_schema__.fields)
-    numbers = {
-        name: field.default
-        for name, field in cls.__dataclass_fields__.items()
-        if type(field.default) in (int, float, bool)
-    }
+    defaults = {name: field.default for name, field in cls.__dataclass_fields__.items()}
+    numbers = {name: default for name, default in defaults.items() if type(default) in (int, float, bool)}
 
     @wraps(plain)
     def init(self: Any, *args: Any, **options: Any) -> None:
-        given = {name: _convert(cls, name, value) for name, value in zip(names, args, strict=False)}
-        given |= {name: _convert(cls, name, value) if name in fields else value for name, value in options.items()}
+        given = dict(zip(names, args, strict=False)) | options
         if not given.get("batch_size"):  # a default that is a number is a tensor where it fits
-            given |= {name: _convert(cls, name, value) for name, value in numbers.items() if name not in given}
-        plain(self, *args[len(names) :], **given)
+            given = numbers | given
+        made = {name: _convert(cls, name, value) if name in fields else value for name, value in given.items()}
+        plain(self, *args[len(names) :], **made)
 
     return init
 

@@ -53,7 +53,8 @@ def glance(value: Any, outer: torch.Size) -> str | None:
     Python values that the batch shares are shown for each batch size, tensors and values of one element for `[]`.
     """
     kind = type(value)
-    if kind in _ATOMS or (kind is str and len(value) < WIDTH - 2) or (kind is int and -_LARGE < value < _LARGE):
+    short_text = kind is str and len(value) < WIDTH - 2
+    if short_text or kind in _ATOMS or (kind is int and -_LARGE < value < _LARGE):
         return cut(repr(value))
     if outer and isinstance(value, (Tensor, TensorEntry)):
         return None
@@ -83,17 +84,18 @@ def numbers_of(tensor: Tensor) -> str | None:
 def _can_read(tensor: Tensor) -> bool:
     """Whether the numbers can be read at no cost: on the CPU, and neither fake nor traced."""
     kind: Any = type(tensor)
-    return (
-        (kind is Tensor or kind.__torch_dispatch__ is _NO_DISPATCH)  # fake tensors and other wrappers have their own
-        and tensor.is_cpu
-        and tensor.layout is torch.strided
-        and not is_dynamo_compiling()
-        and torch._C._functorch.peek_interpreter_stack() is None  # pyright: ignore[reportAttributeAccessIssue]  # missing in torch's stubs
-        and not torch._C._len_torch_dispatch_stack()
-        and torch._C._get_tracing_state() is None
-        and not torch._is_functional_tensor(tensor)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
-        and not tensor.is_nested
-    )
+    real = kind is Tensor or kind.__torch_dispatch__ is _NO_DISPATCH  # fake tensors and other wrappers have their own
+    if not real or _is_traced() or torch._is_functional_tensor(tensor):  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
+        return False
+    return tensor.is_cpu and tensor.layout is torch.strided and not tensor.is_nested
+
+
+def _is_traced() -> bool:
+    """Whether torch compiles or traces the program, or transforms its functions."""
+    if is_dynamo_compiling() or torch._C._get_tracing_state() is not None:
+        return True
+    transformed = torch._C._functorch.peek_interpreter_stack() is not None  # pyright: ignore[reportAttributeAccessIssue]  # missing in torch's stubs
+    return transformed or bool(torch._C._len_torch_dispatch_stack())
 
 
 def _show_numbers(value: Any) -> str:

@@ -118,7 +118,8 @@ class View(Generic[T]):
         for key, value in list(entries.items()):
             if not (plain and type(value) is Tensor):
                 inner = isinstance(value, TensorCollection)
-                leaf = (leaves_only or nested) and not (plain and inner) and self._leaf(value)
+                asked = (leaves_only or nested) and not (plain and inner)
+                leaf = asked and self._leaf(value)
                 if inner and nested and not leaf:
                     self._walk(value, (*path, key), paths, values)
                 if leaves_only and not leaf:

@@ -244,7 +244,9 @@ def _tensor_at(fd: int, size: int, path: str, place: Extent, mmap: bool, write: 
     """A part of a file as a tensor."""
     fetch(path, fd, [(place.begin, place.end)])
     found = mapped(fd, size, path, [place], write)[0] if mmap else in_memory(fd, path, [place])[0]
-    return wrap_all({"": found}, {"": place}, path, "r+" if write else "r")[""] if wrap else found
+    if not wrap:
+        return found
+    return wrap_all({"": found}, {"": place}, path, "r+" if write else "r")[""]
 
 
 def _need(dtype: torch.dtype, shape: list[int], size: int, path: str, name: str) -> int:
@@ -318,31 +320,35 @@ class _Builder:
         return {"kind": "node", "size": about["shape"], "names": names, "device": device, "entries": entries}
 
     def entries(self, where: Path, key: Path, about: dict[str, Any], listed: list[str]) -> dict[str, Any]:
-        """The entries of a folder; the names of files are percent-encoded keys."""
-        files: dict[str, str] = {}
-        for name in listed:
-            if files.setdefault(unquote(name), name) != name:
-                raise self.wrong(where, f"two of its files stand for the key {unquote(name)!r:.80}")
+        """The entries of a folder."""
+        files = self._files_by_key(where, listed)
         lost = [name for name in _ENTRIES if f"{name}.memmap" in files or name in files]
         if lost:
             raise self.wrong(where, f"the description of its entry {lost[0]!r} was lost when it was written")
         found: dict[str, Any] = {}
         for name, part in about.items():
+            inside = (*key, name)
             if name in _ENTRIES:
                 continue
-            inside = (*key, name)
             if "dtype" in part:
-                file = files.get(f"{name}.memmap")
-                found[name] = self.leaf(where, inside, file, files.get(f"{name}.shape.memmap"), part)
-                continue
-            if name not in files:
+                sizes = files.get(f"{name}.shape.memmap")
+                found[name] = self.leaf(where, inside, files.get(f"{name}.memmap"), sizes, part)
+            elif name not in files:
                 raise self.wrong((*where, name), "it is missing")
-            below = (*where, files[name])
-            if part["type"] in ("NonTensorData", "MetaData", "NonTensorStack"):
+            elif part["type"] in ("NonTensorData", "MetaData", "NonTensorStack"):
+                below = (*where, files[name])
                 found[name] = self.value(below, inside, self.meta(below))
             else:
-                found[name] = self.node(below, inside)
+                found[name] = self.node((*where, files[name]), inside)
         return found
+
+    def _files_by_key(self, where: Path, listed: list[str]) -> dict[str, str]:
+        """The files of a folder; their names are percent-encoded keys."""
+        files: dict[str, str] = {}
+        for name in listed:
+            if files.setdefault(unquote(name), name) != name:
+                raise self.wrong(where, f"two of its files stand for the key {unquote(name)!r:.80}")
+        return files
 
     def leaf(self, where: Path, key: Path, file: str | None, sizes: str | None, part: dict[str, Any]) -> Any:
         """A tensor in a file."""

@@ -190,10 +190,11 @@ class Parts(NamedTuple):
 def take_apart(batch: Any) -> Parts:
     """The columns of a container."""
     found = Parts(None, [], [])
-    return found._replace(form=_form(batch, found))
+    return found._replace(form=_form_of(batch, found))
 
 
-def _form(batch: Any, found: Parts) -> Form | None:
+def _form_of(batch: Any, found: Parts) -> Form | None:
+    """The form of a container, whose columns are appended to `found`; None if rows can't be copied from them."""
     store = store_of(batch)
     if type(store) is not TensorDict:
         return None
@@ -205,8 +206,9 @@ def _form(batch: Any, found: Parts) -> Form | None:
 
 
 def _part(value: Any, found: Parts) -> Any:
+    """The form of an entry, whose columns are appended to `found`; None as for `_form_of`."""
     if isinstance(value, TensorCollection):
-        return _form(value, found)
+        return _form_of(value, found)
     given: Any = value
     nested = isinstance(value, Tensor) and value.is_nested
     if nested and (value.layout is not torch.jagged or given.lengths() is not None or value.requires_grad):

@@ -298,23 +298,29 @@ def _find_with_retries(prefix: StrPath, below: Path, cls: Any, options: dict[str
 def _find(prefix: StrPath, below: Path, cls: Any, options: dict[str, Any]) -> tuple[Any, Path]:
     typed = None if cls is None or schema_of(cls) is None else cls
     try:
-        return _found(prefix, below, cls, typed, typed, options)
+        return _read_entry(prefix, below, cls, typed, typed, options)
     except SchemaError:
         if cls is not TensorDict:
             raise
-    return _found(prefix, below, cls, None, UNTYPED, options)  # the data no longer fits its class
+    return _read_entry(prefix, below, cls, None, UNTYPED, options)  # the data no longer fits its class
 
 
-def _found(prefix: StrPath, below: Path, cls: Any, typed: Any, want: Any, options: dict[str, Any]) -> tuple[Any, Path]:
+def _read_entry(
+    prefix: StrPath, below: Path, cls: Any, typed: Any, want: Any, options: dict[str, Any]
+) -> tuple[Any, Path]:
+    """The entry in a file of ours or of `tensordict`, which has to be of the class `typed`, and where it is."""
     file, above = to_read(prefix)
     key = above + below
     options = {**options, "lenient": cls is not None and typed is None}
-    try:
-        found = read_anchor(file, key, want, **options) if is_folder(file) else read(file, key, want, **options)
-    except FileFormatError:
-        found = None if is_folder(file) else read_anchor(file, key, want, **options)
-        if found is None:
-            raise
+    if is_folder(file):  # ours are in one file each
+        found = read_anchor(file, key, want, **options)
+    else:
+        try:
+            found = read(file, key, want, **options)
+        except FileFormatError:
+            found = read_anchor(file, key, want, **options)
+            if found is None:
+                raise
     if typed is not None and not isinstance(found, typed):
         raise StructureError(f"{file}: the entry {key} is a {type(found).__name__}, not a {typed.__name__}")
     return found, (file, *key)

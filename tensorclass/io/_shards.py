@@ -155,8 +155,8 @@ def _read_shard(fd: int, size: int, shard: Shard, how: ReadHow) -> tuple[Any, Pa
     parts = take_apart(batch)
     if how.mmap:
         _expect_random(places.values(), named.values(), size)
-    shared = not is_url(path) or entry.layout is not None
-    if how.mmap and not how.verify and shared and is_plain(root) and parts.form is not None:
+    mapped = how.mmap and not how.verify and (not is_url(path) or entry.layout is not None)
+    if mapped and parts.form is not None and is_plain(root):
         known = _facts_of_shard(shard, read_bytes(fd, head.header.start, 0, path), size, places, named, parts)
     return batch, parts, known
 

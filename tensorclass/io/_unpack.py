@@ -165,10 +165,9 @@ class Unpacker:
         if want is UNTYPED:
             return None
         found = None if part is None else find_class(part)
-        if self.lenient and want is None and found is not None and part is not None and digest_of(found) != part.digest:
-            found = None
         if want is None:
-            return found
+            changed = self.lenient and found is not None and part is not None and digest_of(found) != part.digest
+            return None if changed else found
         return found if isinstance(found, type) and issubclass(found, want) else want
 
     def _dense(self, node: NodePart, key: Path, cls: Any, fields: Mapping[str, FieldSpec]) -> Any:

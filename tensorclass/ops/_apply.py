@@ -104,7 +104,9 @@ class Mapper:
 def _have_same_layout(old: list[Tensor], new: list[Any], device: bool) -> bool:
     """Whether results are tensors with the dtypes, shapes and, with `device`, the devices of the old tensors."""
     for a, b in zip(old, new, strict=True):
-        if type(b) is not Tensor or b.dtype is not a.dtype or b.shape != a.shape or (device and b.device != a.device):
+        if type(b) is not Tensor or b.dtype is not a.dtype or b.shape != a.shape:
+            return False
+        if device and b.device != a.device:
             return False
     return True
 
@@ -207,8 +209,8 @@ class ApplyOps(KeyOps):
             same |= {"call_on_nested": call_on_nested, "is_leaf": is_leaf}
             return ApplyOps.named_apply(self, fn, *others, **same, **constructor_kwargs)
         unset = device is names is default is UNSET and batch_size is None and out is None and is_leaf is None
-        plain = unset and not (filter_empty or others or inplace or propagate_lock or constructor_kwargs)
-        if plain and (filter_empty is None or filter_empty is False):
+        plain = unset and not (others or inplace or constructor_kwargs)
+        if plain and not propagate_lock and (filter_empty is None or filter_empty is False):
             if not call_on_nested and (found := _apply_known(self, fn)) is not None:
                 return found  # type: ignore[no-any-return]  # of the class of self
             leaves: list[Tensor] = []
@@ -392,7 +394,8 @@ class ApplyOps(KeyOps):
                 continue
             if new is not None:
                 entries[key] = new
-        if not entries and (filter_empty or (filter_empty is None and called and dropped)):
+        emptied = called and dropped if filter_empty is None else filter_empty
+        if emptied and not entries:
             return None
         return self._mapped(entries, own, path)
 

@@ -117,8 +117,10 @@ def same_tensor(a: Tensor, b: Tensor) -> bool:
     """Whether two tensors are equal; unlike in arithmetic, nan equals nan."""
     if a is b:
         return True
-    if a.shape != b.shape or a.dtype is not b.dtype or a.device != b.device or a.is_nested or a.is_meta:
+    if a.is_nested or b.is_nested:
         return a.is_nested and b.is_nested and _same_nested(a, b)
+    if a.shape != b.shape or a.dtype is not b.dtype or a.device != b.device or a.is_meta:
+        return False
     if a.layout is not torch.strided or b.layout is not torch.strided:
         return a.layout is b.layout and all(map(same_tensor, _stored_parts(a), _stored_parts(b)))
     if a.is_quantized:

@@ -169,8 +169,9 @@ class DeviceOps(CastMethods, ApplyOps):
         if not (inplace is non_blocking_pin is False and non_blocking is None):
             blocking = False if non_blocking is None else non_blocking
             flag(inplace=inplace, non_blocking_pin=non_blocking_pin, non_blocking=blocking)
-        plain = device is None and dtype is None and batch_size is None and other is None and memory_format is None
-        if plain and len(args) == 1 and cast_filter is None and not (inplace or non_blocking_pin):
+        plain = device is None and dtype is None and batch_size is None and other is None
+        bare = memory_format is None and cast_filter is None and not (inplace or non_blocking_pin)
+        if plain and bare and len(args) == 1:
             if type(args[0]) is torch.dtype:
                 return self._cast(args[0])
             if type(args[0]) in (str, torch.device):

@@ -121,7 +121,9 @@ def _evaluate(row: Row, data: Tensor, others: list[list[float] | float]) -> Tens
 
 def docstring(row: Row, arguments: list[str], raises: list[str], in_place: bool) -> str:
     """The docstring of a method: one sentence, arguments, errors, one example."""
-    doc = row.doc if not in_place else IN_PLACE_NOTE.format(doc=row.doc if row.doc[0] == "`" else _lower(row.doc))
+    doc = row.doc
+    if in_place:
+        doc = IN_PLACE_NOTE.format(doc=doc if doc[0] == "`" else _lower(doc))
     parts = [doc]
     if arguments:
         parts.append("Args:\n" + indent("\n".join(arguments), "    "))

@@ -305,8 +305,8 @@ class InplaceOps(IndexOps):
             return copy_plain(self._held(key), item, False, index, rows)
         pair: Any = self
         there: Any = value
-        frozen = typed and self.__tensorclass_options__.frozen  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a typed class
-        if typed and not (given or frozen) and own._plain and type(value._store) is type(own):  # pyright: ignore[reportAttributeAccessIssue]  # a typed class
+        refuses = not typed or given or self.__tensorclass_options__.frozen  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a typed class
+        if not refuses and own._plain and type(value._store) is type(own):  # pyright: ignore[reportAttributeAccessIssue]  # a typed class
             pair, there = own, value._store  # pyright: ignore[reportAttributeAccessIssue]  # nothing below has a class that could refuse
         leaves: list[Tensor] = []
         sources: list[Tensor] = []

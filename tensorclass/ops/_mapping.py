@@ -212,10 +212,10 @@ class MappingOps(ReadingOps):
         node: MappingOps = self
         for depth, part in enumerate(path[:-1], 1):
             child = node._outline().get(part)
+            if child is None and is_typed(node):
+                node._require_made(path, depth)
+                return
             if child is None:
-                if is_typed(node):
-                    node._require_made(path, depth)
-                    return
                 break
             if not isinstance(child, MappingOps):
                 raise through_leaf(child, path, depth)
@@ -553,11 +553,12 @@ class MappingOps(ReadingOps):
         if self._stacked:
             return self._run_untyped("empty", recurse, batch_size=batch_size, device=device, names=names)
         size = self._batch_size if batch_size is None else as_batch_size(batch_size)
-        keep = self._names if names is UNSET and size == self._batch_size else None
-        plain = batch_size is None and names is UNSET
-        result: Any = (
-            self._lay_out({}) if plain else self._bare(size, keep if names is UNSET else check_names(names, len(size)))
-        )
+        if names is not UNSET:
+            result: Any = self._bare(size, check_names(names, len(size)))
+        elif batch_size is None:
+            result = self._lay_out({})
+        else:
+            result = self._bare(size, self._names if size == self._batch_size else None)
         if device is not UNSET:
             result._device = as_device(device)
         if recurse:

@@ -117,7 +117,9 @@ def _scalar(self: Pointwise, leaves: list[Tensor], other: Tensor) -> Right:
         return other
     rows = zip(leaves, in_stacks(self), strict=True)
     cast = [stacked and not leaf.ndim and rank(leaf) == rank(other) for leaf, stacked in rows]
-    return [other.to(leaf.dtype) if c else other for leaf, c in zip(leaves, cast, strict=True)] if any(cast) else other
+    if not any(cast):
+        return other
+    return [other.to(leaf.dtype) if wanted else other for leaf, wanted in zip(leaves, cast, strict=True)]
 
 
 def _spread(self: Pointwise, other: Tensor, op: str) -> list[Tensor]:

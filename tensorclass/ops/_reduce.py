@@ -69,7 +69,8 @@ def total(
     if not (keepdim is False and reduce is None):
         _ask(keepdim, reduce)
     options = {key: value for key, value in given.items() if value is not None} if given else given
-    if type(dim) is int and not (keepdim or reduce or options or key_transform is not None):
+    plain = key_transform is None and not (keepdim or reduce or options)
+    if plain and type(dim) is int:
         found = _quick(self, reducer, dim, True)
         if found is not None:
             return found
@@ -206,7 +207,8 @@ def _quick(self: Any, reducer: Reducer, dim: int, declared: bool, stays: bool = 
         if typed and facts.floats and (not facts.nested or self._is_rigid(True)):  # pyright: ignore[reportOptionalMemberAccess]  # typed
             dense = store._solid() if facts.nested else store  # pyright: ignore[reportOptionalMemberAccess]  # typed
             return self._wrap(dense._each(function, left, None, VALUES, at))
-        if facts is not None and facts.rigid and not (declared or facts.nested) and type(store) is self._dense:
+        tensors = facts is not None and facts.rigid and not facts.nested
+        if tensors and not declared and type(store) is self._dense:
             return store._each(function, left, None, VALUES, at)  # only tensors with batch dims, and objects
         twin = store._pair_leaves(store, leaves, [])
         if twin is None:
@@ -233,7 +235,9 @@ def _batched_parts(
     if twin._plain:
         return twin, leaves, function
     ndims = batch_ndims(twin, op, regroups)
-    return twin, leaves, function if None not in ndims else [None if n is None else function for n in ndims]
+    if None not in ndims:
+        return twin, leaves, function
+    return twin, leaves, [None if ndim is None else function for ndim in ndims]
 
 
 def _everything(self: Pointwise, reducer: Reducer, keepdim: bool, options: Options) -> Any:

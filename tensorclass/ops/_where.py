@@ -56,7 +56,8 @@ def choose_leaves(
     for others in sides if any_dtensor([*whole, *left, *right, wide]) else ():
         refuse_mixtures("where", frame, whole, others)
     for leaf, a, b, over, holder in zip(whole, left, right, conditions, holders(frame), strict=True):
-        later = holder is not None and container and a is leaf and isinstance(b, Tensor) and b.ndim == leaf.ndim
+        side = isinstance(b, Tensor) and b.ndim == leaf.ndim
+        later = side and container and holder is not None and a is leaf
         try:
             new.append(leaf if over is None or later else torch.where(over, a, b))
         except RuntimeError as error:

@@ -235,7 +235,7 @@ def _check_reducible(run: DtypeRun, names: list[str], op: Any, group: Any) -> No
     gloo = device_of(group).type == "cpu"
     exact = not (inner.is_floating_point or dtype.is_complex)
     bits = op in (dist.ReduceOp.BAND, dist.ReduceOp.BOR, dist.ReduceOp.BXOR)
-    if (gloo and inner not in _GLOO) or dtype.is_complex != inner.is_complex is True or (bits and not exact):
+    if (gloo and inner not in _GLOO) or (bits and not exact):
         why = f"the backend can't reduce {dtype} with {op}"
     elif op == dist.ReduceOp.AVG and exact:
         why = f"a mean of {dtype} is none of its values; reduce the sum, or convert the field"

@@ -112,6 +112,12 @@ class Attention(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+def _names_in_inputs(report: Any) -> set[str]:
+    """The dims whose sizes the inputs of a pipeline give."""
+    terms = [term for place in report.inputs.values() for term in report.state.unifier.resolve(place.terms)]
+    return {name for term in terms if isinstance(term, Polynomial) for name in term.names}
+
+
 class Followed:
     """One run of the check.
 
@@ -135,10 +141,8 @@ class Followed:
         self.values: dict[tuple[str, ...], Any] = {}
         self.bridges: dict[int, Bridge] = {}
         self.dims: dict[int, dict[str, tuple[int, ...] | None]] = {}
-        self.size: int = 2 * mesh.size()
-        places = report.inputs.values()
-        terms = [term for place in places for term in report.state.unifier.resolve(place.terms)]
-        self.sized = {name for term in terms if isinstance(term, Polynomial) for name in term.names}
+        self.size: int = 2 * mesh.size()  # of dims without a size; a split along any mesh dim divides it
+        self.sized = _names_in_inputs(report)
         self.mode = import_module("torch._subclasses").FakeTensorMode(allow_non_fake_inputs=True)
 
     def follow_all(self, run: bool) -> None:
@@ -282,8 +286,9 @@ class Followed:
             return
         dims = self.dims[index] = parts_of(module, self.mesh)
         part = part_of(module, self.mesh, dims)
-        if part is None and not run and self.mesh.ndim == 1 and dims and _has_hooks(module):
-            part = MeshPart((), ())  # it may give local tensors; with a run, `_is_left` sees it
+        unseen = part is None and not run  # with a run, `_is_left` sees local tensors
+        if unseen and dims and self.mesh.ndim == 1 and _has_hooks(module):
+            part = MeshPart((), ())
         if part is not None:
             self.bridges[index] = bridge_of(self, index, part)
 

@@ -28,8 +28,10 @@ def combine(self: Any, run: Handler, other: Any = None, facts: Any = None, above
     levels: Levels = above or ([], [], [], [])
     mine, theirs, rows, unsure = levels
     declared = facts is not None
-    if declared and checked and not (facts.keeps >= checked and (found is None or facts.ranks)):
-        unsure.append(facts)
+    if declared and checked:
+        kept = facts.keeps >= checked and (found is None or facts.ranks)
+        if not kept:
+            unsure.append(facts)
     if not plain:
         leaves = data.copy()
         for key, value in data.items():

@@ -281,12 +281,11 @@ class TensorDict(DictSteps, TensorDictBase):
         data, given = self._data.copy(), type(other) is dict
         if other is self:
             found = data
-        elif given:
-            found = other
         else:
-            found = other._data.copy()
+            found = other if given else other._data.copy()
         plain = self._plain  # after the copies, as in `_open`
-        if plain and not given and other._plain and (found is data or list(found) == list(data)):
+        paired = plain and not given and other._plain
+        if paired and (found is data or list(found) == list(data)):
             mine += data.values()
             theirs += found.values()
             return self if write else self._of(data, self._batch_size, self._device, self._names, True)

@@ -122,7 +122,8 @@ def batches(cls: Any, batch_size: Any, options: Limits, fields: Mapping[str, Any
 
     @st.composite
     def draw_batch(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Any:
-        size = draw(SIZES if batch_size is None else batch_size) if not _is_size(batch_size) else batch_size
+        sizes: Any = SIZES if batch_size is None else batch_size
+        size = sizes if _is_size(sizes) else draw(sizes)
         size = (size,) if isinstance(size, int) else tuple(size)
         given = {name: draw(strategy) for name, strategy in fields.items()}
         try:

@@ -143,13 +143,14 @@ class _ArrowWriter(NamedTuple):
         return array, about
 
     def _objects(self, value: NonTensorStack[Any], spec: FieldSpec | None, path: str) -> tuple[Any, dict[str, Any]]:
-        pa, native, types = self.pa, native_type(spec, value), self._types()
+        """A column of objects: of a type of Arrow, or as JSON text if the field declares another type."""
+        pa, native = self.pa, native_type(spec, value)
         table, about = list(value._table), {}
-        if native is None and (spec is not None and spec.kind.holds_objects):
-            table, about = [None if v is None else json.dumps(as_json(spec, v)) for v in table], {"json": True}
-            native = str
+        if native is None and spec is not None and spec.kind.holds_objects:
+            table = [None if item is None else json.dumps(as_json(spec, item)) for item in table]
+            native, about = str, {"json": True}
         try:
-            array = pa.array(table, types.get(native), from_pandas=False)
+            array = pa.array(table, self._types().get(native), from_pandas=False)
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             what = f"to_arrow: field `{path}`: {short(table[0])}, ... don't fit one Arrow type"
             raise UnsupportedOperationError(f"{what}: {error!s:.200}") from error
@@ -308,7 +309,8 @@ class _ArrowReader(NamedTuple):
         kind, nulls = str(array.type), array.null_count
         array = self._plain(array)
         about = _about((field.metadata or {}).get(KEY, b"{}"))
-        if pa.types.is_null(array.type) or (nulls and nulls == len(array)) or (not len(array) and "absent" in about):
+        absent = nulls == len(array) if nulls else not len(array) and "absent" in about
+        if absent or pa.types.is_null(array.type):
             return TableColumn(None, None, kind, objects=array.to_pylist)
         if pa.types.is_struct(array.type):
             inner = {f.name: self.column(a, f, f"{path}.{f.name}") for a, f in _children(array, path)}

@@ -137,11 +137,11 @@ def _bounds(space: Any, kind: str, dtype: torch.dtype) -> Iterator[Any]:
     """The constraints of a field; none for a bound that equals that of the dtype, or that is not a single number."""
     if kind == "Box":
         low, high = space.low, space.high
+    elif kind == "MultiBinary":
+        low, high = 0, 1
     else:
-        start = getattr(space, "start", 0)
-        low, high = (
-            (0, 1) if kind == "MultiBinary" else (start, start + (space.n if kind == "Discrete" else space.nvec) - 1)
-        )
+        low = getattr(space, "start", 0)
+        high = low + (space.n if kind == "Discrete" else space.nvec) - 1
     ends = _limits(dtype) if dtype is not torch.bool else (0, 1)
     for mark, bound, end in ((Ge, low, ends[0]), (Le, high, ends[1])):
         values = set(torch.as_tensor(bound).flatten().tolist())

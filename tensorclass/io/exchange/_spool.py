@@ -44,7 +44,8 @@ def spool_batches(batches: Iterable[Any], path: str) -> Iterator[Any]:
                 parts = take_apart(batch.clone())
             if rest or not spool.add(parts, len(batch)):
                 rest.append(batch)
-        yield cat([*([spool.whole()] if spool.rows else []), *rest]) if rest else spool.whole()
+        joined = [spool.whole(), *rest] if spool.rows or not rest else rest
+        yield cat(joined) if rest else joined[0]
 
 
 class _Spool:

@@ -36,8 +36,13 @@ _ZARR = {"zarr.json", ".zgroup", ".zarray"}
 def plain_index(index: Any) -> tuple[Any, ...] | None:
     """An index of integers and forward slices, which files support directly; None for any other."""
     parts = index if isinstance(index, tuple) else (index,)
-    fine = [(type(i) is int and i >= 0) or (isinstance(i, slice) and (i.step is None or i.step > 0)) for i in parts]
-    return parts if parts and all(fine) else None
+    return parts if parts and all(map(_is_forward, parts)) else None
+
+
+def _is_forward(part: Any) -> bool:
+    if isinstance(part, slice):
+        return part.step is None or part.step > 0
+    return type(part) is int and part >= 0
 
 
 def runs_of(index: Any, size: torch.Size) -> tuple[list[tuple[slice]], tuple[Tensor, ...]]:

@@ -108,8 +108,9 @@ class TensorDictModule(TensorDictModuleBase):
 
     def _run(self, data: Any, out: Any = None, kwargs: Mapping[str, Any] | None = None) -> Any:
         mode = SKIP.get()
-        options = kwargs or self._names or self.method or self.method_kwargs or self._get_kwargs
-        if self._passes_tensors and mode is False and out is None and not options and self.inplace is True:
+        options = self._names or self.method or self.method_kwargs or self._get_kwargs
+        plain = out is None and not (kwargs or options)
+        if plain and mode is False and self._passes_tensors and self.inplace is True:
             values = plain_tensors(data, self._in_keys)
             if values is not None and data._lock is None and data._device is None:
                 return self._quick(data, values)

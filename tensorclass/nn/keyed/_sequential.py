@@ -276,7 +276,7 @@ class TensorDictSequential(TensorDictModule):
         """
         given = self.in_keys if in_keys is None else as_keys(in_keys, "in_keys")
         wanted = self.out_keys if out_keys is None else as_keys(out_keys, "out_keys")
-        started = self._from(list(given))
+        started = self._reachable_modules(list(given))
         found = None if started is None else started._needed_modules(list(wanted))
         if found is None:
             raise ModuleError(
@@ -285,12 +285,12 @@ class TensorDictSequential(TensorDictModule):
             )
         return found._like(found._pairs()) if found is self else found
 
-    def _from(self, given: Keys) -> Self | None:
+    def _reachable_modules(self, given: Keys) -> Self | None:
         """The modules that can run from the given keys; the keys that they write are added."""
         kept: Named = []
         for name, module in self._pairs():
             if isinstance(module, TensorDictSequential):
-                module = module._from(given)
+                module = module._reachable_modules(given)
             elif not all(_provides(given, key) for key in module.in_keys):
                 module = None
             if module is not None:
@@ -319,12 +319,10 @@ class TensorDictSequential(TensorDictModule):
 
 def direct(module: Any) -> bool:
     """Whether a module has no hooks, so that `nn.Module.__call__` may be bypassed."""
-    return (
-        isinstance(module, TensorDictModuleBase)
-        and module._direct
-        and not (module._forward_hooks or module._forward_pre_hooks or module._backward_hooks)
-        and not module._backward_pre_hooks
-    )
+    if not (isinstance(module, TensorDictModuleBase) and module._direct):
+        return False
+    backward = module._backward_hooks or module._backward_pre_hooks
+    return not (module._forward_hooks or module._forward_pre_hooks or backward)
 
 
 def step(module: Any, data: Any) -> Any:

@@ -136,7 +136,9 @@ class SweepSizes:
         for zero in self.unifier.waiting:
             names = zero.substitute(self.known).names
             if len(names) == 2:
-                solved = (_root(zero.substitute({**self.known, names[0]: n}), names[0], n) for n in range(2, 257))
+                solved = (
+                    _sizes_if_zero(zero.substitute({**self.known, names[0]: n}), names[0], n) for n in range(2, 257)
+                )
                 found = list(itertools.islice((pair for pair in solved if pair), 1 + self.sweep))
                 self.known.update(found[-1] if found else {})
 
@@ -205,11 +207,13 @@ def names_of(term: Term) -> Sequence[str]:
     return [term.name] if isinstance(term, Rest) else term.names
 
 
-def _root(zero: Polynomial, name: str, value: int) -> dict[str, int] | None:
+def _sizes_if_zero(zero: Polynomial, name: str, value: int) -> dict[str, int] | None:
+    """A chosen size, and that of the one further name for which a polynomial is 0; None unless it is a size."""
     solved = zero.solve_for_single_linear(0)
-    if solved is None or solved[1].denominator != 1 or solved[1] < 1:
+    if solved is None:
         return None
-    return {name: value, solved[0]: int(solved[1])}
+    further, size = solved
+    return {name: value, further: int(size)} if size >= 1 and size.denominator == 1 else None
 
 
 def divisors(sizes: Iterable[Polynomial]) -> dict[str, int]:

@@ -102,10 +102,11 @@ class RealRuns:
         found = [out.findings[:1] for _, out in runs if out.error is None]
         ragged = any(place.spec.kind.is_ragged for place in self.searcher.read(self.index))
         ragged |= any(isinstance(value, RaggedTensor) for value in ran.values or ())
-        first, same = found[0][0], len({(one.code, one.position, one.dim) for f in found for one in f}) == 1
+        first = found[0][0]
+        alike = found[-1] and len({(one.code, one.position, one.dim) for run in found for one in run}) == 1
         # A size may follow the values, such as lengths, unless it is one of the module's own.
-        own = first.code == "E114" and first.given[first.dim] in interesting(self.target)
-        if (first.code != "E114" or own or ragged) and found[-1] and same:
+        of_values = first.code == "E114" and not ragged and first.given[first.dim] not in interesting(self.target)
+        if alike and not of_values:
             yield words.finding(self.index, first, text, self.sweep.batch, "", values)
 
     def _believes(self, error: Exception) -> bool:

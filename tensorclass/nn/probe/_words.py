@@ -403,7 +403,9 @@ def inner_module(error: BaseException) -> tuple[str, str] | None:
         return None
     name = next((name for name, module in modules[0].named_modules() if module is modules[-1]), "")
     text = repr(modules[-1])
-    return (name, text if "\n" not in text else type(modules[-1]).__name__) if name else None
+    if "\n" in text:
+        text = type(modules[-1]).__name__
+    return (name, text) if name else None
 
 
 def user_line(error: BaseException, declared: Location) -> list[str]:

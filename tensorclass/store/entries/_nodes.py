@@ -409,7 +409,8 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         if kind == BATCHED:
             return self._move_rows(leaves[0])
         slots, numbers = self._from
-        if kind == VIEWS or (leaves and leaves[0] is self._copy and (numbers is None or numbers.is_contiguous())):
+        unchanged = leaves and leaves[0] is self._copy
+        if kind == VIEWS or (unchanged and (numbers is None or numbers.is_contiguous())):
             return self._at(slots, numbers)
         table, index = self._held
         return self._of(table, index if kind == VALUES else leaves[0])
@@ -446,8 +447,9 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         return self._of(*compact((*mine, *table), torch.where(wide, index, other_index + len(mine))))
 
     def _plan_write(self, value: Any, parts: Any, size: torch.Size, path: Path) -> Any:
+        """The checked objects of a write, as a stack, and the index that they are written at."""
         refuse_container(value, path)
-        if not isinstance(value, NonTensorStack):
+        if not isinstance(value, NonTensorStack):  # a list has one object for each element, anything else is one
             value = NonTensorStack.of(value, size if isinstance(value, (list, tuple)) else torch.Size([]))
         if isinstance(parts, tuple):
             parts = tuple([index_on_device_of(part, self._index) for part in parts])

@@ -163,10 +163,10 @@ class Slots:
     ) -> None:
         """Prepare to replace the objects of elements; several writes of one plan are made one after the other."""
         table, places = writes.shared.get(self, self.held)
-        changed, at, new = places.clone(), parts, index.to(places.device) + len(table)
-        if numbers is not None:
+        changed, at = places.clone(), parts
+        if numbers is not None:  # a view: its elements are known by their numbers
             changed, at = changed.reshape(-1), numbers[parts]
-        changed[at] = new
+        changed[at] = index.to(places.device) + len(table)
         writes.shared[self] = compact(grow_table(table, objects), changed.reshape(places.shape))
 
     def settle(self, contents: Any, writes: Writes) -> None:

@@ -174,12 +174,11 @@ def spans_of_lengths(values: Any, lengths: Any) -> Tensor:
     Raises:
         StructureError: for lengths that are not counts, or don't add up to the number of rows.
     """
-    counts = (
-        torch.as_tensor(lengths) if not isinstance(values, Tensor) else torch.as_tensor(lengths, device=values.device)
-    )
-    whole = not (counts.is_floating_point() or counts.is_complex() or counts.dtype is torch.bool) or not counts.numel()
+    counts = torch.as_tensor(lengths, device=values.device if isinstance(values, Tensor) else None)
+    fractions = counts.is_floating_point() or counts.is_complex() or counts.dtype is torch.bool
+    are_counts = not counts.numel() or (not fractions and int(counts.min()) >= 0)
     flat = isinstance(values, Tensor) and values.ndim > 0 and not values.is_nested
-    if not (flat and whole and (not counts.numel() or int(counts.min()) >= 0) and int(counts.sum()) == len(values)):
+    if not (flat and are_counts and int(counts.sum()) == len(values)):
         given = f"a tensor {list(values.shape)}" if isinstance(values, Tensor) else f"{values!r:.80}"
         raise StructureError(
             "elements are `values` `[total, *event]` and integer `lengths` `[*batch]` that add up to the total, got "

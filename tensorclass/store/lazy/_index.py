@@ -138,13 +138,11 @@ class LazyIndex(LazyWrites):
             return self._none_of(pick)
         self._check_rows(rows)
         views = [_index_member(self._members[row], pick.rest) for row in rows]
-        whole, nested = _is_whole(pick.rest), self._members[0]._stacked  # its elements may be its members
-        copies = isinstance(pick.rows, Tensor)  # as in torch; an index tensor in `rest` has already copied
-        members = (
-            [MappingOps.clone(m) for m in views]
-            if copies
-            else [m._twin() if whole or m._stacked or nested else m for m in views]
-        )
+        if isinstance(pick.rows, Tensor):  # a copy, as in torch; an index tensor in `rest` has already copied
+            members = [MappingOps.clone(view) for view in views]
+        else:
+            own = _is_whole(pick.rest) or self._members[0]._stacked  # views may be members, or members of members
+            members = [view._twin() if own or view._stacked else view for view in views]
         if isinstance(pick.rows, Tensor) and pick.rows.ndim > 1:
             return self._nest(members, pick.rows.shape, pick.dim)
         return self._new(members, pick.dim, pick.name)

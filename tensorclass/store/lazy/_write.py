@@ -157,8 +157,9 @@ class LazyWrites(LazyBase):
         lead = [slice(None)] * dim
         spots = [(*lead, i) for i in range(len(self._members))]
         pieces = [rows[spot] for spot in spots]
-        objects = isinstance(value, NonTensorStack) and len(shape) == 1
-        return [piece.item() if isinstance(piece, NonTensorStack) else piece for piece in pieces] if objects else pieces
+        if isinstance(value, NonTensorStack) and len(shape) == 1:  # each member has one object
+            return [piece.item() if isinstance(piece, NonTensorStack) else piece for piece in pieces]
+        return pieces
 
     def _cut_list(self, key: str, value: list[Any], dim: int) -> list[Any]:
         """A list as from `tolist`: the outer level is the first batch dim."""

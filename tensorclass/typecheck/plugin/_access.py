@@ -247,7 +247,8 @@ def _required_dtypes(owner: Instance) -> Iterator[tuple[str, frozenset[str]]]:
     """The tensor fields that every instance holds and whose dtypes are declared."""
     for name, field in facts.fields_of(owner.type).items():
         typ = facts.field_type(owner, name)
-        if field.kind.is_batched and field.dtypes and not field.produced and typ is not None and not _takes_none(typ):
+        held = typ is not None and not field.produced and not _takes_none(typ)
+        if held and field.kind.is_batched and field.dtypes:
             yield name, field.dtypes
 
 

@@ -97,12 +97,10 @@ def reshaped_batch(dims: BatchDims, sizes: tuple[int | None, ...]) -> BatchDims:
 
 def expanded_batch(dims: BatchDims, sizes: tuple[int | None, ...]) -> BatchDims | None:
     """After `expand`, in which -1 keeps a size."""
+    if len(sizes) < len(dims):
+        return None
     own = (*(None,) * (len(sizes) - len(dims)), *dims)
-    return (
-        tuple(old if new == -1 else new for new, old in zip(sizes, own, strict=True))
-        if len(own) == len(sizes)
-        else None
-    )
+    return tuple(old if new == -1 else new for new, old in zip(sizes, own, strict=True))
 
 
 def permuted_batch(dims: BatchDims, order: tuple[int | None, ...]) -> BatchDims | None:

@@ -69,6 +69,11 @@ def _unpack(api: Any, call: nodes.CallExpr) -> dict[str, nodes.Expression] | Non
     return {name: value for pairs, _ in found for name, value in pairs} if all(whole for _, whole in found) else None
 
 
+def _is_of_field(name: str, kind: nodes.ArgKind) -> bool:
+    """Whether an argument of a constructor is the value of a field: not unpacked, and no batch size or the like."""
+    return not kind.is_star() and (kind.is_named() or name not in facts.EXTRAS)
+
+
 def check_construction(ctx: FunctionContext) -> Type:
     """Check the arguments of a constructor call against the fields."""
     made, call = facts.batch_instance(ctx.default_return_type), ctx.context
@@ -81,10 +86,7 @@ def check_construction(ctx: FunctionContext) -> Type:
     given = {
         name: values[0]
         for name, values, kinds in zip(ctx.callee_arg_names, ctx.args, ctx.arg_kinds, strict=True)
-        if name is not None
-        and len(values) == 1
-        and not kinds[0].is_star()
-        and (kinds[0].is_named() or name not in facts.EXTRAS)
+        if name is not None and len(values) == 1 and _is_of_field(name, kinds[0])
     }
     starred = isinstance(call, nodes.CallExpr) and nodes.ARG_STAR2 in call.arg_kinds
     if starred and isinstance(call, nodes.CallExpr):

@@ -30,7 +30,9 @@ def read(ctx: AttributeContext, name: str) -> None:
     if owner is None or field is None or not field.produced or not isinstance(where, nodes.MemberExpr):
         return
     api: Any = ctx.api
-    made = where.expr if isinstance(where.expr, nodes.CallExpr) else _reads(source_of(api), api.tree).get(where)
+    made = (
+        where.expr if isinstance(where.expr, nodes.CallExpr) else _creating_calls(source_of(api), api.tree).get(where)
+    )
     if (
         isinstance(made, nodes.CallExpr)
         and _is_new(source_of(api), made, owner.type)
@@ -61,17 +63,23 @@ def _fills(base: nodes.TypeInfo) -> bool:
     return bool(own) and not base.fullname.startswith(("tensorclass.", "builtins."))
 
 
-def _reads(source: Source, tree: nodes.MypyFile) -> Made:
-    """Each read of an attribute of a name, with the call that created its value at that point."""
+def _creating_calls(source: Source, tree: nodes.MypyFile) -> Made:
+    """For each read of an attribute of a name, the call that created the value of the name at that point."""
     if source.early is None:
-        source.early, shared = {}, set[nodes.Node]()  # a function may write to outer names
-        for function in source.functions:
-            inside = Counter(name.node for name, _ in _uses([function]) if name.node is not None)
-            shared |= {node for node, count in inside.items() if count < len(source.uses[node])}
-        bodies = [f.body.body for f in source.functions if isinstance(f, nodes.FuncDef)]
+        source.early, shared = {}, _shared_names(source)
+        bodies = [function.body.body for function in source.functions if isinstance(function, nodes.FuncDef)]
         for body in [tree.defs, *bodies]:
             _follow(body, {}, shared, source.early)
     return source.early
+
+
+def _shared_names(source: Source) -> set[nodes.Node]:
+    """The names that are used in a function and outside it, so that a call of it may change them."""
+    shared = set[nodes.Node]()
+    for function in source.functions:
+        inside = Counter(name.node for name, _ in _uses([function]) if name.node is not None)
+        shared |= {node for node, count in inside.items() if count < len(source.uses[node])}
+    return shared
 
 
 def _follow(block: Sequence[nodes.Node], made: Made, shared: set[nodes.Node], found: Made) -> None:

@@ -118,7 +118,8 @@ def _read_body(values: Any, function: nodes.FuncDef, given: dict[nodes.Node | No
     known = get_proper_type(function.type)
     result = get_proper_type(known.ret_type) if isinstance(known, CallableType) else AnyType(0)
     plain = isinstance(result, AnyType) or (isinstance(result, Instance) and result.type.fullname == _TENSOR)
-    if function in values.entered or not plain or function.is_decorated or (function.info and not function.is_final):
+    replaced = function.is_decorated or (function.info and not function.is_final)
+    if replaced or not plain or function in values.entered:
         return None
     values.entered[function] = given
     try:

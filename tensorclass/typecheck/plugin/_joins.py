@@ -98,7 +98,8 @@ def same_class(ctx: FunctionContext | MethodContext) -> Type:
             kinds.append((found.type, is_exact(ctx.api, value)))
     for (one, exact), (other, other_exact) in pairwise(kinds):
         kin = one in other.mro or other in one.mro
-        if (not kin) or (exact and other_exact and one is not other and are_unlike(one, other)):
+        known = exact and other_exact and one is not other
+        if not kin or (known and are_unlike(one, other)):
             ctx.api.fail(f"Joined are a {one.name} and a {other.name}; one class is needed", ctx.context, code=JOIN)
             break
     return ctx.default_return_type

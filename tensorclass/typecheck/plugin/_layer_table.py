@@ -204,8 +204,8 @@ def _recurrent(source: Source, layer: nodes.CallExpr, name: str, given: TensorFa
     named = call_arguments(layer, ("input_size", "hidden_size", "num_layers")) or {}
     width = int_of(source, named.get("hidden_size"))
     plain = not named.keys() - {"input_size", "hidden_size", "num_layers", "batch_first", "bias", "dropout"}
-    shape = None if given.shape is None else shapes.resized(given.shape, -1, width if plain else None)
-    return TensorFacts(FLOATS, shape), None
+    last = width if plain else None
+    return TensorFacts(FLOATS, None if given.shape is None else shapes.resized(given.shape, -1, last)), None
 
 
 def _attention(source: Source, layer: nodes.CallExpr, name: str, given: TensorFacts) -> Known:

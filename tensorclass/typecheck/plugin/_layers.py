@@ -142,8 +142,8 @@ def _facts_after_layer(
         api.fail(problem.text, where, code=problem.code)
     made = after(source, layer, facts.tensor)
     same = isinstance(made, TensorFacts) and made.shape == facts.tensor.shape
-    found = made[0] if isinstance(made, tuple) else made
-    return UNKNOWN if found is None else ValueFacts(found, facts.label if same else UNKNOWN.label)
+    found, label = made[0] if isinstance(made, tuple) else made, facts.label if same else UNKNOWN.label
+    return UNKNOWN if found is None else ValueFacts(found, label)
 
 
 def check_layer_calls(api: Any, calls: list[nodes.CallExpr]) -> None:

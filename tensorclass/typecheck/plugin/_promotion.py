@@ -41,7 +41,9 @@ def floating(dtypes: Dtypes) -> Dtypes:
 
 def summed(dtypes: Dtypes) -> Dtypes:
     """What `sum` and `cumsum` make: integers become int64."""
-    return None if dtypes is None else frozenset(dtype if dtype in _INEXACT else "int64" for dtype in dtypes)
+    if dtypes is None:
+        return None
+    return frozenset(dtype if dtype in _INEXACT else "int64" for dtype in dtypes)
 
 
 def magnitudes(dtypes: Dtypes) -> Dtypes:

@@ -459,7 +459,9 @@ def _reshape_facts(call: Call) -> Known:
 def _chunk_facts(call: Call) -> Known:
     first, count, dim = call.first(), call.number("chunks", None), call.number("dim", 0)
     size = None if dim is None else _size_of(first.shape, dim)
-    if count is None or dim is None or not 0 < count <= _PARTS or size is None or size % count:
+    if count is None or not 0 < count <= _PARTS:
+        return None
+    if dim is None or size is None or size % count:
         return None  # there may be fewer
     return (replace(first, shape=shapes.resized(first.shape, dim, size // count)),) * count
 

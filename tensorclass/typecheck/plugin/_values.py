@@ -420,13 +420,9 @@ class _Names:
 
 def _rows_of(shape: KnownSizes | None, rows: TensorFacts) -> KnownSizes | None:
     """The shape after an index by a tensor of integers."""
-    if (
-        shape is None
-        or rows.shape is None
-        or rows.dtypes is None
-        or shape.base is not None
-        or rows.shape.base is not None
-    ):
+    if shape is None or rows.shape is None or rows.dtypes is None:
+        return None
+    if shape.base is not None or rows.shape.base is not None:
         return None
     integers = rows.dtypes <= {"int64", "int32", "int16", "int8"}
     return KnownSizes((*rows.shape.dims, *shape.dims[1:])) if shape.dims and integers else None

@@ -57,13 +57,12 @@ class Types(NamedTuple):
             return node.value
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
             return f"{self.read(node.left, given)} | {self.read(node.right, given)}"
-        if not isinstance(node, ast.Subscript):
-            ragged = self.file.full_name(node) == RAGGED
-            return f"{self.helper}.{'RaggedGiven' if given else 'RaggedTensor'}" if ragged else self.file.text_of(node)
-        name = self.file.full_name(node.value)
-        inner = items_of(node.slice)[0]
-        if name == "tensorclass.Ragged":
+        name = self.file.full_name(node.value if isinstance(node, ast.Subscript) else node)
+        if name == ("tensorclass.Ragged" if isinstance(node, ast.Subscript) else RAGGED):
             return f"{self.helper}.{'RaggedGiven' if given else 'RaggedTensor'}"
+        if not isinstance(node, ast.Subscript):
+            return self.file.text_of(node)
+        inner = items_of(node.slice)[0]
         if name in WRAPPERS or name.rpartition(".")[0] in FAMILIES or name.rpartition(".")[2] == "InitVar":
             return self.read(inner, given)
         if name == "tensorclass.PerElement":

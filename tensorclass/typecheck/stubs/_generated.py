@@ -134,8 +134,8 @@ def declared(module: Module, node: ast.ClassDef, line: ast.AnnAssign) -> str:
     if apart or "tensorclass.Ragged" in map(file.full_name, inside):  # at run time an alias of `Annotated`
         module.need(*IMPORTS[0])
         row = f"{file.text_of(line.target)}: {f'_t.Stored[{reads}, {takes}]' if apart else reads}"
-        given = "" if value is None else f" = {file.text_of(value) if kept else '...'}"
-        return f"{row}{given}{mark}"
+        shown = file.text_of(value) if kept and value is not None else "..."
+        return f"{row}{mark}" if value is None else f"{row} = {shown}{mark}"
     if value is None or kept:
         return f"{file.text_of(line)}{mark}" if mark else file.statement(line)
     return f"{file.text_of(line.target)}: {file.text_of(line.annotation)} = ...{mark}"
