@@ -19,7 +19,7 @@ from .._schema import EXACT, MISSING, FieldSpec, Options, Schema
 from ..core import as_batch_size, as_jagged, blank
 from ..ops._steps import kind_check
 from ..ops._writable import interpreters
-from ..store import TensorDict
+from ..store import NonTensorStack, TensorDict
 from ._access import mixes
 from ._compile import compile_function
 from ._convert import says_size
@@ -121,6 +121,14 @@ def _no_known_kind() -> Any:
 
 def _wait(known: Any, number: int) -> None:
     known.number, known.waits = number, partial(next, iter(range(number, 0, -1)), 0)
+
+
+def _plain_objects(values: Any, size: torch.Size, kind: type) -> NonTensorStack[Any] | None:
+    """The entry of a list with an object of one class for each element, or of one such object; None for the rest."""
+    if type(values) is kind:
+        return NonTensorStack.of_one(values, size)
+    fits = type(values) is list and len(size) == 1 and len(values) == size[0] and {*map(type, values)} == {kind}
+    return NonTensorStack.of_row(values) if fits else None
 
 
 SPACE = globals()
@@ -289,6 +297,8 @@ class InitBuilder:
             return self._emit_tensor(spec)
         if spec.kind.is_nested:
             return self._emit_nested(spec)
+        if spec.kind.is_per_element:
+            return self._emit_objects(spec)
         return spec.kind.is_value and self._emit_value(spec)
 
     def _emit_tensor(self, spec: FieldSpec) -> bool:
@@ -411,16 +421,32 @@ class InitBuilder:
         self.lines.append(f"if _type({spec.name}) is not _{annotation.__name__}: break")
         return True
 
+    def _emit_objects(self, spec: FieldSpec) -> bool:
+        annotation = spec.annotation
+        if annotation not in EXACT or spec.metadata or spec.default_factory is not MISSING:
+            return False
+        entry = self._entry(spec)
+        self.lines.append(
+            f"{entry} = None if _tracing() else _plain_objects({spec.name}, _size, _{annotation.__name__})"
+        )
+        self.lines.append(f"if {entry} is None: break")
+        return True
+
+    @staticmethod
+    def _entry(spec: FieldSpec) -> str:
+        """The variable with what is stored: another one than the argument, which the complete path gets as given."""
+        return f"_e_{spec.name}" if spec.kind.is_per_element else spec.name
+
     def _emit_data(self) -> None:
         chunk: list[str] = []
         started = False
         for spec in self.fields:
             if not spec.optional:
-                chunk.append(f"{spec.name!r}: {spec.name}")
+                chunk.append(f"{spec.name!r}: {self._entry(spec)}")
                 continue
             self.lines.append(self._flush(chunk, started))
             chunk, started = [], True
-            self.lines.append(f"if {spec.name} is not None: _data[{spec.name!r}] = {spec.name}")
+            self.lines.append(f"if {spec.name} is not None: _data[{spec.name!r}] = {self._entry(spec)}")
         if chunk or not started:
             self.lines.append(self._flush(chunk, started))
 

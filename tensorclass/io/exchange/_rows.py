@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from math import isfinite
 from operator import attrgetter, itemgetter
 from typing import Any
 
@@ -25,6 +26,7 @@ from ._frames import frame_columns, from_hf
 
 _NUMBERS = {(int, torch.int64), (float, torch.float32), (float, torch.float64)}
 """The types of numbers, and the dtypes that hold all finite ones of them."""
+_DTYPE = attrgetter("dtype")
 _ROWS = "rows"
 """The kind of columns that are gathered from rows, for messages."""
 
@@ -34,19 +36,11 @@ def from_rows(cls: Any, rows: Any, device: Device, nan_as_none: bool) -> Any:
     if "__tensorclass_schema__" not in vars(cls):
         raise ArgumentError(f"{cls.__name__} declares no fields; `from_rows` is for classes that do")
     complete(cls)
-    table = None if nan_as_none else _from_table(cls, rows, device)
-    if table is not None:
-        return table
-    if hasattr(rows, "to_dict") and hasattr(rows, "iterrows"):
-        rows = rows.to_dict("records")
-    elif hasattr(rows, "to_pylist") or hasattr(rows, "to_dicts"):
-        rows = rows.to_pylist() if hasattr(rows, "to_pylist") else rows.to_dicts()
-    if isinstance(rows, (Mapping, str, bytes, Tensor, TensorCollection)) or not isinstance(rows, Iterable):
-        raise ArgumentError(
-            f"{cls.__name__}.from_rows takes rows or a table, got a {type(rows).__name__}; `from_dict` takes a dict of "
-            "columns, `from_any` anything else"
-        )
-    rows = [*rows]
+    if type(rows) is not list:  # which can't be a table
+        table = None if nan_as_none else _from_table(cls, rows, device)
+        if table is not None:
+            return table
+        rows = _list_of(cls, rows)
     if not rows:
         return without_rows(cls, device)
     quick = None if nan_as_none else _at_once(cls, rows, device)
@@ -57,6 +51,24 @@ def from_rows(cls: Any, rows: Any, device: Device, nan_as_none: bool) -> Any:
         return _batch(cls, found, device, nan_as_none)
     except SchemaError as error:
         raise _with_failing_row(cls, found, nan_as_none, error) from None
+
+
+def _list_of(cls: Any, rows: Any) -> list[Any]:
+    """The rows of a table or of anything else that gives them.
+
+    Raises:
+        ArgumentError: for what has no rows.
+    """
+    if hasattr(rows, "to_dict") and hasattr(rows, "iterrows"):
+        rows = rows.to_dict("records")
+    elif hasattr(rows, "to_pylist") or hasattr(rows, "to_dicts"):
+        rows = rows.to_pylist() if hasattr(rows, "to_pylist") else rows.to_dicts()
+    if isinstance(rows, (Mapping, str, bytes, Tensor, TensorCollection)) or not isinstance(rows, Iterable):
+        raise ArgumentError(
+            f"{cls.__name__}.from_rows takes rows or a table, got a {type(rows).__name__}; `from_dict` takes a dict of "
+            "columns, `from_any` anything else"
+        )
+    return [*rows]
 
 
 def _at_once(cls: Any, rows: Sequence[Any], device: Device) -> Any:
@@ -70,18 +82,17 @@ def _at_once(cls: Any, rows: Sequence[Any], device: Device) -> Any:
         columns = {name: _join_values(fields[name], list(map(read(name), rows)), device) for name in names}
         if any([column is None for column in columns.values()]):
             return None
-        return cls(**columns, batch_size=[len(rows)], device=device)
-    except (ValueError, TypeError, RuntimeError):  # the slower path below names the row
+        return cls(**columns, batch_size=torch.Size((len(rows),)), device=device)
+    except (ValueError, TypeError, RuntimeError, KeyError):  # the slower path below names the row
         return None
 
 
 def _names_of(rows: Sequence[Any]) -> Iterable[str]:
-    """The names of the values of rows that are all of one type; empty for other rows."""
+    """The names that the first of rows of one type has, if no row can have more; empty for other rows."""
     if not rows or len(set(map(type, rows))) > 1:
         return ()
     if type(rows[0]) is dict:
-        names = rows[0].keys()
-        return names if all([row.keys() == names for row in rows]) else ()
+        return rows[0].keys() if len(set(map(len, rows))) == 1 else ()  # reading them finds those that a row lacks
     if isinstance(rows[0], (TensorCollection, Mapping, type)):
         return ()
     if dataclasses.is_dataclass(rows[0]):
@@ -96,7 +107,7 @@ def _join_values(spec: FieldSpec, values: list[Any], device: Device) -> Any:
         return None
     (kind,) = kinds
     if kind is Tensor and spec.kind.is_batched:
-        return torch.stack(values) if len({value.dtype for value in values}) == 1 else None
+        return torch.stack(values) if len(set(map(_DTYPE, values))) == 1 else None
     if spec.kind.is_nested:
         return _at_once(spec.nested, values, device)
     if kind is str and spec.kind.is_per_element:
@@ -110,7 +121,7 @@ def _join_values(spec: FieldSpec, values: list[Any], device: Device) -> Any:
     if not any(kinds == {number} and dtype is spec.dtype.exact for number, dtype in _NUMBERS):
         return None
     made = torch.tensor(values, dtype=spec.dtype.exact)
-    return made if kinds == {int} or bool(made.isfinite().all()) else None
+    return made if kinds == {int} or isfinite(made.sum().item()) else None  # infinite also if one of them is not finite
 
 
 def _from_table(cls: Any, rows: Any, device: Device) -> Any:

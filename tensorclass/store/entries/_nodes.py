@@ -200,6 +200,12 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         return cls.of_one(values, batch_size)
 
     @classmethod
+    def of_row(cls, objects: Sequence[Any]) -> NonTensorStack[Any]:
+        """A stack of one dim over plain objects, which are not looked at."""
+        index = torch.arange(len(objects), device="cpu")
+        return cls._at(Slots(tuple(objects), index, index), None)
+
+    @classmethod
     def of_one(cls, value: Any, batch_size: torch.Size) -> NonTensorStack[Any]:
         """A stack of one object repeated over the batch; a stack is returned unchanged."""
         if isinstance(value, NonTensorStack):
