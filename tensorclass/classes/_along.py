@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .._schema import Dim, FieldSpec
 from .._schema._spec import short
-from ..errors import ArgumentError, did_you_mean
+from ..errors import ArgumentError, BatchIndexError, UnsupportedOperationError, did_you_mean
 from ..store import RaggedTensor, lazy_stack
 
 B = TypeVar("B")
@@ -40,6 +40,17 @@ class Along(Generic[B]):
         if isinstance(index, tuple) and len(index) == 2 and index[0] is ...:
             index = index[1]
         return self._selected(_as_index(index, self._name))
+
+    def __setitem__(self, index: Any, value: Any, /) -> None:
+        """Refused, since a write would have to be one of all fields with the dim.
+
+        Raises:
+            UnsupportedOperationError: always; says how to write.
+        """
+        raise UnsupportedOperationError(
+            f"along: a part of `{self._name}` is not assigned; write into a slice, which shares its memory: "
+            f'`part = batch.along("{self._name}")[2:4]`, then `part.update_(value)`'
+        )
 
     def __len__(self) -> int:
         """The size of the dim."""
@@ -202,7 +213,10 @@ def _index_axis(tensor: Tensor, axis: int, index: Any) -> Tensor:
         if index.dtype is torch.bool and len(index) != size:
             raise ArgumentError(f"along: the mask has {len(index)} elements; the dim has {size}")
         index = index.to(tensor.device)
-    return tensor[(slice(None),) * axis + (index,)]
+    try:
+        return tensor[(slice(None),) * axis + (index,)]
+    except IndexError:
+        raise BatchIndexError(f"along: positions are from {-size} to {size - 1}, got {short(index.tolist())}") from None
 
 
 def _slice_of_rows(rows: RaggedTensor, index: Any) -> RaggedTensor:

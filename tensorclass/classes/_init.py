@@ -20,6 +20,7 @@ from ..core import as_batch_size, as_jagged, blank
 from ..ops._steps import kind_check
 from ..ops._writable import interpreters
 from ..store import NonTensorStack, TensorDict
+from ..store.entries._object_table import Slots
 from ._access import mixes
 from ._compile import compile_function
 from ._convert import says_size
@@ -128,7 +129,10 @@ def _plain_objects(values: Any, size: torch.Size, kind: type) -> NonTensorStack[
     if type(values) is kind:
         return NonTensorStack.of_one(values, size)
     fits = type(values) is list and len(size) == 1 and len(values) == size[0] and {*map(type, values)} == {kind}
-    return NonTensorStack.of_row(values) if fits else None
+    if not fits:
+        return None
+    index = torch.arange(len(values), device="cpu")
+    return NonTensorStack._at(Slots(tuple(values), index, index), None)
 
 
 SPACE = globals()

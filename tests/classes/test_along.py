@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tensorclass import PerElement, RaggedTensor, Shared, TensorClass, lazy_stack
-from tensorclass.errors import ArgumentError, SchemaError
+from tensorclass.errors import ArgumentError, BatchIndexError, SchemaError, UnsupportedOperationError
 from tensorclass.typing import Float32, Int64
 
 
@@ -140,6 +140,22 @@ def test_wrong_dims_and_indices_are_refused(dim: Any, index: Any, words: str) ->
     """The message says how to write it."""
     with pytest.raises(ArgumentError, match=words):
         series().along(dim)[index]
+
+
+def test_positions_outside_and_assignments_are_told() -> None:
+    """The errors name the dim, and the way to write that they name works."""
+
+    class Wave(TensorClass):
+        x: Float32[Tensor, "t"]
+
+    wave = Wave(torch.arange(12.0).reshape(2, 6))
+    with pytest.raises(BatchIndexError, match=r"along: positions are from -6 to 5, got \[6\]"):
+        wave.along("t")[[6]]
+    with pytest.raises(UnsupportedOperationError, match=r"`part.update_\(value\)`"):
+        wave.along("t")[2:4] = wave
+    part = wave.along("t")[2:4]
+    part.update_(wave.along("t")[4:6])
+    assert wave.x[:, 2:4].tolist() == [[4, 5], [10, 11]]
 
 
 def test_sizes_that_follow_from_the_dim_are_refused() -> None:

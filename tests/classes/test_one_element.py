@@ -14,7 +14,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import LazyStackedTensorDict, NonTensorData, NonTensorStack, PerElement, TensorClass, TensorDict, equal
+from tensorclass import (
+    LazyStackedTensorDict,
+    NonTensorData,
+    NonTensorStack,
+    PerElement,
+    TensorClass,
+    TensorDict,
+    equal,
+    stack,
+)
 from tensorclass.store.entries._object_table import ItemText
 from tensorclass.typing import Float32
 
@@ -228,3 +237,21 @@ def test_a_list_without_a_batch_size_names_it() -> None:
     with pytest.raises(ValueError, match=r"pass batch_size=\[2\]"):
         Only(["a", "b"])
     assert Only(["a", "b"], batch_size=[2])[1].name == "b"
+
+
+def test_objects_survive_the_meta_device() -> None:
+    """The tensors lose their data there; objects have no device, so they are read, indexed and printed as before."""
+
+    class Text(TensorClass):
+        x: Float32[Tensor, "2"]
+        name: PerElement[str]
+
+    for meta in (Text(torch.zeros(2, 2), ["a", "b"]).to("meta"), Text(torch.zeros(2, 2), ["a", "b"], device="meta")):
+        assert meta.x.is_meta
+        assert meta.name.tolist() == ["a", "b"]
+        assert meta[1].name == "b"
+        assert meta[torch.tensor([1, 0])].name.tolist() == ["b", "a"]
+        assert stack([meta, meta])[1, 0].name == "a"
+        assert repr(meta[0]) == "Text(x=f32[2], name='a', device=meta)"
+        assert "name" in meta._repr_html_()
+        assert meta.to_tensordict()[0]["name"] == "a"

@@ -178,10 +178,12 @@ def _with_failing_row(
 
 def _of_row(problem: Problem, row: Mapping[str, Any], number: int) -> Problem:
     """The problem of a column as that of a row, with its value."""
-    place = f"[{number}].{problem.path}"
-    if not problem.given.startswith(f"column of {_ROWS}") or problem.path not in row:
-        return problem._replace(path=place)
-    return problem._replace(path=place, given=shown(row[problem.path]))
+    place, value = f"[{number}].{problem.path}", row
+    for name in problem.path.split("."):
+        if not problem.given.startswith(f"column of {_ROWS}") or not isinstance(value, Mapping) or name not in value:
+            return problem._replace(path=place)
+        value = value[name]
+    return problem._replace(path=place, given=shown(value))
 
 
 def _failure(cls: Any, rows: Sequence[Mapping[str, Any]], nan_as_none: bool) -> SchemaError | None:

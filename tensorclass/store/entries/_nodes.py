@@ -200,12 +200,6 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         return cls.of_one(values, batch_size)
 
     @classmethod
-    def of_row(cls, objects: Sequence[Any]) -> NonTensorStack[Any]:
-        """A stack of one dim over plain objects, which are not looked at."""
-        index = torch.arange(len(objects), device="cpu")
-        return cls._at(Slots(tuple(objects), index, index), None)
-
-    @classmethod
     def of_one(cls, value: Any, batch_size: torch.Size) -> NonTensorStack[Any]:
         """A stack of one object repeated over the batch; a stack is returned unchanged."""
         if isinstance(value, NonTensorStack):
@@ -419,7 +413,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         if kind == VIEWS or (unchanged and (numbers is None or numbers.is_contiguous())):
             return self._at(slots, numbers)
         table, index = self._held
-        return self._of(table, index if kind == VALUES else leaves[0])
+        return self._of(table, index if kind == VALUES or leaves[0].is_meta else leaves[0])  # meta would lose them
 
     def _describe(self, outer: torch.Size) -> str:
         kinds = sorted({kind.__name__ for kind in set(map(type, compact(*self._held)[0]))})
