@@ -102,7 +102,7 @@ def finish_class(cls: Any, schema: Schema) -> None:
         write = assign(name) if slow or is_checked(spec, options) else make_setter(spec, table)
         write = dropping(write) if cached else write
         setattr(cls, name, FieldRef._of(cls, (name,), spec, make_getter(spec), write, make_deleter(spec)))
-    forget_after_writes(cls, cached)
+    forget_after_writes(cls, cached, _OURS)
     cls.__tensorclass__ = facts_of(cls, schema, options, checks, cached)
     cls.__init__ = InitBuilder(cls, schema, options, hasattr(cls, "__post_init__")).build(construct)
     cls.__match_args__ = tuple(name for name, spec in schema.fields.items() if spec.init and not spec.kw_only)  # type: ignore[misc]  # mypy refuses this even on Any

@@ -19,8 +19,7 @@ from .._schema import EXACT, MISSING, FieldSpec, Options, Schema
 from ..core import as_batch_size, as_jagged, blank
 from ..ops._steps import kind_check
 from ..ops._writable import interpreters
-from ..store import NonTensorStack, TensorDict
-from ..store.entries._object_table import Slots
+from ..store import NonTensorStack, Slots, TensorDict
 from ._access import mixes
 from ._compile import compile_function
 from ._convert import says_size

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from functools import cached_property, wraps
+from inspect import isfunction
 from typing import Any
 
+from .._operations import IN_PLACE
 from .._schema import MISSING, FieldInfo, as_field_info, is_private, own_annotations
 from ..errors import Problem, SchemaError, UnknownFieldError
 
@@ -115,11 +117,15 @@ def dropping(write: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
     return set
 
 
-def forget_after_writes(cls: Any, cached: Sequence[str]) -> None:
-    """Let the methods that write by key drop cached values too: a key may lead into a nested instance."""
-    for name in ("set", "__setitem__", "update") if cached else ():
-        write = getattr(cls, name)
-        if not hasattr(write, "_forgets"):
+_WRITES = ("set", "__setitem__", "__delitem__", "update", "setdefault", "pop", "popitem", "clear", "load_state_dict")
+"""Methods that change entries; so do the augmented operators, and those whose name ends with `_`."""
+
+
+def forget_after_writes(cls: Any, cached: Sequence[str], ours: str) -> None:
+    """Let the methods of containers that write drop cached values too: they may write into a nested instance."""
+    for name in dir(cls) if cached else ():
+        write = getattr(cls, name) if name in _WRITES or name in IN_PLACE or name.rstrip("_") + "_" == name else None
+        if isfunction(write) and write.__module__.startswith(ours) and not hasattr(write, "_forgets"):
             setattr(cls, name, _forget_after(write))
 
 

@@ -45,6 +45,7 @@ from .entries._non_tensor import MetaData as MetaData
 from .entries._non_tensor import NonTensorData as NonTensorData
 from .entries._non_tensor import NonTensorDataBase as NonTensorDataBase
 from .entries._non_tensor import is_non_tensor as is_non_tensor
+from .entries._object_table import Slots as Slots
 from .entries._object_table import plain_object as plain_object
 from .entries._ragged import RaggedTensor as RaggedTensor
 from .entries._unbatched import Unbatched as Unbatched

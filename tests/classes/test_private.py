@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import pickle
 import threading
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor
 
 from tensorclass import FrozenTensorClass, TensorClass, equal, field, schema, tensorclass
+from tensorclass._operations import IN_PLACE
 from tensorclass.errors import SchemaError, UnknownFieldError
 from tensorclass.typing import Float32
 
@@ -205,6 +207,40 @@ WRITES = {
     "several": lambda b: b.update({"x": torch.zeros(2), "y": torch.zeros(2)}),
     "other dtype": lambda b: setattr(b, "x", torch.zeros(2).clone()),
 }  # fmt: skip
+
+
+IN_MEMORY: dict[str, Callable[[Any], Any]] = {
+    "set_": lambda b: b.set_("x", torch.zeros(2)),
+    "update_": lambda b: b.update_({"x": torch.zeros(2)}),
+    "set_at_": lambda b: b.set_at_("x", torch.zeros(2), slice(None)),
+    "update_at_": lambda b: b.update_at_({"x": torch.zeros(2)}, slice(None)),
+    "zero_": lambda b: b.zero_(),
+    "mul_": lambda b: b.mul_(0),
+    "operator": lambda b: b.__imul__(0),
+    "fill_": lambda b: b.fill_("x", 0.0),
+    "masked_fill_": lambda b: b.masked_fill_(torch.ones(2, dtype=torch.bool), 0.0),
+    "apply_": lambda b: b.apply_(torch.zero_),
+    "copy_": lambda b: b.copy_(Summed(torch.zeros(2), torch.zeros(2))),
+    "state": lambda b: b.load_state_dict(Summed(torch.zeros(2), torch.zeros(2)).state_dict()),
+}
+"""Methods of the batch that write into the memory of its tensors."""
+
+
+@pytest.mark.parametrize("write", IN_MEMORY)
+def test_methods_that_write_into_memory_drop_cached_properties(write: str) -> None:
+    """The property is computed anew, and the instance is the same."""
+    batch = Summed(torch.ones(2), torch.ones(2))
+    assert batch.total == 2.0
+    IN_MEMORY[write](batch)
+    assert batch.total == 0.0
+
+
+def test_every_method_in_place_drops_cached_properties() -> None:
+    """None of the methods that the table of operations has in place is left out, and reads are left alone."""
+    replaced = {name for name, member in vars(Summed).items() if hasattr(member, "_forgets")}
+    assert {name for name in IN_PLACE if hasattr(TensorClass, name)} <= replaced
+    assert {name for name in dir(TensorClass) if name.endswith("_") and not name.startswith("_")} <= replaced
+    assert not {"get", "keys", "items", "clone", "__getitem__", "__init__", "__iter__", "select"} & replaced
 
 
 class Holder(TensorClass):
