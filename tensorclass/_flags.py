@@ -109,6 +109,7 @@ def flags(made: T, _every: bool = False) -> T:
 
 
 def _asking(function: Any, every: bool) -> Any:
+    """The function with a check of its options before each call; the function itself if there is nothing to check."""
     code, annotations = unwrap(function).__code__, function.__annotations__
     named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     kinds = {name: _KINDS[annotations[name]] for name in named if _is_asked(name, annotations.get(name))}

@@ -160,6 +160,7 @@ def _ragged_spec(core: Any, marks: list[Any], shared: bool) -> TensorSpec:
 
 
 def _parse_core(core: Any, optional: bool, metadata: tuple[Any, ...], owner: type | None) -> Parsed:
+    """The kind of a field whose annotation is no tensor, without `None` and without metadata."""
     if core is Any:
         return Parsed(ANY, core, optional=optional, metadata=metadata)
     nested = _nested_class(core, owner)

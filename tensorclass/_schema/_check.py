@@ -146,6 +146,7 @@ class Checker:
         return value
 
     def _shape(self, spec: FieldSpec, value: Tensor, batch: torch.Size, off: bool) -> bool:
+        """Whether a tensor has its batch dims and fits its declared dims, which are bound; adds the problems."""
         assert spec.spec is not None  # tensor fields have one
         dims, count = spec.spec.dims, len(batch)
         if off or dims is None:
@@ -411,6 +412,7 @@ class Checker:
             self.add(spec, describe(entry["input"]), hint, path + where)
 
     def _per_element(self, spec: FieldSpec, value: Any) -> object:
+        """The checked value of a field with one object for each element."""
         if is_stack(value):
             if tuple(value.batch_size) != tuple(self.batch_size):
                 hint = f"the batch size is {list(self.batch_size)}{self.source}, here {list(value.batch_size)}"
@@ -545,6 +547,7 @@ def dtype_hint(spec: TensorSpec, dtype: torch.dtype) -> str:
 
 
 def _no_tensor_hint(spec: TensorSpec, value: object) -> str:
+    """What to write in place of a value that is no tensor."""
     if isinstance(value, Mapping):
         return (
             "for a mapping with all fields write `Cls.from_dict(value)`, for several `Cls.from_rows(rows)`; "

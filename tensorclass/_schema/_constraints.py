@@ -54,6 +54,7 @@ def check_constraints(spec: FieldSpec) -> None:
 
 
 def _check_on_tensor(spec: FieldSpec, mark: Any) -> None:
+    """Refuse a constraint that the numbers of a tensor can't keep or break."""
     assert spec.spec is not None  # tensor kinds have one
     if isinstance(mark, Predicate | Timezone):
         raise WrongDeclaration(f"{mark} on a tensor", f'check it with `@field_validator("{spec.name}")`')
@@ -85,6 +86,7 @@ def _check_length(spec: FieldSpec, mark: Any) -> None:
 
 
 def _check_on_value(spec: FieldSpec, mark: Any) -> None:
+    """Refuse a constraint that values of the annotated type can't be compared with."""
     if spec.kind.is_per_element:
         inner = type_name(spec.annotation)
         raise WrongDeclaration(f"{mark} on PerElement[...]", f"write `PerElement[Annotated[{inner}, {mark}]]`")

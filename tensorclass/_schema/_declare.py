@@ -185,6 +185,7 @@ def _factory_text(default: object) -> str:
 
 
 def _tensor_default(spec: FieldSpec, default: Any) -> Tensor:
+    """The default of a tensor field as a tensor of its event shape; anything that the field refuses is an error."""
     assert spec.spec is not None  # tensor kinds have one
     try:
         value = to_tensor(spec.spec, default)

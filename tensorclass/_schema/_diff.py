@@ -111,6 +111,7 @@ def _line(spec: FieldSpec) -> str:
 
 
 def _field_changes(old: FieldSpec, new: FieldSpec, there: DimMap, back: DimMap, above: Above) -> Iterator[Change]:
+    """The changes of a field that both schemas have, and those of its nested class."""
     before, after = _line(old), _line(new)
     differences = field_differences(old, new, *above[-1])
     former, old = old.name, old.replace(name=new.name)

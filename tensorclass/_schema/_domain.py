@@ -66,6 +66,7 @@ def numbers(spec: FieldSpec, dtype: torch.dtype) -> Numbers:
 
 
 def _numbers(spec: FieldSpec, dtype: torch.dtype) -> Numbers | None:
+    """The numbers of a dtype that keep the constraints of a field; None if there are none."""
     marks = [mark for mark in flatten(spec.metadata) if isinstance(mark, Ge | Gt | Le | Lt | MultipleOf)]
     if dtype is torch.bool or dtype.is_complex:
         return Numbers()

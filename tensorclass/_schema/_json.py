@@ -180,6 +180,7 @@ def from_object(value: dict[Any, Any], json: bool = False) -> Tensor:
 
 
 def _from_any_object(value: dict[Any, Any], json: bool) -> Tensor:
+    """A tensor from an object with `dtype`, `shape` and `data`, which is base64 or nested lists."""
     try:
         name, shape, data = value["dtype"], value["shape"], value["data"]
         dtype = DTYPES[name]
@@ -239,6 +240,7 @@ def _reshape_or_raise(value: Tensor, shape: list[int]) -> Tensor:
 
 
 def _from_lists(value: Any, family: DTypeFamily, cast: bool, json: bool) -> Tensor:
+    """A tensor from nested lists; with `cast`, numbers of other dtypes are converted."""
     array = _array(value)
     reserve(array.nbytes, "a tensor in lists")
     kind = array.dtype.kind

@@ -102,6 +102,7 @@ class _Body:
     # ---- the class body ------------------------------------------------------------------------------------------
 
     def _rows(self, kw_only: bool) -> Iterator[AnnotatedName]:
+        """The annotated names of the class body that are fields or arguments; wrong names are problems."""
         for name, annotation in own_annotations(self.cls).items():
             if is_private(name, annotation):
                 continue
@@ -173,6 +174,7 @@ class _Body:
         return found
 
     def _read(self, row: AnnotatedName, final: bool, known: dict[Any, tuple[Any, Parsed]]) -> FieldSpec | None:
+        """The field of a row; a placeholder while a name in its annotation is undefined, None if it is wrong."""
         key = row.annotation if isinstance(row.annotation, str) else id(row.annotation)  # the row keeps it alive
         try:
             annotation, parsed = known.get(key) or (self.scope.evaluate(row.annotation), None)

@@ -107,6 +107,7 @@ def _read_class(
 
 
 def _read_field(row: Mapping[str, Any], nested: Callable[[str], Schema]) -> FieldSpec:
+    """A field from its row of a schema as data."""
     kind, join = KINDS.get(row["kind"]), row["join"]
     if kind in (None, PENDING, INIT_VAR, UNREAD) or join not in JOINS:
         kind = row["kind"]

@@ -94,6 +94,7 @@ class Along(Generic[B]):
                 yield name, places[0]
 
     def _selected(self, index: Any) -> B:
+        """The batch with each field along the dim at an index."""
         if self._batch._stacked:
             return self._of_members(index)
         owner = self._owner

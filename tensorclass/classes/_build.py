@@ -353,6 +353,7 @@ def _postpone(cls: Any, schema: Schema) -> None:
 
 
 def _change_options(cls: type, options: Options, given: Mapping[str, Any]) -> Options:
+    """The options of a class: those of its bases, changed by those in its own declaration."""
     for name, value in given.items():
         option = CLASS_OPTIONS[name]
         if option.lasts and value is False and getattr(options, name):

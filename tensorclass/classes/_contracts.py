@@ -105,6 +105,8 @@ def _of_coroutine(contract: Contract, function: FunctionType) -> Callable[..., A
 
 
 def _of_items(contract: Contract, function: FunctionType) -> Callable[..., Any]:
+    """A generator function whose items are checked as they are made."""
+
     @wraps(function)
     def each(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         scope = contract.bind_call(args, kwargs)

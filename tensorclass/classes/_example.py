@@ -253,6 +253,7 @@ def _fill_in_bounds(low: float | None, high: float | None, dtype: torch.dtype, s
 
 
 def _candidates(spec: FieldSpec) -> list[Any]:
+    """Values that a field may accept: members of its type, values near its bounds, and values of common types."""
     kind, marks = spec.annotation, spec.metadata
     if get_origin(kind) is Annotated:  # of one element
         kind, marks = get_args(kind)[0], (*marks, *kind.__metadata__)

@@ -305,6 +305,7 @@ class InitBuilder:
         return spec.kind.is_value and self._emit_value(spec)
 
     def _emit_tensor(self, spec: FieldSpec) -> bool:
+        """Write the quick test of a tensor, and what its default becomes; False if only the complete path checks it."""
         name, tensor = spec.name, spec.spec
         assert tensor is not None
         if isinstance(spec.default, Tensor):

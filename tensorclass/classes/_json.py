@@ -236,6 +236,7 @@ class _Reader:
         self.checker = Checker(cls.__tensorclass_options__)
 
     def read(self, values: dict[str, Any]) -> Any:
+        """An instance from the values of an object of JSON; problems are collected."""
         names = values.pop("names", None)
         size = self._size(values.pop("batch_size", None))
         fields = self.schema.fields
@@ -311,6 +312,7 @@ class _Reader:
             return None
 
     def _ragged(self, spec: FieldSpec, value: Any, size: torch.Size | None) -> Any:
+        """Ragged elements from nested lists, or from an object of `lengths` and `values`."""
         if isinstance(value, list):
             depth = _element_depth(spec, value) if size is None else len(size)
             return _map(value, depth, lambda part, at: self._element(spec, part, at))

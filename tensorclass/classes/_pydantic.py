@@ -298,6 +298,8 @@ def _placeholder_schema(cls: Any, above: tuple[Any, ...]) -> Any:
 
 
 def _describe(cls: Any, above: tuple[Any, ...]) -> Js:
+    """The function with which pydantic makes the JSON Schema of a class."""
+
     def describe(_: Any, handler: Any) -> dict[str, Any]:
         def nested(spec: FieldSpec) -> dict[str, Any]:
             return _inner(_placeholder_schema(spec.nested, above), handler)

@@ -55,6 +55,7 @@ def _stored_schema(target: str) -> Schema:
 
 
 def _saved_schema(file: Path, name: str) -> Schema:
+    """The schema in a JSON file, or the one under a name in a file of several."""
     try:
         entries = json.loads(read_content(file))
     except OSError as error:

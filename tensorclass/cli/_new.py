@@ -163,6 +163,7 @@ class ClassWriter:
         return name
 
     def _fields(self, owner: str, data: TensorCollection, gaps: Any) -> Iterator[tuple[str, str, str]]:
+        """The name, the annotation and the comment of each field; names that Python refuses are changed."""
         taken: set[str] = set()
         for key, value in data._entries().items():
             name = _letters(key).lstrip("_") or "field"
@@ -184,6 +185,7 @@ class ClassWriter:
             yield name, self._kind(owner, key, value, data._batch_size, gaps), note
 
     def _kind(self, owner: str, key: str, value: Any, size: torch.Size, gaps: Any) -> str:
+        """The annotation of an entry; a nested container becomes a class of its own."""
         if isinstance(value, TensorCollection):
             name = owner + "".join(part.capitalize() for part in _letters(key).split("_"))
             if value._entries():

@@ -49,6 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _once(arguments: argparse.Namespace) -> int:
+    """Write, or check, the stubs of all files; returns the exit status."""
     stubs, failed, found = Stubs(arguments.strict_keys), 0, Written()
     if arguments.torch:
         found.update(import_module("tensorclass.typecheck.stubs._overlay").overlay(arguments.out))

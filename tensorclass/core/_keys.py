@@ -107,6 +107,7 @@ def unravel_key_to_tuple(key: Key) -> Path:
 
 
 def _collect(key: Key, whole: Key, parts: list[str]) -> None:
+    """Append the parts of a key to a list."""
     if isinstance(key, str):
         parts.append(str(key))
     elif isinstance(key, tuple):

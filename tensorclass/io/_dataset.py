@@ -138,6 +138,7 @@ class TensorClassDataset(InBatches[T], Scaled, Exchange, Dataset[T], Generic[T])
             self._load(found, skipped)
 
     def _load(self, manifests: Sequence[Manifest], skipped: dict[str, str] | None) -> None:
+        """Take the shards of some manifests, without the damaged ones, and the class of their rows."""
         first = manifests[0]
         self._marks = tuple([mark_of(manifest.shards) for manifest in manifests])
         found: Any = self._given if self._given is not None else find_class(first.cls)

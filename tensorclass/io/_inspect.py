@@ -110,6 +110,7 @@ def _read_headers(file: str) -> list[Head]:
 
 
 def _file_lines(file: str) -> Iterator[str]:
+    """The lines about one file: its class, its size, its schema, and each tensor."""
     heads = _read_headers(file)
     meta = _meta_of(file)
     root, size, part = meta.root, sum([head.size for head in heads]), _class_in(meta)

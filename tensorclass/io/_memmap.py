@@ -126,6 +126,7 @@ def _make_mapped(
     like: bool,
     compression: Any = None,
 ) -> Any:
+    """Write a container to a file, an archive or shared memory, and map it."""
     if not isinstance(data, TensorCollection):
         raise ArgumentError(f"memmap takes a container, got a {type(data).__name__}")
     if early:

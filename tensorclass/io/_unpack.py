@@ -133,6 +133,7 @@ class Unpacker:
     # ---- containers ----------------------------------------------------------------------------------------------
 
     def _node(self, node: NodePart, key: Path, want: Any, outer: torch.Size) -> Any:
+        """A container, of the requested class, from its part of the metadata."""
         part = self._class_part(node, key)
         cls = self._class(part, want)
         declared = None if cls is None else schema_of(cls)
@@ -171,6 +172,7 @@ class Unpacker:
         return found if isinstance(found, type) and issubclass(found, want) else want
 
     def _dense(self, node: NodePart, key: Path, cls: Any, fields: Mapping[str, FieldSpec]) -> Any:
+        """A dense container; nested ones and entry nodes are built on the way."""
         size = torch.Size(node.size)
         rank, tensors = len(size), self.tensors
         entries: dict[str, Any] = {}
@@ -231,6 +233,7 @@ class Unpacker:
         return self.wrong(key, f"its shape {list(found.shape)} does not begin with the batch size {list(size)}")
 
     def _tensor(self, part: Any, key: Path, size: torch.Size | None) -> Any:
+        """A tensor of the file, with its class and `requires_grad`; parameters in several places are one."""
         name = part if isinstance(part, str) else part.data
         role = None if isinstance(part, str) else part.role
         found = self._made.get(name)
@@ -274,6 +277,7 @@ class Unpacker:
         return RaggedTensor._of(values, spans_of(lengths), True)
 
     def _nested(self, part: NestedPart, key: Path) -> Any:
+        """A nested tensor of torch; offsets and lengths are checked, since torch reads outside its values otherwise."""
         values: Tensor = self._tensor(part.values, key, None)
         try:
             if part.sizes is not None:

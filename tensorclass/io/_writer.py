@@ -125,6 +125,7 @@ class DatasetWriter(Generic[T]):
     # ---- one writer, or several --------------------------------------------------------------------------------------
 
     def _take_locks(self) -> list[FileLock]:
+        """Lock the dataset, for this writer alone or among writers with ids."""
         mine, found = self._writer_id, list[FileLock]()
         if is_url(self.path):  # no store has locks; a manifest that changed in between is refused
             return found
@@ -150,6 +151,7 @@ class DatasetWriter(Generic[T]):
         return FileLock(os.path.join(self.path, f"{LOCK}-manifest-update"), wait=True)
 
     def _start(self, resume: bool) -> Manifest:
+        """The manifest that this writer continues; a new one in an empty folder."""
         with self._updating():
             found = self._listing.manifest()
             self._listing.sweep()
@@ -268,6 +270,7 @@ class DatasetWriter(Generic[T]):
             self._capacity = max(1, _SHARD_BYTES // max(size, 64))
 
     def _take(self, given: Any) -> None:
+        """Keep rows until there are enough for a shard, and write full shards."""
         capacity = self._capacity
         assert capacity is not None  # `_learn` found it
         begin, count = 0, len(given)

@@ -326,6 +326,7 @@ class ApplyOps(KeyOps):
         out: Any,
         constructor_kwargs: dict[str, Any],
     ) -> Any:
+        """Map a function with all options of `apply`: results are written in place, to `out`, or returned."""
         unknown = sorted(constructor_kwargs.keys() - {"num_threads"})
         if unknown:
             raise ArgumentError(f"apply() has no argument {unknown[0]!r:.200}")

@@ -34,6 +34,7 @@ def equal(a: Any, b: Any) -> bool:
 
 
 def _containers(a: Any, b: Any, test: Test) -> bool:
+    """Whether two containers are of one class and size and have equal entries."""
     mine, theirs = store_of(a), store_of(b)  # whose slots are read faster
     if type(a) is not type(b) or mine._batch_size != theirs._batch_size:
         return False

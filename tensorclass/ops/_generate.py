@@ -155,6 +155,7 @@ def _unary_source(row: Row, in_place: bool) -> tuple[list[str], str, list[str]]:
 
 
 def _pairwise(row: Row, in_place: bool) -> tuple[list[str], str, list[str]]:
+    """The parameters, the call and the documented arguments of an operation with an operand."""
     options = list(row.options)
     keywords = [f"{option}: complex | None = None" for option in options]
     arguments = [OTHER, *(SUBTRAHEND if row.name == "rsub" else OPTIONS[option] for option in options)]

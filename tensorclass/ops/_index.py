@@ -101,6 +101,7 @@ def _dims_consumed(part: Any) -> int:
 
 
 def _check_bounds(parts: Sequence[Any], size: torch.Size, index: Any) -> None:
+    """Refuse masks of another shape and integers outside their dim."""
     dim = 0
     for part in parts:
         if type(part) is slice or (type(part) is int and -size[dim] <= part < size[dim]):

@@ -129,6 +129,7 @@ class InplaceOps(IndexOps):
         return self
 
     def _copied_alike(self, source: Any, whole: bool, non_blocking: bool) -> bool:
+        """Copy a source of the same structure into all leaves at once; False if it has to be done entry by entry."""
         given = type(source) is dict
         if not given and type(source) is not type(self):
             return False

@@ -123,6 +123,7 @@ class KeyOps(LazyOps):
         return self._drop_keys(keys) if seen is None else self._adopt(self._drop_keys(keys), seen)
 
     def _drop_keys(self, keys: Sequence[Key]) -> Any:
+        """The container without some keys, which are at any depth."""
         if self._stacked:
             return self._run_untyped("exclude", *keys)
         deeper: list[Path] = []

@@ -415,6 +415,7 @@ class MappingOps(ReadingOps):
         return True
 
     def _plan_tensors(self, source: Any, plan: list[tuple[MappingOps, dict[str, Any]]], merges: bool) -> bool:
+        """Plan an update by tensors, level by level; False if it has to be done entry by entry."""
         values, plain = source, type(source) is dict
         if not plain:
             if not isinstance(source, MappingOps) or source._stacked or not self._may_meet(source):

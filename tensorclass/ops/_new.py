@@ -26,6 +26,7 @@ class NewOps(DeviceOps):
     __slots__ = ()
 
     def _fresh(self, size: Any, make: Callable[[Tensor, torch.Size], Tensor], device: Device) -> Self:
+        """A container of the same entries with a batch size, whose leaves `make` makes."""
         if self._stacked:
             return self._run_on_stack("_fresh_members", size, make, device)  # type: ignore[no-any-return]  # of this class
         target = as_batch_size(size)

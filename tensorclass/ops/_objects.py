@@ -68,6 +68,7 @@ class Objects:
         mine._put_all(entries)  # a twin without other references
 
     def _raise_if_met(self, same: Tensor, mine: Any, theirs: Any, path: Path) -> Any:
+        """The Python object of the result: both sides are equal, or integers; anything else is an error."""
         if self.op in ("eq", "ne"):
             return same if self.op == "eq" else ~same
         if self.op not in EXCLUSIVE and bool(same.all()):

@@ -134,6 +134,7 @@ class ReadingOps(TensorCollection):
         return node
 
     def _walk(self, path: Path) -> Any:
+        """The entry at a path; the error names the part of the path that is not there."""
         node: Any = self
         holder: Any = self
         for depth, part in enumerate(path):

@@ -210,6 +210,7 @@ _NOTES: Final = {
 
 
 def _arguments(row: Reduction) -> list[str]:
+    """The documented arguments of a reduction, in the order of its parameters."""
     options = [ARGUMENTS[name] for name in row.options]
     if row.form == "total":
         first, rest = [text for text in options if text[:2] == "q:"], [text for text in options if text[:2] != "q:"]

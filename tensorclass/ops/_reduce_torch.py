@@ -53,6 +53,8 @@ def _softmax_handler(methods: Any) -> Function:
 
 
 def _norm_handler(methods: Any) -> Function:
+    """What `torch.norm` does with a container."""
+
     def handle(
         input: Any,
         p: Any = "fro",

@@ -151,6 +151,7 @@ class StateOps(ApplyOps):
 
 
 def _export(node: TensorCollection, state: Any, metadata: Any, prefix: str, keep_vars: bool, flatten: bool) -> None:
+    """Append a level to a state dict and its metadata, and the levels below it."""
     level: dict[str, Any] = {"batch_size": node._batch_size, "device": node._device}
     name = prefix.removesuffix(KEY_SEPARATOR)
     if name in metadata:

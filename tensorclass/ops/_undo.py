@@ -43,6 +43,7 @@ def undone_by(inverse: Callable[[Origin, Any, Any], Any], typed: bool = True) ->
     """
 
     def decorate(method: F) -> F:
+        """The operation; its result remembers how to undo it."""
         name = method.__name__
 
         @wraps(method)

@@ -86,6 +86,7 @@ def _rest(entry: Any) -> str:
 
 
 def _raise(said: Sequence[Any]) -> None:
+    """Raise the first difference between what ranks say."""
     ordered = sorted(said, key=lambda one: one[0])
     for rank, what, _, _, _, problem in ordered:
         if problem:

@@ -230,6 +230,7 @@ class Bridge:
         return prod(self.mesh.shape[dim] for dim in self.part.averaged if dim in split)
 
     def _inward(self, value: Any, split: set[int]) -> Any:
+        """A DTensor of the whole mesh as a module over a part takes it: local, or a DTensor of the part."""
         own, places = self.part.own, value.placements
         if any(one.is_partial() for one in places):
             raise UnsupportedOperationError(

@@ -226,6 +226,7 @@ class RayEngine:
         return max(1, count)
 
     def _connect(self, workers: int | None) -> None:
+        """Join the cluster that an address names; without an address, the announced one or one of this machine."""
         options = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR", **self._options}
         if self._address == "local":
             self._ray.init(address="local", **{"num_cpus": workers or cores(), **options})

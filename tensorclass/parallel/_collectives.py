@@ -184,6 +184,7 @@ class Reducing(Transfer):
                     self._works.append(work)
 
     def _end(self, timeout: timedelta | None) -> None:
+        """Wait, and write the sums back to the leaves."""
         with talking(self._group, self._doing):
             wait_for_requests(self._works, timeout)
         if self._root not in (None, self._group.rank()):
@@ -204,6 +205,7 @@ class Reducing(Transfer):
 
 
 def _reduction(batch: Any, op: Any, group: Any, root: Any, early: bool, bucket: int | None) -> Any:
+    """Start a reduction on which all ranks agree; it is finished at once unless `early`."""
     found = group_of(group)
     to = None if root is None else rank_in(found, root, "dst")
     wanted = dist.ReduceOp.SUM if op is None else op

@@ -83,6 +83,7 @@ class Commits:
             self._lock.release()
 
     def _begin(self, resume: bool) -> None:
+        """Read the state of an earlier run, and refuse to continue another request."""
         self._request, self._listing = document_at(self.out, _JOURNAL), Listing(self.out)
         self._failures = Listing(f"{self.out}/failed")
         raw = self._request.find()

@@ -110,6 +110,7 @@ class _ArrowWriter(NamedTuple):
         return self.pa.field(name, array.type, metadata=metadata), array
 
     def _array(self, column: TableColumn, path: str) -> tuple[Any, dict[str, Any]]:
+        """An Arrow array, and what its field says about it in the metadata."""
         value, pa = column.value, self.pa
         if value is None:
             return pa.nulls(self.rows, self._declared(column.spec)), {} if self.rows else {"absent": True}

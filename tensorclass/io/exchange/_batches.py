@@ -103,6 +103,7 @@ def _cast(columns: Columns, dtype: torch.dtype) -> Columns:
 
 
 def _untyped_entries(columns: Columns, rows: int, nulls: str, path: tuple[str, ...], masks: dict[Any, Tensor]) -> Any:
+    """The entries of an untyped container from columns; `masks` gets the places of nulls."""
     entries: dict[str, Any] = {}
     for name, column in columns.items():
         here, value, valid = (*path, name), column.value, column.valid
@@ -192,6 +193,7 @@ class _Fields:
         self.problems: list[Problem] = []
 
     def values(self, cls: Any, columns: Columns, path: str) -> dict[str, Any]:
+        """The values of fields from columns, for the constructor of a class; problems are collected."""
         complete(cls)
         schema: Schema = cls.__tensorclass_schema__
         self.checker, outer = Checker(cls.__tensorclass_options__), self.checker
@@ -215,6 +217,7 @@ class _Fields:
         self.problems.append(Problem(path, str(spec), f"column of {column.kind}", hint))
 
     def _field(self, spec: FieldSpec, column: TableColumn, path: str) -> Any:
+        """The value of a field from its column; `...` if no row has one, None after a problem."""
         if not self.rows and spec.kind.is_one_for_all:
             return ...  # no row has a value: use the default, or report the field as missing
         if spec.kind.holds_objects:
@@ -261,6 +264,7 @@ class _Fields:
         return RaggedTensor._of(empty, spans_of(torch.empty(0, dtype=torch.int64)), True)
 
     def _tensor(self, spec: FieldSpec, value: Any, column: TableColumn, path: str) -> Any:
+        """A tensor, shared tensor or ragged field from numbers of a column."""
         fixed = spec.kind.is_dense
         if fixed and isinstance(value, RaggedTensor):
             lengths = value.lengths
@@ -329,6 +333,7 @@ class _Fields:
         return RaggedTensor._of(found, value._parts[1], True) if ragged and found is not None else found
 
     def _objects(self, spec: FieldSpec, column: TableColumn, path: str) -> Any:
+        """A field of Python values: one for each row, or one that all rows share."""
         value = column.value
         if value is None and spec.optional:
             return None

@@ -321,6 +321,7 @@ class PersistentTensorDict(StoreOps):
             return found if self._device is None else found.to(self._device)
 
     def _objects(self, about: dict[str, Any], node: Any, index: Any) -> Any:
+        """An entry that is stored as text: a shared tensor, one object, or one object for each element."""
         form = about["kind"]
         reserve_rows(node, node.shape)
         if form == "shared":
@@ -338,6 +339,7 @@ class PersistentTensorDict(StoreOps):
         return found if index == () else found[index]
 
     def _ragged(self, form: str, parts: PersistentTensorDict, index: Any) -> Any:
+        """A ragged or nested entry at an index; of consecutive rows, only their values are read."""
         lengths = parts._load("lengths", parts._node("lengths"))
         rows = index[0] if len(index) == 1 and lengths.ndim == 1 else None
         inside: Any = ()
@@ -454,6 +456,7 @@ class PersistentTensorDict(StoreOps):
 
     @in_turn
     def _put(self, key: str, value: Any, coded: bool = False) -> None:
+        """Write an entry, over the stored array if that has the same shape and dtype."""
         self._writable("write")
         name, group = name_of(key), self._live_group()
         old = child_of(group, name, self._backend) if has_child(group, name, self._backend) else None

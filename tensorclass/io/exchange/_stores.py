@@ -77,6 +77,7 @@ def open_store(filename: Any, mode: str, backend: str, locking: Any) -> Any:
 
 
 def _open_zarr(filename: Any, mode: str, backend: str, locking: Any) -> Any:
+    """Open a file of HDF5 or a group of zarr."""
     mode = "w-" if mode == "x" else mode
     which = local_path if backend == "h5" else path_or_url
     path = local_folder(which(filename)) if isinstance(filename, _NO_STORES) else filename

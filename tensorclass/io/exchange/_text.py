@@ -202,6 +202,7 @@ def _rows(reader: Any, name: str, names: Sequence[str] = ()) -> Iterator[list[st
 def _columns(
     block: list[list[str]], names: list[str], cls: Any, separator: str | None, name: str
 ) -> dict[str, cols.TableColumn]:
+    """The columns of a block of text; the error for a wrong text names its line."""
     texts = list(zip(*block, strict=True)) or [()] * (len(names) + 1)
     schema, found = schema_of(cls), dict[str, cols.TableColumn]()
     for column, given in zip(names, texts, strict=False):

@@ -161,6 +161,7 @@ class DeclaredCheck:
     # ---- one module ----------------------------------------------------------------------------------------------
 
     def _reads(self, index: int, stage: Stage, scope: ModuleScope) -> tuple[Use | None, ...]:
+        """Follow what a module reads: each input is there, and agrees with its declaration."""
         uses: list[Use | None] = []
         for position, slot in enumerate(stage.reads):
             terms = scope.of(slot).terms(slot.spec.dims)
@@ -198,6 +199,7 @@ class DeclaredCheck:
         return f"add a module that writes `{slot.label}`, or declare `{slot.name}` in {self.input.__name__}"
 
     def _optional(self, index: int, position: int, slot: Slot, place: Place) -> None:
+        """Report an input that may be absent, unless the module takes None or is left out then."""
         module, how = self.modules[index], self.stages[index].how
         named = position - (len(self.stages[index].reads) - len(how.parameters))
         parameter = how.parameters[named] if named >= 0 else position
@@ -240,6 +242,7 @@ class DeclaredCheck:
                 self._report(index, "W208", message, None, (), f"did you mean `{near}`?")
 
     def _write(self, index: int, slot: Slot, scope: DimScope) -> Place:
+        """Note what a module writes; report a write over an input or over the output of another module."""
         stage, before = self.stages[index], self.state.overwritten(slot.path)
         if before is not None and before.optional and before.writer == INPUT and stage.skip_existing:
             before = None  # it is written only if it is absent
@@ -293,6 +296,7 @@ class DeclaredCheck:
             )
 
     def _unwritten(self, path: Path, spec: FieldSpec, scope: DimScope) -> None:
+        """Report a field of the output that nothing writes, with the likeliest cause as hint."""
         ref: Any = self.output
         for part in path:
             ref = getattr(ref, part)

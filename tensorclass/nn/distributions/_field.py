@@ -135,6 +135,7 @@ def _constants(kind: type[Distribution]) -> dict[str, Any]:
 
 
 def _declare(kind: Any) -> Any:
+    """The class of `Dist[...]`, whose fields are the parameters of a distribution."""
     if not (isinstance(kind, type) and issubclass(kind, Distribution)):
         raise _dist_error("Dist", f"{kind!r:.80}", "write a distribution class in the brackets: `Dist[Normal]`")
     more = [name for name, default in _constants(kind).items() if default is inspect.Parameter.empty]

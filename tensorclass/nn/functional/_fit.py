@@ -78,6 +78,7 @@ def _missing_names(plan: Plan, news: list[Tensors]) -> list[Path]:
 
 
 def _sort_in(level: Level, params: Any, path: Path, news: list[Tensors], unknown: list[Path]) -> None:
+    """Sort tensors into the slots of a level and of the levels below; keys without a slot are unknown."""
     tensors = params._tensors_by_key() if level.only >= 0 else None
     if tensors is not None and tensors.keys() == level.slots.keys():  # the common case, without a loop
         news[level.only] = news[level.only] or dict(tensors)

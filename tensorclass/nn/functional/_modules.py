@@ -33,6 +33,7 @@ def from_module(module: Any, as_module: bool, lock: bool, use_state_dict: bool, 
 
 
 def _collect(module: nn.Module, path: Path, filter_empty: bool) -> TensorDict:
+    """The parameters and buffers of a module and its submodules."""
     if isinstance(module, TensorDictParams):
         tensors: TensorDict = module._store.filter_non_tensor_data()
         return tensors

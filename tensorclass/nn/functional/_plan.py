@@ -71,6 +71,7 @@ class Plan:
         return [*repeat(module.__dict__, self.own), *self.rest] if self.own else self.rest
 
     def _survey(self, module: nn.Module, path: Path, seen: dict[int, Level]) -> Level:
+        """The level of a module, with the slots of its parameters and buffers and the levels of its submodules."""
         if id(module) in seen:
             return seen[id(module)]
         if isinstance(module, TensorDictParams):
@@ -100,6 +101,7 @@ class Plan:
         return level
 
     def _hold(self, level: Level, holder: Any, kind: str, held: Tensors) -> None:
+        """Number a dict of parameters or buffers, and the slots of its tensors."""
         if not held:
             self.empties.append(held)
             return

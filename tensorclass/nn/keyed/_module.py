@@ -107,6 +107,7 @@ class TensorDictModule(TensorDictModuleBase):
         return self._run(tensordict, tensordict_out, kwargs)
 
     def _run(self, data: Any, out: Any = None, kwargs: Mapping[str, Any] | None = None) -> Any:
+        """Read the inputs, call the module, and write its results; a plain call takes a short path."""
         mode = SKIP.get()
         options = self._names or self.method or self.method_kwargs or self._get_kwargs
         plain = out is None and not (kwargs or options)

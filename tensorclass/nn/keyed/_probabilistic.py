@@ -119,6 +119,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         return keys
 
     def _score_keys(self, several: Any, one: Any) -> Keys:
+        """The keys of the log-probabilities: one for each sample, or one for their sum."""
         if self._aggregate and several is not None:
             raise ModuleError("log_prob_keys under set_composite_lp_aggregate(True): the sum has one key, log_prob_key")
         if one is not None and several is not None:
@@ -248,6 +249,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         return self._run(tensordict, tensordict_out, {"_requires_sample": _requires_sample})
 
     def _run(self, data: Any, out: Any = None, kwargs: Mapping[str, Any] | None = None) -> Any:
+        """Make the distribution, draw from it, and write values and log-probabilities."""
         mode = SKIP.get()
         if mode is not False and skips(data, self.in_keys, self.out_keys, mode):
             return data

@@ -97,6 +97,7 @@ class Dispatch:
     def _dispatched(
         self, func: Callable[..., Any], owner: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
+        """Call a function of a container with its entries as arguments; returns its out keys."""
         module = owner[0] if owner else None
         title = f"{type(module).__name__}.{func.__name__}" if owner else func.__name__
         paths = list(dict.fromkeys(map(unravel_key_to_tuple, self.get_source(func, module))))

@@ -166,6 +166,7 @@ def _as_slot(item: object, role: str, droppable: bool) -> Slot | None:
 
 
 def _what_else(item: object) -> str:
+    """What was given in place of a field reference, and what to write."""
     if isinstance(item, str):
         return (
             f"got the string {item!r}: write the field on its class, for a class `Digits` as `Digits.{item or 'image'}`"

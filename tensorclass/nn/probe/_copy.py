@@ -167,6 +167,7 @@ class Isolator:
     # ---- functions -----------------------------------------------------------------------------------------------
 
     def _function(self, value: types.FunctionType) -> Any:
+        """A copy of a function over copies of the values that it may change; the function itself if there are none."""
         original = getattr(value, "_torchdynamo_orig_callable", None)
         if original is not None:  # a result of torch.compile; the copy runs uncompiled
             return self.known(value, self.copy(original))

@@ -87,6 +87,7 @@ def changed_modules(
 
 
 def _with_other_width(module: nn.Module, error: Exception, guessed: Collection[int]) -> Iterator[tuple[str, nn.Module]]:
+    """The module with the innermost layer made for the width of its input, if one with that width exists."""
     frames = [frame.f_locals for frame, _ in traceback.walk_tb(error.__traceback__)]
     calls = [row for row in frames if isinstance(row.get("self"), nn.Module)]
     layer, value = (calls[-1]["self"], calls[-1].get("input")) if calls else (None, None)

@@ -147,6 +147,7 @@ class Reach:
         self._queue.extend(entry for name, entry in held.items() if not name.endswith("_hooks"))
 
     def _class(self, cls: type) -> None:
+        """Search the methods of a class: those that Python or the forward function calls."""
         for base in cls.__mro__:
             if id(base) in self._seen and base is not cls:
                 continue
@@ -202,6 +203,7 @@ class Reach:
             self._code(value.__code__, ChainMap(dict(_cells(value)), value.__globals__))
 
     def _code(self, code: types.CodeType, space: Mapping[str, Any]) -> None:
+        """Search bytecode for names, attributes and writes; functions inside it too."""
         self._stores.read(code, space)
         for step in dis.get_instructions(code):
             name = str(step.argval)

@@ -103,6 +103,7 @@ class ModuleFindings(Searcher):
             return [self.fault(index, error)]
 
     def _alone(self, index: int, sweeps: Sequence[Sweep]) -> None:
+        """Report what a module does with a batch of one, and not with others."""
         outcome, given = sweeps[2].outcomes[index], self._inputs_text(sweeps[2], index)
         if outcome.error is not None:
             guessed, known = sweeps[2].sizes.guessed, sweeps[2].sizes.known

@@ -57,6 +57,7 @@ def _has_other_dtypes(values: Sequence[Any], tried: Sequence[Any]) -> bool:
 def _variations(
     searcher: Any, index: int, uses: Sequence[Use], values: Sequence[Any], error: Exception
 ) -> Iterator[tuple[str, list[Any]]]:
+    """Other inputs that a module might accept, each with the hint that says how to get them."""
     target, numbers = searcher.targets[index], numbers_in(error)
     kinds = [value.dtype.is_floating_point for value in values if isinstance(value, Tensor)]
     told = kinds != kinds[::-1] or parameter_count(target)  # dtypes or weights show which one is right

@@ -319,6 +319,7 @@ class Prober(ModuleFindings):
                 self._write(sweep, use.slot.path, value)
 
     def _outcome(self, sweep: Sweep, index: int) -> Outcome:
+        """The outcome of a run that can be believed: it is repeated with other values, and searched for causes."""
         values = sweep.given[index]
         outcome = self.run_one(index, sweep, values, sweep.sizes, live=sweep.live[index], isolator=sweep.isolator)
         if isinstance(sweep.tensors, Watched):

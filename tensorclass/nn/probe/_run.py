@@ -176,6 +176,7 @@ class Run:
         return outcome
 
     def _compare(self, use: Use, value: Any, position: int, sizes: SweepSizes) -> Symptom | None:
+        """The first difference between an output and its declaration; None if it fits."""
         spec = use.slot.spec
         if spec.optional and value is None:
             return None

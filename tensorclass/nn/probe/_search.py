@@ -348,6 +348,7 @@ class Searcher:
         error: Exception | None,
         tensors: Tensors | None = None,
     ) -> bool:
+        """Search sizes of unknown dims with which a module runs; True if some are found."""
         more, told, paired = self.budget(), numbers_in(error), sizes_by_element(error)
         sizes = sorted(interesting(self.targets[index]), key=lambda size: size not in told)
         sizes = [size for size in sizes if size in told] if tensors is not None else sizes  # each run takes real time

@@ -128,6 +128,7 @@ class Divisible:
         return part
 
     def _adopt(self, other: Divisible, name: str, kept: Sequence[int], whole: bool) -> None:
+        """Take over modules of another pipeline, as a whole or one by one under the same names."""
         start = len(self._stages)
         self._stages += tuple(other._stages[index] for index in kept)
         if whole and name in other._modules:

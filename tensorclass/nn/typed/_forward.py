@@ -100,6 +100,7 @@ class Writer:
     # ---- one module ----------------------------------------------------------------------------------------------
 
     def _stage(self, index: int, stage: Stage) -> None:
+        """Write the lines of one module: its inputs, the test of whether it runs, and its call."""
         arguments = [self._load(index, position, slot) for position, slot in enumerate(stage.reads)]
         arguments += [self._load(index, None, slot) for slot in self._spare(index, stage)]
         tests = [f"{arguments[position]} is not None" for position in self.gates[index]]
@@ -122,6 +123,7 @@ class Writer:
             self.conditional.update(slot.path for slot in stage.written)
 
     def _call(self, index: int, stage: Stage, arguments: list[str], targets: list[str]) -> None:
+        """Write the call of a module, and the lines that check its results."""
         self.names |= {f"W{index}": stage.writes, f"L{index}": stage.at(index)}
         self.names |= {f"D{index}": stage.how.device}
         self.names.setdefault(f"O{index}", stage.how.over)

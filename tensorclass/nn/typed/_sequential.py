@@ -345,6 +345,7 @@ class TensorClassSequential(StagesApart, Divisible, Densities, Shown, Hooked, Ge
         return report
 
     def _build(self, report: Report, warn: bool) -> None:
+        """Raise or warn of what the checks found, and generate the forward functions."""
         report = self._with_placements(
             report, self._targets(), run=False
         )  # a part, a copy, or a pipeline that is not probed

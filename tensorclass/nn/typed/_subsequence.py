@@ -182,6 +182,7 @@ def names_of(slots: Iterable[Slot]) -> dict[Path, Path]:
 
 
 def _pick(recipe: tuple[tuple[Slot, ...], Path], by_path: dict[Path, Slot]) -> Any:
+    """A class of some fields of other classes; nested classes have only the fields that are needed."""
     first = next(iter(by_path.values()))
     annotations: dict[str, Any] = {}
     values: dict[str, Any] = {}
