@@ -131,6 +131,7 @@ def parse_dims(text: str) -> Dims:
 
 
 def _parse_token(word: str, position: int, text: str) -> Token:
+    """One dim; the error names its position, and says what to write."""
     if word == "...":
         return Variadic()
     if re.fullmatch(r"_\w*", word):

@@ -160,7 +160,7 @@ def _ragged_spec(core: Any, marks: list[Any], shared: bool) -> TensorSpec:
 
 
 def _parse_core(core: Any, optional: bool, metadata: tuple[Any, ...], owner: type | None) -> Parsed:
-    """The kind of a field whose annotation is no tensor, without `None` and without metadata."""
+    """The kind of a field of anything but tensors, from its annotation without `None` and metadata."""
     if core is Any:
         return Parsed(ANY, core, optional=optional, metadata=metadata)
     nested = _nested_class(core, owner)
@@ -277,6 +277,7 @@ def _jaxtyping_spec(annotation: Any) -> TensorSpec:
 
 
 def _jaxtyping_family(annotation: Any) -> DTypeFamily:
+    """Our family for the dtypes of an annotation of jaxtyping."""
     dtypes = annotation.dtypes
     if not isinstance(dtypes, list | tuple):  # the marker of jaxtyping for any dtype
         return Shaped

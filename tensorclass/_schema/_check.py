@@ -328,6 +328,7 @@ class Checker:
             return None
 
     def _check_nested(self, spec: FieldSpec, value: Any) -> object:
+        """A nested instance whose class and batch size fit; None after a problem."""
         value = self._container(spec, value)
         if value is None:
             return None
@@ -547,7 +548,7 @@ def dtype_hint(spec: TensorSpec, dtype: torch.dtype) -> str:
 
 
 def _no_tensor_hint(spec: TensorSpec, value: object) -> str:
-    """What to write in place of a value that is no tensor."""
+    """The hint for a Python value where a tensor is declared."""
     if isinstance(value, Mapping):
         return (
             "for a mapping with all fields write `Cls.from_dict(value)`, for several `Cls.from_rows(rows)`; "

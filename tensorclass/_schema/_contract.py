@@ -157,6 +157,7 @@ def _several(origin: type, arguments: tuple[Any, ...], batches: type) -> Rule | 
 
 
 def _one(annotation: Any, core: Any, optional: bool, batches: type) -> One | None:
+    """What one member of an annotation says about a tensor or a batch; None if it says nothing."""
     core = batches if core is Self else core
     core = get_origin(core) if is_tensorclass(get_origin(core)) else core
     array = getattr(core, "array_type", None) if isinstance(core, type) else None

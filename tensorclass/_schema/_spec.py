@@ -276,6 +276,7 @@ def type_name(annotation: Any, full: bool = False) -> str:
 
 
 def _plain_name(annotation: Any, full: bool) -> str:
+    """The name of an annotation without brackets; with `full`, with its module."""
     if annotation is ...:
         return "..."
     if annotation is types.NoneType:

@@ -286,6 +286,7 @@ def dims_problems(schema: Schema, entries: Mapping[str, object], batch_size: Seq
 
 
 def _bind(checker: Checker, schema: Schema, entries: Mapping[str, object]) -> list[Problem]:
+    """Bind the dims of all fields; returns the problems of sizes that differ."""
     found: list[Problem] = []
     for spec in schema:
         value = entries.get(spec.name)

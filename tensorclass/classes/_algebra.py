@@ -263,6 +263,7 @@ def _picked_fields(sources: tuple[Any, ...], tree: Tree) -> Iterator[FieldSpec]:
 
 
 def _merged_fields(sources: tuple[Any, ...], tree: Tree) -> Iterator[FieldSpec]:
+    """The fields of several classes; those of one name must be alike, and required ones come first."""
     options = [cls.__tensorclass_options__ for cls in sources]
     policies = len({(one.nocast, one.autocast) for one in options}) > 1
     found: dict[str, tuple[Any, FieldSpec]] = {}

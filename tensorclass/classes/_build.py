@@ -419,6 +419,7 @@ def parametrise(cls: Any, item: Any) -> Any:
 
 
 def _specialise(cls: Any, arguments: tuple[Any, ...]) -> Any:
+    """The class with type arguments in place of its parameters."""
     label = ", ".join(getattr(argument, "__name__", str(argument)) for argument in arguments)
     body = {"__module__": cls.__module__, "__tensorclass_root__": True, "__doc__": cls.__doc__}
     new: Any = type(cls)(f"{cls.__name__}[{label}]", (cls,), body)

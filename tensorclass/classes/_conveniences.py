@@ -343,6 +343,7 @@ def _make_instance(
 
 
 def _value(spec: FieldSpec, op: str, make: Make, size: Any, device: Device, dims: Any, outer: str) -> Any:
+    """The value of one field: tensors are made by `make`, nested instances in the same way."""
     if spec.kind.is_nested:
         return _make_instance(spec.nested, op, make, size, device, {}, dims, outer or spec.name)
     if spec.kind.is_collection:

@@ -67,6 +67,7 @@ def tensorclass(cls: Any = None, /, **options: Any) -> Any:
 
 
 def _decorate(cls: Any, options: dict[str, Any]) -> Any:
+    """The class with the options; any other class becomes a typed one."""
     if not isinstance(cls, type):
         raise ArgumentError(f"tensorclass decorates a class, got {cls!r:.200}; options are given by keyword")
     unknown = sorted(options.keys() - CLASS_OPTIONS.keys())

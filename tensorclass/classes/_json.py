@@ -345,6 +345,7 @@ class _Reader:
         return self._tensor(spec, value) if listed else value
 
     def _nested(self, spec: FieldSpec, value: Any) -> Any:
+        """A nested instance; its problems are those of the field. None after a problem."""
         nested: Any = spec.nested
         if isinstance(value, nested) or not isinstance(value, Mapping | TensorCollection):
             return value

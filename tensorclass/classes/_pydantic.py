@@ -32,6 +32,7 @@ class _Serializer:
     """The serializer for instances in fields of type `Any` and in pydantic's `to_json`."""
 
     def __get__(self, batch: Any, cls: Any) -> Any:
+        """The serializer of the class of an instance, made at the first read; pydantic asks for it on the class too."""
         if batch is None:
             raise AttributeError("__pydantic_serializer__")
         if "__tensorclass_serializer__" not in vars(cls):
@@ -200,6 +201,7 @@ def _text(source: Any, path: Any, max_bytes: int | None) -> bytes:
 
 
 def _validate(cls: Any, value: Any, info: pydantic.ValidationInfo) -> Any:
+    """An instance, for pydantic; all problems become one error of pydantic."""
     if isinstance(value, cls):
         return value
     try:
@@ -217,6 +219,7 @@ def _validate(cls: Any, value: Any, info: pydantic.ValidationInfo) -> Any:
 
 
 def _detail(cls: Any, problem: Problem, value: Any) -> pydantic_core.InitErrorDetails:
+    """A problem in the form of pydantic: where it is, and the value there."""
     parts = [] if problem.path == cls.__name__ or problem.path.endswith("()") else _PART.findall(problem.path)
     where = tuple(int(part[1:]) if part[0] == "[" else part for part in parts)
     for part in where:

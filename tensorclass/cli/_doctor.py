@@ -37,6 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _package() -> Iterator[Row]:
+    """The rows about Python and about this package."""
     python = platform.python_version()
     yield ("ok" if _numbers(python) >= (3, 10) else "wrong"), "python", f"{python} (3.10 or newer is needed)"
     own = metadata.distribution("tensorclass")

@@ -94,6 +94,7 @@ def _exists(place: str) -> bool:
 
 
 def _run(spec: ModuleSpec, place: str, folder: str, despite: type[Exception] | tuple[()]) -> ModuleType:
+    """Import a file; what stops the import is told without a traceback."""
     module = module_from_spec(spec)
     if spec.loader is None:
         raise CommandError(f"`{place}` is a folder without `__init__.py`")

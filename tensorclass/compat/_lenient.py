@@ -115,6 +115,7 @@ def _converting_setter(cls: Any, name: str, plain: Any) -> Callable[[Any, Any], 
 
 
 def _converting_constructor(cls: Any) -> Callable[..., None]:
+    """The constructor that converts values as `tensordict` does."""
     plain, names, fields = cls.__init__, cls.__match_args__, frozenset(cls.__tensorclass_schema__.fields)
     defaults = {name: field.default for name, field in cls.__dataclass_fields__.items()}
     numbers = {name: default for name, default in defaults.items() if type(default) in (int, float, bool)}

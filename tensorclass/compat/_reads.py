@@ -73,6 +73,7 @@ def _values(kind: Any) -> Any:
 
 
 def _pop(kind: Any) -> Any:
+    """The method `pop`, which gives objects as `NonTensorData`."""
     plain = kind.pop
 
     @wraps(plain)

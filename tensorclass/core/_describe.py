@@ -92,7 +92,7 @@ def _collect(
 
 
 def _summary(rows: list[tuple[str, Any]]) -> FieldSummary:
-    """The statistics of one field from its values, of which a lazy stack has one for each member."""
+    """The statistics of one field from its values; a lazy stack has one value for each member."""
     kinds, values = zip(*rows, strict=True)
     kind = " | ".join(dict.fromkeys(kinds))
     leaves = [leaf for value in values for leaf in tensors_of(value)]

@@ -63,7 +63,14 @@ class Outside:
 
 
 class Seen(Outside):
-    """The state of a container when it was flattened."""
+    """The state of a container when it was flattened.
+
+    Attributes:
+        jacobian: a function transform has put a dim of directions in front.
+        container: the child whose dims tell the size is a container.
+        level: the number of function transforms around.
+        placed: where vmap has put its dim in that child; None outside of vmap.
+    """
 
     __slots__ = ("batch_size", "container", "jacobian", "level", "ndim", "placed")
 

@@ -135,6 +135,7 @@ class View(Generic[T]):
         return self._scope.is_leaf(entry_type(value))
 
     def _count(self, collection: TensorCollection) -> int:
+        """The number of paths, without making them."""
         total = 0
         nested, leaves_only, is_leaf, _ = self._scope
         plain = is_leaf is default_is_leaf

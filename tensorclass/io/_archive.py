@@ -153,6 +153,7 @@ def _read_stored(path: str, max_bytes: int | None = None) -> tuple[Packed, bool]
 
 
 def _found(path: str) -> tuple[Packed, bool]:
+    """The stored tensors of a folder, and whether all have checksums; other files are read and packed again."""
     file, key = to_read(path)
     if key:
         raise FileNotFoundError(2, "no such file or folder", path)

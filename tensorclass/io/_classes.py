@@ -72,6 +72,7 @@ def typed(cls: Any, built: Any, part: ClassPart | None, path: str, infer: bool =
 
 
 def _build_typed(cls: Any, built: Any, infer: bool) -> Any:
+    """An instance of a class around what was built without one."""
     if isinstance(built, cls):
         return built
     store = store_of(built)

@@ -128,6 +128,7 @@ class _Packer:
         return found
 
     def _dense(self, found: dict[str, Any], batch: Any, path: Path, locked: bool, fields: Any) -> None:
+        """Describe a dense container: its size, names and device, then its entries."""
         size, names, device = batch._batch_size, batch._names, batch._device
         if size:
             found["size"] = list(size)
@@ -167,6 +168,7 @@ class _Packer:
     # ---- entries -------------------------------------------------------------------------------------------------
 
     def _entry(self, value: Any, path: Path, locked: bool, spec: FieldSpec | None) -> Any:
+        """Describe an entry; its tensors are added to the file."""
         if isinstance(value, Tensor):
             return self._nested(value, path) if value.is_nested else self._tensor(value, path)
         if value is None and spec is not None:

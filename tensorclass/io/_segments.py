@@ -81,6 +81,7 @@ class Listing:
         raise FileFormatError("the manifest lists this segment, and it is not there", found)
 
     def _resolve(self, raw: bytes) -> Manifest:
+        """The whole manifest, from the short one and the segments that it lists; known segments are not read again."""
         short = parse_sealed(raw, self.path, "manifest", Manifest, 2)
         listed = short.segments or []
         known = {segment.entry.file: segment for segment in self._segments}

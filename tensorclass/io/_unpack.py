@@ -330,6 +330,7 @@ class Unpacker:
         return (MetaData if part.wrap == "meta" else NonTensorData)(value)
 
     def _from_bytes(self, coding: str, raw: bytes, key: Path, spec: FieldSpec | None) -> Any:
+        """An object from its bytes in the file."""
         if coding == "pickle":
             if not self.allow_pickle:
                 raise self.wrong(key, "it is pickled, and loading it may run any code; `allow_pickle=True` loads it")
@@ -360,6 +361,7 @@ class Unpacker:
             raise self.wrong(key, f"its value can't be read: {error!s:.120}") from None
 
     def _objects(self, part: ObjectsPart, key: Path, size: torch.Size | None, spec: FieldSpec | None) -> Any:
+        """Objects for each element, from one text with offsets, and an index."""
         raw, offsets = self._raw(part.text, key), self._integers(part.offsets, key, 1).tolist()
         index = self._integers(part.index, key)
         if size is not None and index.shape[: len(size)] != size:

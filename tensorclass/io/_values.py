@@ -144,6 +144,7 @@ def _plain_dtype(text: str) -> np.dtype[Any]:
 
 
 def _read_array(held: Any) -> np.ndarray[Any, Any]:
+    """An array of numpy from its dtype, shape and bytes, which must agree."""
     text, shape, raw = held
     dtype, data = _plain_dtype(text), bytearray(_unbase64(raw))
     count = math.prod(shape)

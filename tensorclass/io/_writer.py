@@ -125,7 +125,7 @@ class DatasetWriter(Generic[T]):
     # ---- one writer, or several --------------------------------------------------------------------------------------
 
     def _take_locks(self) -> list[FileLock]:
-        """Lock the dataset, for this writer alone or among writers with ids."""
+        """Lock the dataset against other writers; writers with ids exclude only those with the same id."""
         mine, found = self._writer_id, list[FileLock]()
         if is_url(self.path):  # no store has locks; a manifest that changed in between is refused
             return found

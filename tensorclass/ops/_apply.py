@@ -453,6 +453,7 @@ class ApplyOps(KeyOps):
     def _collect(
         self, mapper: Mapper, others: Sequence[Any], path: Path, results: dict[Path, Any], stacks: list[Any]
     ) -> None:
+        """Collect the old and the new value of each entry, and the plans of lazy stacks, before anything is written."""
         for key, value in self._entries().items():
             here = (*path, key)
             found = mapper.counterparts(key, here, others) if others else []
@@ -497,6 +498,7 @@ class ApplyOps(KeyOps):
         return self
 
     def _guess_sizes(self, batch_dims: int | None, keep_compliant_size: bool) -> None:
+        """Set the batch size to the leading dims that all leaves share, at each level."""
         for value in self._entries().values():
             kept = keep_compliant_size and batch_dims is not None
             if isinstance(value, ApplyOps) and not (kept and len(value._batch_size) >= (batch_dims or 0)):

@@ -58,6 +58,7 @@ def normalise(index: Index, size: torch.Size) -> tuple[Any, ...]:
 
 
 def _part(part: Any) -> Any:
+    """One part of an index as an int, a slice or a tensor."""
     if isinstance(part, (list, np.ndarray, range)):
         return _index_sequence(part)
     if isinstance(part, Tensor):

@@ -413,6 +413,7 @@ class Join:
         return items
 
     def _require_one_class(self, items: list[Any]) -> None:
+        """Refuse to join containers of different classes."""
         first = type(items[0])
         position = next((at for at, item in enumerate(items) if type(item) is not first), None)
         if position is None:

@@ -255,6 +255,7 @@ def unaligned_error(mine: torch.Size, theirs: torch.Size, op: str) -> StructureE
 def _require_aligned(
     self: Pointwise, other: Any, layout: Layout, left: list[Tensor], right: list[Tensor], op: str
 ) -> None:
+    """Refuse leaves whose numbers of event dims differ: torch would align an event dim with a batch dim."""
     mine, theirs = self._batch_size, other._batch_size
     if not broadcasts_to(theirs, mine):
         raise unaligned_error(mine, theirs, op)

@@ -114,6 +114,7 @@ def _signature(row: Reduction, positional: list[str], keywords: list[str], resul
 
 
 def _overloads(row: Reduction) -> Iterator[str]:
+    """The overloads of a reduction, whose result depends on its arguments."""
     if row.form in ("total", "extreme"):
         yield from _total_overloads(row)
     elif row.form == "indexed":

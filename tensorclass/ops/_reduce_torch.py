@@ -29,10 +29,12 @@ def register_torch_functions(methods: type[Pointwise]) -> None:
 
 
 def _handler(name: str, method: Function) -> Function:
+    """What the function of torch does with a container: the method of that name, where both mean the same."""
+    pairwise: Function | None = {"min": torch.minimum, "max": torch.maximum}.get(name)
+
     def handle(input: Any, *args: Any, **kwargs: Any) -> Any:
         other = args[0] if args else kwargs.get("other")
-        if name in ("min", "max") and isinstance(other, (Tensor, Pointwise)):
-            pairwise: Function = torch.minimum if name == "min" else torch.maximum
+        if pairwise is not None and isinstance(other, (Tensor, Pointwise)):  # `torch.max(a, b)`
             return pairwise(input, other)
         if not isinstance(input, Pointwise):
             raise UnsupportedOperationError(f"torch.{name}: the first argument is the container, got {input!r:.60}")

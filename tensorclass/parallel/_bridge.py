@@ -256,16 +256,14 @@ class Bridge:
         if not is_tensor or value.is_nested or claim is None or self._is_here(value):
             return value
         places = placements_of(tuple(None if dim is None else dim % value.ndim for dim in claim))
-        own = dict.fromkeys(self.part.own)
-        if is_dtensor(value):
-            own = dict(zip(self.part.own, value.placements, strict=False))
         shape = list(value.shape)
-        for dim, one in own.items():
-            places[dim] = places[dim] if one is None else one
-        for dim, one in enumerate(places):
-            if one.is_shard() and own.get(dim) is None:
-                shape[one.dim] *= self.mesh.shape[dim]
-        for dim, (argument, at) in self.sources[number].items():
+        own = dict(zip(self.part.own, value.placements, strict=False)) if is_dtensor(value) else {}
+        for dim, placement in enumerate(places):
+            if dim in own:  # the shape of a DTensor is already that over these dims
+                places[dim] = own[dim]
+            elif placement.is_shard():
+                shape[placement.dim] *= self.mesh.shape[dim]
+        for dim, (argument, at) in self.sources[number].items():  # pieces of unequal size: the input knows the whole
             if self._is_here(values[argument]):
                 shape[dim] = values[argument].shape[at]
         local = value.to_local() if is_dtensor(value) else value

@@ -96,6 +96,7 @@ def _versions(chunk: Any) -> list[tuple[Path, Tensor, int]]:
 
 
 def _call_on_chunk(fn: Callable[[Any], Any], chunk: Any, seed: int | None, alone: bool, about: str, out: Any) -> Any:
+    """The result of the function for a chunk, or True if it is written to `out`; an error is returned as `Failed`."""
     try:
         if seed is None:
             found = fn(chunk)

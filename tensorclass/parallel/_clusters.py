@@ -326,6 +326,7 @@ class DaskEngine:
         return workers or max(1, sum(self._client.nthreads().values()))
 
     def _connect(self, dask: Any, workers: int | None) -> Any:
+        """Join the cluster at the address, or start one on this machine."""
         if self._address is not None:
             _reachable(self._address, self._timeout, "Dask")
             try:

@@ -169,15 +169,12 @@ class Reducing(Transfer):
     ) -> None:
         super().__init__(group, doing)
         self._structure, self._root = structure, root
-        self._average = op == dist.ReduceOp.AVG
-        device = device_of(group)
-        self._flat: list[Tensor] = []
+        self._average = op == dist.ReduceOp.AVG  # a sum, divided at the end: not every backend has means
+        given, device = dist.ReduceOp.SUM if self._average else op, device_of(group)
+        self._flat: list[Tensor] = [joined(structure.leaves, run, device) for run in structure.runs]
         self._works: list[Any] = []
-        given = dist.ReduceOp.SUM if self._average else op
         with talking(group, self._doing):
-            for run in self._structure.runs:
-                flat = joined(structure.leaves, run, device)
-                self._flat.append(flat)
+            for run, flat in zip(structure.runs, self._flat, strict=True):
                 real = torch.view_as_real(flat).view(-1) if flat.is_complex() else flat
                 for piece in real.split(max(1, (bucket or BUCKET) // run.dtype.itemsize)) if len(real) else ():
                     work = group.allreduce([piece], given) if root is None else group.reduce(piece, root, given)
@@ -231,6 +228,7 @@ def _reduction(batch: Any, op: Any, group: Any, root: Any, early: bool, bucket: 
 
 
 def _check_reducible(run: DtypeRun, names: list[str], op: Any, group: Any) -> None:
+    """Refuse an operation that the backend lacks for a dtype, before anything is sent."""
     dtype, name = run.dtype, names[run.places[0]]
     total = op in (dist.ReduceOp.SUM, dist.ReduceOp.AVG)
     inner = dtype.to_real() if dtype.is_complex and total else dtype

@@ -111,6 +111,7 @@ class Commits:
         self._since, self._pause = time.monotonic(), _EVERY
 
     def _compare(self, before: MapRequest) -> None:
+        """Refuse to continue a map with another request or another class."""
         for name in ("verb", "source", "rows", "batch_size", "rows_per_shard", "seed", "skip", "detail"):
             old, new = getattr(before, name), getattr(self.asked, name)
             if old != new:

@@ -60,6 +60,7 @@ def follow(
 
 @contextmanager
 def _mesh(layout: Any) -> Iterator[Any]:
+    """The mesh of a layout; without a process group, one of a fake group for the block."""
     if dist.is_initialized():
         yield layout.mesh_on("cpu")
         return
@@ -217,6 +218,7 @@ class Followed:
     # ---- one module --------------------------------------------------------------------------------------------------
 
     def _step(self, index: int, uses: Sequence[Any], run: bool) -> None:
+        """Run one module, and keep the placements of what it gives."""
         stage = self.stages[index]
         given = [None if use is None else self.values.get(use.slot.path) for use in uses]
         made = cast("Sequence[Any]", (None,) * len(stage.writes))
@@ -369,6 +371,7 @@ class Followed:
         self._say(index, "E119", text, (f"the mesh is {_mesh_text(self.mesh)}",), hint)
 
     def _judge(self, index: int, given: Sequence[Any], made: Sequence[Any], looked: bool) -> None:
+        """Report outputs that are plain, on another mesh, or of another shape."""
         for use, value in zip(self.report.writes[index], made, strict=True):
             if use is None or not hasattr(value, "layout"):
                 continue

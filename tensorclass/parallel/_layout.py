@@ -328,6 +328,7 @@ def _short(places: Any) -> str:
 
 
 def _sizes(mesh: Any) -> dict[str, int]:
+    """The names and sizes of the dims of a mesh."""
     if not isinstance(mesh, Mapping):
         names = getattr(mesh, "mesh_dim_names", None)
         if not hasattr(mesh, "get_coordinate"):
@@ -362,6 +363,7 @@ def _dim(name: str) -> str:
 
 
 def _mesh_dims(sizes: Mapping[str, int], what: str, given: Any) -> tuple[str, ...]:
+    """The mesh dims that an option names, in their order."""
     names = (given,) if isinstance(given, str) else given
     if not isinstance(names, Iterable):
         raise ArgumentError(f"`{what}=` is the name of a mesh dim, or several, got {given!r:.80}")
@@ -377,6 +379,7 @@ def _mesh_dims(sizes: Mapping[str, int], what: str, given: Any) -> tuple[str, ..
 
 
 def _batch(sizes: Mapping[str, int], given: Any) -> Any:
+    """The mesh dims of each batch dim, by number or by name."""
     if given is None:
         return ()
     if isinstance(given, Mapping):

@@ -180,6 +180,7 @@ def _own(rules: Rules, field: FieldPlace, mesh_dim: str, dim: int | None) -> int
 
 
 def _slices(rules: Rules, field: FieldPlace) -> Iterator[Slice]:
+    """The dims of a field that a rule splits, each with its mesh dims."""
     batched = 0 if field.shared else field.batch_ndim
     if batched:
         for dim, place in rules.of_batch(field.batch_ndim, field.names, f"`{field.label}`"):

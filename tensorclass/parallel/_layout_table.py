@@ -111,6 +111,7 @@ def _expect_sizes(cls: type, batch: Any, sizes: Mapping[str, int]) -> None:
 def _of_class(
     rules: Rules, cls: type, batch: tuple[Any, ...], names: Any, sizes: Mapping[str, int]
 ) -> Iterator[LayoutRow]:
+    """The rows of a class, from its declaration."""
     for label, owners, spec in fields_below(cls):
         shared = spec.kind.is_shared
         tokens = () if spec.dims is None else spec.dims.tokens
@@ -152,6 +153,7 @@ def _part(size: int | str, count: int) -> str:
 def _of_batch(
     rules: Rules, batch: TensorCollection, owners: tuple[Owner, ...] = (), path: str = ""
 ) -> Iterator[LayoutRow]:
+    """The rows of a batch, from its tensors."""
     specs: Mapping[str, FieldSpec] = specs_of(type(batch))
     for name, value in batch._entries().items():
         here = below(owners, type(batch), name)

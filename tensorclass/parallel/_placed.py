@@ -256,6 +256,7 @@ def _spans(batch: Any) -> list[tuple[int, int]] | None:
 
 
 def _local(batch: Any, spans: list[tuple[int, int]], path: str) -> Any:
+    """The part of a batch on this rank; entries that every rank has are cut to the same elements."""
     entries: dict[str, Any] = {}
     nested = _spans(batch)
     here = spans if nested is None else nested

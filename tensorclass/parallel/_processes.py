@@ -155,6 +155,7 @@ class ProcessEngine:
     # ---- inside ------------------------------------------------------------------------------------------------------
 
     def _feed(self) -> None:
+        """Give waiting tasks to idle workers, and start workers up to the limit."""
         while self._waiting:
             idle = next((worker for worker in self._workers if worker.handle is None), None)
             if idle is None:
@@ -169,6 +170,7 @@ class ProcessEngine:
                 self._replace_dead_worker(idle)
 
     def _spawn(self) -> _Worker:
+        """Start a worker; an error of pickling names what can't be pickled."""
         with _STARTING:  # a process that another thread forks now would keep this end open when the worker dies
             here, there = self._context.Pipe()
             process = self._context.Process(target=_work, args=(there, self._job, self._threads), daemon=True)
@@ -282,6 +284,7 @@ def _end_with_parent() -> None:
 
 
 def _reply(pipe: Any, result: Any) -> None:
+    """Send a result: small ones through the pipe, large ones in shared memory."""
     try:
         parcel = take_apart(result)
     except ArgumentError as error:

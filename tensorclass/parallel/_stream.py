@@ -107,6 +107,7 @@ class _Run:
             self._take(numbers[place])
 
     def _take(self, number: int) -> None:
+        """Keep the results of finished tasks; the size of later groups follows from the time that they took."""
         tasks, handle = self._flying.pop(number)
         found = self._engine.result(handle)
         if not isinstance(found, Failed):

@@ -78,6 +78,7 @@ class Structure:
         self._walk(batch, "")
 
     def _walk(self, batch: Any, path: str) -> None:
+        """Note classes, sizes and leaves of a container at all depths, in the order of their names."""
         if not isinstance(batch, TensorCollection):
             raise ArgumentError(f"ranks exchange containers, got a {type(batch).__name__}")
         self._found.append((path, f"{type(batch).__qualname__} of batch size {list(batch.batch_size)}"))

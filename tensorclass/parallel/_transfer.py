@@ -251,6 +251,7 @@ class Sending(Transfer):
                 self._works.append(group.recv([self._answer], peer, 2 * tag + 1))
 
     def _end(self, timeout: timedelta | None) -> None:
+        """Wait until all is sent and the other rank has accepted the structure."""
         with talking(self._group, self._doing):
             wait_for_requests(self._works, timeout)
         self._known.returned(self._block)
@@ -476,6 +477,7 @@ class Receiving(Transfer):
             Transfer.end(one, timeout)
 
     def _end(self, timeout: timedelta | None) -> None:
+        """Receive a message, compare the structures, and write the values."""
         problem: HeldError | None = None
         structure: Structure | None = None
         incoming = Incoming(self._group, self._peer, self._tag)

@@ -86,6 +86,8 @@ def take_apart(value: object, pickler: Any = pickle.Pickler) -> Parcel:
 
 @lru_cache(maxsize=4)
 def _taking(pickler: Any) -> type[pickle.Pickler]:
+    """A pickler that leaves tensors out and keeps them in a list."""
+
     class Taking(pickler):  # type: ignore[misc]  # the class is an argument
         found: list[Tensor]
         places: dict[int, int]

@@ -54,6 +54,7 @@ def implemented_in(room: Room, name: str, owner: str = "", unused: str = "") -> 
     """
 
     def make(declared: F) -> F:
+        """The method that calls the function of the room to the right."""
         code = declared.__code__
         names = code.co_varnames[1 : code.co_argcount]
         given = declared.__defaults__ or ()

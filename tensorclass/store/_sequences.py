@@ -264,6 +264,7 @@ def _valid_spans(padded: Any, mask: Any, dim: int, row: int) -> dict[Path, tuple
 
 
 def _remove_padding(sample: Any, runs: dict[Path, tuple[int, int]], dim: int) -> Any:
+    """One sample without its padding, which begins and ends where `runs` says for each entry."""
     at = _batch_dim(sample, tensors_by_path(sample), dim)
     if at is not None:
         found = set(runs.values())

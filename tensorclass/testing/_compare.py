@@ -57,6 +57,7 @@ def report(actual: Any, expected: Any, tolerance: Tolerance) -> list[str]:
 
 
 def _containers(a: Any, b: Any, tolerance: Tolerance, prefix: str) -> Iterator[EntryDifference]:
+    """The differences of two containers: class, size and names, then entry by entry."""
     where = prefix.rstrip(".") or "itself"
     for what, mine, theirs in (
         ("class", type(a).__name__, type(b).__name__),
@@ -87,6 +88,7 @@ def _describe_value(value: Any) -> str:
 
 
 def _values(a: Any, b: Any, tolerance: Tolerance, path: str) -> Iterator[EntryDifference]:
+    """The differences of two entries of any kind."""
     a, b = (getattr(value, "tensor", value) if isinstance(value, Node) else value for value in (a, b))
     if isinstance(a, TensorCollection) and isinstance(b, TensorCollection):
         yield from _containers(a, b, tolerance, f"{path}.")

@@ -85,6 +85,7 @@ def _holding_dtype(dtype: torch.dtype) -> type[np.generic]:
 
 
 def _elements(dtype: torch.dtype, found: Numbers, options: Limits) -> st.SearchStrategy[Any]:
+    """The strategy for one number of a tensor."""
     if dtype is torch.bool:
         return st.booleans()
     if dtype.is_complex:

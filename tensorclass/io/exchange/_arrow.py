@@ -128,6 +128,7 @@ class _ArrowWriter(NamedTuple):
         return pa.StructArray.from_arrays([array for _, array in made], fields=[field for field, _ in made]), {}
 
     def _tensor(self, value: Tensor, path: str, extension: bool) -> tuple[Any, dict[str, Any]]:
+        """A tensor as a column: numbers, or lists of fixed size for each event dim."""
         pa = self.pa
         value, name = stored(value, path)
         about: dict[str, Any] = {} if name is None else {"dtype": name}
@@ -413,6 +414,7 @@ class _ArrowReader(NamedTuple):
         return torch.from_numpy(array.to_numpy(zero_copy_only=False).copy())
 
     def _objects(self, array: Any, coded: bool, path: str) -> NonTensorStack[Any]:
+        """The objects of a column; equal ones are one object."""
         try:
             encoded = array.dictionary_encode()
             index, table = encoded.indices, encoded.dictionary.to_pylist()

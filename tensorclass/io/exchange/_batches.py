@@ -334,17 +334,9 @@ class _Fields:
 
     def _objects(self, spec: FieldSpec, column: TableColumn, path: str) -> Any:
         """A field of Python values: one for each row, or one that all rows share."""
-        value = column.value
-        if value is None and spec.optional:
+        if column.value is None and spec.optional:
             return None
-        if value is None:
-            size = torch.Size([self.rows])
-            stack: Any = NonTensorStack.of_one(None, size) if self.rows else NonTensorStack.of([], size)
-        elif isinstance(value, NonTensorStack):
-            stack = value
-        else:
-            listed = column.objects() if column.objects is not None else value.tolist()
-            stack = NonTensorStack.of(listed, torch.Size([self.rows]))
+        stack = self._stack_of(column)
         native = native_type(spec, stack)
         try:
             table = [self._object(spec, entry, native) for entry in stack._table]
@@ -363,6 +355,15 @@ class _Fields:
                 "`PerElement[...]` for one in each row",
             )
         return used[0]
+
+    def _stack_of(self, column: TableColumn) -> Any:
+        """One object for each row; None for each if the column is empty."""
+        value, size = column.value, torch.Size([self.rows])
+        if isinstance(value, NonTensorStack):
+            return value
+        if value is None:
+            return NonTensorStack.of_one(None, size) if self.rows else NonTensorStack.of([], size)
+        return NonTensorStack.of(value.tolist() if column.objects is None else column.objects(), size)
 
     def _object(self, spec: FieldSpec, entry: Any, native: Any) -> Any:
         """A Python value from a cell: the value itself, its JSON form, or JSON text."""

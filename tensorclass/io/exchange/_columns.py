@@ -275,6 +275,7 @@ def numbers_of(values: list[Any]) -> Any:
 
 
 def _array(values: Any) -> Tensor | None:
+    """Python numbers as a tensor; None for lists of other things, or of numbers and booleans."""
     if holds_text(values):  # numpy would make all elements as wide as the longest text
         return None
     try:

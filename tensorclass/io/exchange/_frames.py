@@ -32,6 +32,7 @@ def to_pandas(batch: Any, separator: str | None = None) -> Any:
 
 
 def _series(pandas: Any, column: TableColumn, rows: int, path: str) -> Any:
+    """A column of a data frame."""
     value = column.value
     if isinstance(value, Tensor) and value.is_complex():
         return _objects(pandas, value.numpy()) if value.ndim > 1 else pandas.Series(value.to(torch.complex128).numpy())
@@ -88,6 +89,7 @@ def frame_columns(dataframe: Any) -> dict[str, TableColumn]:
 
 
 def _column(series: Any) -> TableColumn:
+    """A column of a data frame as numbers or objects, with the places of missing values."""
     dtype = series.dtype
     inner = getattr(dtype, "numpy_dtype", dtype)  # of nullable columns
     if isinstance(inner, np.dtype) and inner.kind in "biufc":

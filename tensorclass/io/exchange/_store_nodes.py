@@ -125,6 +125,7 @@ def _follow_link(group: Any, name: str, hops: Iterator[int]) -> Any:
 
 
 def _checked_h5(group: Any, node: Any, name: str) -> Any:
+    """A group or an array of HDF5; links in circles and values in other files are refused."""
     h5py = _h5py()
     if isinstance(node, h5py.Group):
         if times_met(node.id) > _PATHS:

@@ -226,6 +226,7 @@ class DeclaredCheck:
         return self.signatures[id(function)][1]
 
     def _arity(self, index: int, stage: Stage) -> None:
+        """Report a module that takes another number of arguments than it has in fields."""
         if stage.how.spread or stage.how.over is not None:
             return  # the number of arguments is known when it runs
         signature, positional = self._signature(self.modules[index]), len(stage.reads) - len(stage.how.parameters)
@@ -342,6 +343,7 @@ class DeclaredCheck:
                 )
 
     def _shared(self) -> None:
+        """Warn of a module with parameters that is in the pipeline twice."""
         first: dict[int, int] = {}
         for index, module in enumerate(self.modules):
             if not isinstance(module, nn.Module) or not _has_state(module):

@@ -55,6 +55,7 @@ class FirstCall:
             raise SchemaError.of(self.stages[stage].at(stage), [problem])
 
     def _problem(self, use: Use, value: object) -> Problem | None:
+        """What is wrong with an output of the first call; None if it fits its declaration."""
         spec, label = use.slot.spec, use.slot.label
         if value is None and spec.optional:
             return None

@@ -41,6 +41,7 @@ def _present(place: Place) -> str:
 
 
 def _tests(unifier: Unifier, place: Place, value: str, seen: Seen, names: dict[str, Any]) -> list[str]:
+    """The tests in generated code for what modules demand of an input beyond its declaration."""
     tests = []
     if place.dtype != place.spec.dtype and place.dtype is not None:
         key = f"dtypes{len(names)}"  # numbered: names made of paths could collide, as `a.b_c` and `a_b.c` would

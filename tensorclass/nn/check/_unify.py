@@ -153,7 +153,7 @@ class Unifier:
         return size
 
     def _unify_terms(self, have: Terms, want: Terms) -> None:
-        """Make two lists of dims equal, either of which may have a part of any length."""
+        """Make two lists of dims equal; each of them may have a part of any length."""
         i, j = _rest_at(have), _rest_at(want)
         if i is None and j is None:
             if len(have) != len(want):

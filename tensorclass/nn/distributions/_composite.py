@@ -104,6 +104,7 @@ class CompositeDistribution(D.Distribution):
     def _take(
         self, params: Any, dists: Mapping[Key, D.Distribution], name_map: Any, log_prob: Any, entropy: Any
     ) -> None:
+        """Take the components under their sample keys, which must differ."""
         renamed = {unravel_key(name): unravel_key(key) for name, key in (name_map or {}).items()}
         keys = [renamed.get(name, name) for name in dists]
         twice = [key for key in keys if keys.count(key) > 1]
@@ -348,6 +349,7 @@ def _make_distribution(
 
 
 def _arguments(params: Any, name: Key) -> dict[str, Any]:
+    """The keyword arguments of one component."""
     entry: Any = params.get(name, None)
     if entry is None:
         names = [_text(key) for key in params.keys(True)]

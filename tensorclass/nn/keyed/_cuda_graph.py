@@ -96,6 +96,7 @@ class CudaGraphModule:
 
     @dispatch(auto_batch_size=False)
     def _keyed(self, tensordict: Any, *args: Any, tensordict_out: Any = None, **kwargs: Any) -> Any:
+        """Run a keyed module by a recording; the results are written where the module would write them."""
         if self._device is None:
             _refuse_grad(tensordict._leaves())
             out = {} if tensordict_out is None else {"tensordict_out": tensordict_out}

@@ -14,6 +14,7 @@ from ...errors import Problem, SchemaError, UnsupportedOperationError
 from ...store import NonTensorData, NonTensorStack
 from ..parts._keyed_base import DROPPED, Keys, TensorDictModuleBase, as_keys
 from ..parts._results import describe, outputs
+from ..parts._slots import Slot
 from ..parts._stage import TensorClassModule
 from ._module import TensorDictModule
 
@@ -148,15 +149,17 @@ class TypedStep(TensorDictModule):
         return str(self.module._label())
 
     def _outputs(self, result: Any, data: Any) -> Any:
-        found = []
-        for slot, value in zip(self.module._writes, outputs(result, self.module._writes, self._label()), strict=True):
-            declared = None if slot is None else slot.spec.dtype
-            wrong = declared is not None and isinstance(value, Tensor) and not declared.accepts(value.dtype)
-            if slot is not None and wrong:
-                problem = Problem(slot.label, str(slot.spec), describe(value), "convert it in the module")
-                raise SchemaError.of(self._label(), [problem])
-            found.append(NonTensorData(value) if slot is not None and slot.spec.kind.is_value else value)
-        return found
+        """The results as entries; a tensor of another dtype than the typed module declares is an error."""
+        slots = self.module._writes
+        pairs = zip(slots, outputs(result, slots, self._label()), strict=True)
+        return [value if slot is None else self._as_entry(slot, value) for slot, value in pairs]
+
+    def _as_entry(self, slot: Slot, value: Any) -> Any:
+        declared = slot.spec.dtype
+        if declared is not None and isinstance(value, Tensor) and not declared.accepts(value.dtype):
+            problem = Problem(slot.label, str(slot.spec), describe(value), "convert it in the module")
+            raise SchemaError.of(self._label(), [problem])
+        return NonTensorData(value) if slot.spec.kind.is_value else value
 
 
 class as_tensordict_module:  # lower case: used as a decorator

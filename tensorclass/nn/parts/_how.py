@@ -106,6 +106,7 @@ class Over:
         return found[0] if len(found) == 1 else found
 
     def _run(self, target: Callable[[Any], Any], batch: Any) -> Any:
+        """Call a function of a part of the batch; reading a field that the part lacks is an error that says so."""
         if self.record is not None:
             return self.record.run(target, batch)
         if self.part is None:

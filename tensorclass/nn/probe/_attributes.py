@@ -41,7 +41,7 @@ class Stores:
         steps = [step for step in dis.get_instructions(code) if step.opname not in ("CACHE", "EXTENDED_ARG", "NOP")]
         for place, step in enumerate(steps):
             if step.opname in ("STORE_ATTR", "DELETE_ATTR"):
-                self._attribute(code, steps, place, space)
+                self._note_owner(code, steps, place, space)
                 self.attributes |= {str(step.argval)} if code.co_name != "__init__" else set()
             elif step.opname in ("STORE_GLOBAL", "STORE_DEREF"):
                 self.rebound.add(str(step.argval))
@@ -49,19 +49,20 @@ class Stores:
         if {"setattr", "delattr"} & set(code.co_names) and _sees_class(code, space):
             self.shared = self.shared or "`setattr` of a class"
 
-    def _attribute(
+    def _note_owner(
         self, code: types.CodeType, steps: Sequence[dis.Instruction], place: int, space: Mapping[str, Any]
     ) -> None:
+        """Note which object has the attribute that is written: for `model.layer.x = 1`, `layer` of `model`."""
         name, at = steps[place].argval, _owner(steps, place)
         if at < 0:
             return
-        path = []
-        while at > 0 and steps[at].opname in _ATTRIBUTES:
-            path.append(str(steps[at].argval))
+        path: list[str] = []
+        while at > 0 and steps[at].opname in _ATTRIBUTES:  # from the last name to the first
+            path.insert(0, str(steps[at].argval))
             at -= 1
         if path:
-            self.through.add(path[0])
-        if _is_shared(code, steps[at], path[::-1], space):
+            self.through.add(path[-1])
+        if _is_shared(code, steps[at], path, space):
             self.shared = self.shared or f"`{name}` of a class or module"
 
 
@@ -76,6 +77,7 @@ def _owner(steps: Sequence[dis.Instruction], place: int) -> int:
 
 
 def _is_shared(code: types.CodeType, load: dis.Instruction, path: list[str], space: Mapping[str, Any]) -> bool:
+    """Whether an object whose attribute is written may belong to other instances: a class, a module, a global."""
     if "__class__" in path[-1:]:
         return True
     if load.opname.startswith(_NAMED):

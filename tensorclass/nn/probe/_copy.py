@@ -126,6 +126,7 @@ class Isolator:
         return self.known(value, self._tensor(value))  # type: ignore[no-any-return]
 
     def _module(self, value: nn.Module) -> Any:
+        """A copy of a module, whose attributes are copied as deep as they can be changed."""
         inner = _inner_module(value)
         if inner is not None:
             return self.known(value, self.copy(inner))
@@ -282,6 +283,7 @@ class Isolator:
         raise Uncopyable(f"a {type(value).__name__}")
 
     def _object(self, value: Any) -> Any:
+        """A copy of any other object; one that can't be copied is shared."""
         cls = type(value)
         if hasattr(cls, "__tensor_collection__") or hasattr(cls, "__tensorclass_schema__"):
             return self.known(value, value.apply(self.copy))

@@ -188,6 +188,7 @@ class Reach:
     # ---- code ----------------------------------------------------------------------------------------------------
 
     def _function(self, value: types.FunctionType) -> None:
+        """Search a function of the program; one of a library may have any effect, unless it is known."""
         original = getattr(value, "_torchdynamo_orig_callable", None)
         if original is not None:
             self._queue.append(original)

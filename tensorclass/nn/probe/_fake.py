@@ -123,6 +123,7 @@ class FakeTensors:
         return known[1]
 
     def _twin(self, tensor: Tensor) -> Tensor:
+        """A fake tensor of the shape, dtype and device of a real one."""
         whole = is_dtensor(tensor)  # a check sees the whole of a tensor whose pieces are on several ranks
         if (
             (type(tensor) not in (Tensor, nn.Parameter) and not whole)

@@ -257,6 +257,7 @@ class Prober(ModuleFindings):
             return []
 
     def _sweep(self, number: int, tensors: Tensors | None = None, isolator: Isolator | None = None) -> Sweep:
+        """Run all modules once, with the sizes of one sweep."""
         used: Tensors = self.tensors if tensors is None else tensors
         sizes = SweepSizes(self.unifier, self.plan, number, small=used.real)
         sweep = self.swept[number] = Sweep(number, sizes, isolator or self.isolator(used), used)

@@ -162,6 +162,7 @@ class Run:
         return target(*reads) if how is None else how.call(target, reads)
 
     def _judge(self, result: Any, sizes: SweepSizes, changed: list[Path]) -> Outcome:
+        """What is wrong with the result of a module: changed inputs, the number of outputs, and each output."""
         outcome = Outcome([Symptom("E109", given=path) for path in changed])
         label = f"module {self.index} `{self.stage.name}`"
         try:

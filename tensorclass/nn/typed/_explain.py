@@ -200,6 +200,7 @@ def _value(
     sizes: Mapping[str, Size],
     seen: SeenOutput | SeenObject | None,
 ) -> Value:
+    """The row about one value: its type, its shape, and its bytes."""
     ragged = place.spec.kind.is_ragged
     if isinstance(seen, SeenObject):
         counts = [member.nbytes for member in _member_values("", seen, batch, sizes)]

@@ -84,6 +84,7 @@ class Writer:
         return "\n".join(["def forward(self, batch):", *("    " + line for line in self.lines)]) + "\n"
 
     def _body(self, last: dict[int, list[str]]) -> None:
+        """Write the lines of the forward function, module by module."""
         self.names.update(Input=self.input, Output=self.output)
         self.owners = {"batch": (self.input, 0)}
         self.lines += ["if not isinstance(batch, Input): return self._of_another_class(batch)", *self.narrowed]
@@ -188,6 +189,7 @@ class Writer:
         return known + "".join(f"[{item!r}]" for item in slot.items)
 
     def _target(self, slot: Slot | None, index: int) -> str:
+        """The variable that an output is assigned to; values under the same path are dropped."""
         if slot is None:
             name = f"v{len(self.last)}"
             self._use(name, index)

@@ -235,6 +235,7 @@ class Resolver:
         return [replace(slot, items=items) for slot in results.written]
 
     def _raise_inputless(self, label: str, call: StageCall) -> NoReturn:
+        """Refuse a stage that says no inputs where nothing is before it."""
         what = type(call.module).__name__
         said = f"{label}, a {what}, does not say what it reads, and nothing is before it: name its input"
         cls = self.input if is_tensorclass_type(self.input) else None

@@ -175,6 +175,7 @@ class Follower:
 
 
 def _join_arguments(how: Join, tensors: Any, dim: int = 0) -> tuple[list[Any], int]:
+    """The entries that are joined and the dim; they must be of one kind and fit."""
     if isinstance(tensors, Follower):
         raise ArgumentError(f"{how.op} takes a list of what it joins, got one {type(tensors).__name__}")
     nodes = list(tensors)

@@ -228,6 +228,7 @@ class RaggedOps(Follower, Pointing):
     # ---- arithmetic ----------------------------------------------------------------------------------------------
 
     def _pointwise(self, function: Callable[[Any, Any], Tensor], other: object, swapped: bool = False) -> Self:
+        """The result of a function of two operands for each row."""
         table, spans = self._pack_rows()
         right: Any = other
         if isinstance(other, RaggedOps):

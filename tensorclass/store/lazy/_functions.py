@@ -83,6 +83,7 @@ def lazy_stack(
 
 
 def _stack_of(members: list[Any], dim: int, name: str | None, strict_shape: bool) -> Any:
+    """A lazy stack of members; of one typed class, an instance over the stack."""
     typed = {type(member) for member in members if is_typed(member)}
     if typed and (len(typed) > 1 or not all([type(member) in typed for member in members])):
         first = type(members[0])

@@ -203,6 +203,7 @@ class LazyIndex(LazyWrites):
     # ---- writing -------------------------------------------------------------------------------------------------
 
     def _plan_at(self, parts: Any, source: Any, prefix: Path, wanted: list[Path] | None) -> list[Copy]:
+        """The copies of a write at an index: each member gets its part."""
         self._refuse_frozen("write by index", "")
         pick = self._pick(parts)
         if pick is None or pick.rows is None or (isinstance(pick.rows, Tensor) and pick.rows.ndim > 1):

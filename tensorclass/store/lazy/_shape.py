@@ -210,6 +210,7 @@ class LazyShapes(LazyIndex):
         return self._reshaped_to(target, "view")
 
     def _reshaped_to(self, shape: list[int], op: str) -> Any:
+        """A lazy stack of another shape; it is nested where its members allow it, and stacked else."""
         size, dim, count = self._batch_size, self.stack_dim, len(self._members)
         ragged = -1 in size
         if list(size) == shape:

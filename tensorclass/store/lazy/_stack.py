@@ -151,6 +151,7 @@ class LazyStackedTensorDict(LazyShapes):
         return [step for member in members if names for step in assign(member, _names=member._names or names)]
 
     def _require_member(self, member: Any) -> None:
+        """Refuse a member of another size or device."""
         if not isinstance(member, TensorCollection):
             raise ArgumentError(f"lazy stack: a member is a container, got a {type(member).__name__}: {member!r:.60}")
         first = self._members[0] if self._members else self._template
@@ -451,6 +452,7 @@ def _is_inside_vmap(stack: LazyStackedTensorDict) -> bool:
 
 
 def _unflatten(children: Iterable[Any], context: Any) -> Any:
+    """A lazy stack around its children in a pytree; vmap may have moved its dim."""
     if isinstance(context, _Stacked):
         return context.put_together(children)
     cls, dim, ndim, name, was_mapped = context

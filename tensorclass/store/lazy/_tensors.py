@@ -93,6 +93,7 @@ def make_dense(collection: Any, layout: Any) -> Any:
 
 
 def _dense(stack: Any, layout: Any) -> TensorDict:
+    """A dense container; tensors of different shapes become nested ones."""
     members = stack._members
     data: dict[str, Any] = {}
     for key in [*entries.common_keys(members), *entries.exclusive_keys(members)]:

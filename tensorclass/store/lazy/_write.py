@@ -145,6 +145,7 @@ class LazyWrites(LazyBase):
         return shares
 
     def _cut_node(self, key: str, value: Node) -> Sequence[Any]:
+        """One entry node for each member."""
         shape, dim = batch_shape(value), self.stack_dim
         if isinstance(value, Unbatched):  # copies, since in-place operations would write one tensor several times
             return [value, *[Unbatched(value.tensor.clone()) for _ in self._members[1:]]]
@@ -380,6 +381,7 @@ class LazyWrites(LazyBase):
         return node._batch_size[dims:] if path and isinstance(node, TensorCollection) else torch.Size()
 
     def _spread_container(self, source: Any, size: torch.Size, axis: int, path: Path) -> list[Any]:
+        """One container for each member, from one that broadcasts along the stack dim."""
         mine = source._batch_size
         at = axis - (len(size) - len(mine))
         if at < 0:

@@ -157,6 +157,7 @@ def function(ctx: FunctionContext) -> Type:
 
 
 def _keyed_type(ctx: MethodContext | FunctionContext, owner: Instance, name: str) -> Type:
+    """The type that an access by key has, and the errors for keys that no field has."""
     found: list[facts.Found | None] = []
     lenient = name != "setdefault" and any(
         given for formal, given in zip(ctx.callee_arg_names, ctx.args, strict=True) if formal in _LENIENT
@@ -253,6 +254,7 @@ def _required_dtypes(owner: Instance) -> Iterator[tuple[str, frozenset[str]]]:
 
 
 def _cast(ctx: MethodContext | FunctionContext, owner: Instance, name: str) -> None:
+    """Report a cast, or an operation with floating results, that breaks a declared dtype."""
     if name in _TO or name == "to":
         target = _target(ctx, _TO.get(name))
         inexact = [] if target is None else [(f, dtypes) for f, dtypes in _required_dtypes(owner) if dtypes & _INEXACT]

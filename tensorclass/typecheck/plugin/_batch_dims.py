@@ -84,6 +84,7 @@ class _DimsReader:
         return None if value is expr else self.dims_of(value)
 
     def _name(self, expr: nodes.NameExpr) -> BatchDims | None:
+        """The batch dims of a name: from its annotation, its one value, or the loop that binds it."""
         variable = expr.node
         if not isinstance(variable, nodes.Var) or not self.source.keeps_batch(variable):
             return None
@@ -209,6 +210,7 @@ class _DimsReader:
         return right if self._is_number(expr.left) else None
 
     def _call(self, call: nodes.CallExpr) -> BatchDims | None:
+        """The batch dims of what a call returns."""
         if any(kind.is_star() for kind in call.arg_kinds):
             return None
         fullname = callee_name(call)

@@ -97,6 +97,7 @@ def check_construction(ctx: FunctionContext) -> Type:
 
 
 def _check_given(api: Any, info: nodes.TypeInfo, given: Mapping[str, nodes.Expression]) -> None:
+    """Check the values that a constructor gets, its batch size, and its names."""
     checker = _ConstructorCheck(api, info)
     batch = batch_argument(api, given)
     checker.lead = None if batch is None else batch.sizes.base

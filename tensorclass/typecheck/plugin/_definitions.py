@@ -99,6 +99,7 @@ def _statement(cls: nodes.ClassDef, name: str) -> nodes.AssignmentStmt:
 
 
 def _fields(ctx: ClassDefContext) -> Iterator[tuple[str, ClassDeclaration]]:
+    """The declared fields of a class body; wrong annotations are reported."""
     reader, converted = AnnotationReader(ctx.api), set(_converted_fields(ctx.cls))
     for name, statement in _statements(ctx.cls):
         annotation = statement.unanalyzed_type
@@ -118,6 +119,7 @@ def _fields(ctx: ClassDefContext) -> Iterator[tuple[str, ClassDeclaration]]:
 
 
 def _check_field(ctx: ClassDefContext, name: str, field: ClassDeclaration, table: DimMap) -> None:
+    """Check one field, and let mypy accept what the run time allows for it."""
     cls, symbol, statement = ctx.cls, ctx.cls.info.names.get(name), _statement(ctx.cls, name)
     room = any(name in base.names for base in cls.info.mro if base.name in rules.CONVENIENCES)
     said = _option(statement.rvalue, "hides")

@@ -83,6 +83,7 @@ def _shared_names(source: Source) -> set[nodes.Node]:
 
 
 def _follow(block: Sequence[nodes.Node], made: Made, shared: set[nodes.Node], found: Made) -> None:
+    """Follow statements in order: which call made the value of each name, up to where it may change."""
     for statement in block:
         blocks = [part for part in parts_of(statement) if isinstance(part, nodes.Block)]
         uses = list(_uses([statement]))

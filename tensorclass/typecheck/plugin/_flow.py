@@ -151,6 +151,7 @@ class Flow:
         return f"; available here: {names or 'nothing'}"
 
     def _write(self, ref: FieldReference, index: int, stage: KnownStage, where: nodes.Context) -> None:
+        """Note that a stage writes a field; report a write over another one."""
         if stage.update and self._is_unclear(ref, f"module {index} writes", where):
             return
         own = self.names.write(ref, stage.update)

@@ -187,6 +187,7 @@ def _row(fact: TensorFacts) -> list[Any]:
 
 
 def _read_record(api: Any, function: nodes.FuncDef) -> Facts:
+    """What another file says about its function, in the record that mypy caches."""
     module = function.info.module_name if function.info else function.fullname.rpartition(".")[0]
     tree = api.modules.get(module)
     symbol = None if tree is None else tree.names.get(KEY)

@@ -89,6 +89,7 @@ class GivenCheck:
         batch: Batch | None,
         where: nodes.Expression,
     ) -> None:
+        """Check a tensor against its field: dtype, then shape."""
         if not isinstance(fact, TensorFacts):
             self._fail(f'"{name}" is declared {field}, given is a tuple of {len(fact)}; choose one', where, VALUE)
             return
@@ -117,6 +118,7 @@ class GivenCheck:
         batch: Batch | None,
         where: nodes.Expression,
     ) -> None:
+        """Check a shape against the declared dims, as far as both are known."""
         event = _event_rank(dims, shape, batch)
         if event is None:
             self._last_dims(name, field, dims, shape, where)

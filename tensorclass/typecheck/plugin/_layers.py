@@ -91,6 +91,7 @@ def _outs(api: Any, call: nodes.CallExpr) -> list[FieldReference | None]:
 
 
 def _compare(api: Any, made: ValueFacts, out: FieldReference, where: nodes.Context) -> None:
+    """Report an output whose dtype or last dim differs from what its layers give."""
     declared = out.found.declared
     if not declared.kind.is_batched:
         return
