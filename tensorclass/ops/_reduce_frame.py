@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from ..core import ABSENT, VALUES, Names, Path, TensorCollection, TensorEntry, as_int, join_path, rebuilt
+from ..core import ABSENT, Names, TensorCollection, as_int, batch_shape, join_path, leaves_below, rebuilt
 from ..errors import ArgumentError, BatchDimError, StructureError
 from ._lengths import has_lengths
 from ._operands import Pointwise
@@ -65,7 +65,7 @@ def is_feature(self: Pointwise, dim: Any, keepdim: bool, op: str) -> bool:
     return True
 
 
-def batch_ndims(self: Pointwise, op: str, regroups: bool, path: Path = ()) -> list[int | None]:
+def batch_ndims(self: Pointwise, op: str, regroups: bool) -> list[int | None]:
     """For each `VALUES` leaf its number of batch dims; None for a leaf without batch dims.
 
     Raises:
@@ -74,21 +74,19 @@ def batch_ndims(self: Pointwise, op: str, regroups: bool, path: Path = ()) -> li
     if self._plain:
         return [len(self._batch_size)] * len(self._live())
     found: list[int | None] = []
-    for key, value in self._live().items():
-        if isinstance(value, Tensor):
-            found.append(len(self._batch_size))
-        elif isinstance(value, Pointwise):
-            found += batch_ndims(value, op, regroups, (*path, key))
-        elif isinstance(value, TensorEntry):
-            if regroups and value._batch_shape is not None:
-                what = "one object for each element of the batch, and objects can't be reduced"
-                if has_lengths(value):
-                    what = "a length for each element of the batch, and elements of other lengths can't be combined"
-                raise StructureError(
-                    f"{op}: `{join_path((*path, key))}` holds {what}; leave it out first: "
-                    f"`batch.exclude({(*path, key) if path else key!r})`"
-                )
-            found += [None] * len(value._leaves(VALUES))
+    for leaf in leaves_below(self):
+        if isinstance(leaf.entry, Tensor):
+            found.append(len(leaf.holder._batch_size))
+            continue
+        if regroups and batch_shape(leaf.entry) is not None:
+            what = "one object for each element of the batch, and objects can't be reduced"
+            if has_lengths(leaf.entry):
+                what = "a length for each element of the batch, and elements of other lengths can't be combined"
+            key = leaf.path if leaf.path[1:] else leaf.path[0]
+            raise StructureError(
+                f"{op}: `{join_path(leaf.path)}` holds {what}; leave it out first: `batch.exclude({key!r})`"
+            )
+        found += [None] * len(leaf.tensors)
     return found
 
 
