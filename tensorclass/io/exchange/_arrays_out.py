@@ -6,17 +6,22 @@ import json
 from math import prod
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ..._schema import FieldSpec, schema_of
 from ...errors import UnsupportedOperationError
 from ...store import NonTensorData, NonTensorStack, TensorDict, Unbatched
+from .._optional import optional
 from .._values import Unstorable, encode
 from ._columns import as_json, stored
 
 BLOCK_BYTES = 1 << 23
 """Bytes that are written at a time, and of a chunk of a zarr array if its number of rows is not given."""
+
+_ATTRIBUTE = 60_000
+"""Bytes of an attribute that HDF5 stores outside of its heap."""
 
 
 def new_array(backend: str, group: Any, name: str, shape: tuple[int, ...], dtype: Any, kwargs: dict[str, Any]) -> Any:
@@ -27,8 +32,19 @@ def new_array(backend: str, group: Any, name: str, shape: tuple[int, ...], dtype
     row = max(1, prod(shape[1:]) * dtype.itemsize)
     lead = lead or tuple([max(1, min(n, BLOCK_BYTES // row)) for n in shape[:1]])
     chunks = (*lead, *[max(1, n) for n in shape[len(lead) :]])
-    how = {"compressors": None, **kwargs, "chunks": chunks}
+    summed = group.metadata.zarr_format == 3  # format 2 has no standard checksum
+    checksum = optional("zarr.codecs", "A zarr group", "zarr").Crc32cCodec() if summed else None
+    how = {"compressors": checksum, **kwargs, "chunks": chunks}
     return group.create_array(name, shape=shape, dtype=dtype, **how)
+
+
+def write_note(node: Any, name: str, note: dict[str, Any]) -> None:
+    """Set an attribute of a group or an array to a dict.
+
+    HDF5 keeps texts of any length in a heap, and reading a damaged heap may never end; short ones need no heap.
+    """
+    text = json.dumps(note)
+    node.attrs[name] = np.bytes_(text) if hasattr(node, "id") and len(text) < _ATTRIBUTE else text
 
 
 def encoded_entry(key: str, value: Any, coded: bool = False) -> tuple[Tensor, dict[str, Any]]:

@@ -58,7 +58,8 @@ def read_parquet(
 ) -> Iterator[Any]:
     """The batches of a file, with `rows` rows each, or one batch for None; see `from_parquet`."""
     pa, parquet, name = arrow(), arrow("pyarrow.parquet"), path_or_url(path)
-    how = {"pre_buffer": rows is None, "buffer_size": 0 if rows is None else _BUFFER}
+    how: dict[str, Any] = {"pre_buffer": rows is None, "buffer_size": 0 if rows is None else _BUFFER}
+    how["page_checksum_verification"] = True  # pages of files without checksums are read as they are
     with _open_local(name, "`from_parquet`") as here, parquet.ParquetFile(here, **how) as file:
         known = file.schema_arrow.names
         for column in columns or ():
@@ -116,6 +117,7 @@ def write_parquet(
 ) -> None:
     """Write a sequence of batches; see `to_parquet`."""
     parquet, writer = arrow("pyarrow.parquet"), None
+    options = {"write_page_checksum": True, **options}
     with writing(path) as file, ExitStack() as stack:
         for table in tables(batches, "to_parquet", separator=separator):
             writer = writer or stack.enter_context(parquet.ParquetWriter(file, table.schema, **options))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import takewhile
 from typing import Any, ClassVar
@@ -57,11 +57,12 @@ from ...store.entries._non_tensor import present_entry
 from ...store.entries._rows import spans_of
 from .._classes import find_class
 from .._columns import SharedValue
+from .._file_kinds import naming_reader
 from .._format import ClassPart
 from .._manifest import class_part
 from .._paths import StrPath
 from .._values import decode
-from ._arrays_out import BLOCK_BYTES, as_json_entry, encoded_entry, new_array
+from ._arrays_out import BLOCK_BYTES, as_json_entry, encoded_entry, new_array, write_note
 from ._columns import restored, stored
 from ._store_nodes import (
     check_depth,
@@ -161,7 +162,8 @@ class PersistentTensorDict(StoreOps):
 
     def _look(self, mode: str, given: torch.Size | None, validate: bool) -> None:
         """Read the batch size and the names, or note them."""
-        with self._budget():
+        naming = nullcontext() if given is not None or self._opened is None else naming_reader(self._opened["filename"])
+        with self._budget(), naming:
             self._settle(mode, given, validate)
         if self._writes:
             self._note(batch_size=list(self._batch_size))
@@ -251,7 +253,7 @@ class PersistentTensorDict(StoreOps):
             return dict(about)
 
     def _note(self, **entries: Any) -> None:
-        self._group.attrs[_ATTR] = json.dumps({**self._about(self._group), **entries})
+        write_note(self._group, _ATTR, {**self._about(self._group), **entries})
 
     def _nodes(self) -> dict[str, Any]:
         group = self._live_group()
@@ -479,9 +481,11 @@ class PersistentTensorDict(StoreOps):
         if alike != (shape, like.dtype, about):
             if old is not None:
                 del group[name]
-            target = new_array(self._backend, group, name, shape, like.dtype, {} if about.get("kind") else self._kwargs)
+            how = {"fletcher32": True} if self._kwargs.get("fletcher32") else {}
+            how = how if about.get("kind") else self._kwargs
+            target = new_array(self._backend, group, name, shape, like.dtype, how)
             if about:
-                target.attrs[_ATTR] = json.dumps(about)
+                write_note(target, _ATTR, about)
         step = max(1, BLOCK_BYTES // max(1, tensor[:1].nbytes)) if tensor.ndim else 1
         for begin in range(0, len(tensor) if tensor.ndim and tensor.numel() else 0, step):
             target[begin : begin + step] = stored(tensor[begin : begin + step], key)[0].numpy()

@@ -153,7 +153,7 @@ def _naming_hdf5(path: str) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, OSError) as error:
-        if "write failed" not in str(error):
+        if not any([what in str(error) for what in ("write failed", "extend file")]):
             raise
         raise OSError(errno.EIO, f"HDF5 can't write it: {' '.join(str(error).split()):.200}", path) from error
 
