@@ -113,7 +113,8 @@ def _fitting_size(schema: Schema, present: Mapping[str, object], refused: Checke
     """The batch size that all fields fit, if the given one counts a named dim of the elements, or lacks a batch dim."""
     dims = [spec.dims.tokens[0] for spec in schema.fields.values() if spec.dims is not None and spec.dims.tokens]
     name = next((str(dim) for dim in dims if str(dim).isidentifier() and str(dim) != "_"), "")
-    if not name or not all(schema.fields[field].kind.is_dense for field in present):
+    dense = bool(name) and all(schema.fields[field].kind.is_dense for field in present)
+    if refused.batch_size and not dense:
         return ""
     size, source = infer_batch_size(schema, present)
     checker = Checker(refused.options, size)
@@ -122,8 +123,8 @@ def _fitting_size(schema: Schema, present: Mapping[str, object], refused: Checke
     wrong = checker.problems or checker.bindings.finish()
     if source == _SILENT or len(size) == len(refused.batch_size) or wrong:
         return ""
-    along = f'`{name}` is a dim of each element, `batch.along("{name}")` slices it'
-    return f"\n`batch_size={list(size)}` fits every field; {along}"
+    along = f'; `{name}` is a dim of each element, `batch.along("{name}")` slices it' if dense else ""
+    return f"\n`batch_size={list(size)}` fits every field{along}"
 
 
 def _looks_like_rows(value: object) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +14,7 @@ from torch import Tensor
 from tensorclass import TensorClass, TensorCollection, cat, field, stack
 from tensorclass.classes._build import _YIELDING, member_names
 from tensorclass.errors import SchemaError
+from tensorclass.testing import assert_close
 from tensorclass.typecheck import _rules
 from tensorclass.typing import Float32
 from tests.classes._refused import REFUSED
@@ -79,6 +83,34 @@ def test_a_field_may_hide_a_method_when_it_says_so(name: str) -> None:
     one = child(torch.zeros(4, 2), torch.arange(4.0), torch.zeros(4))
     assert getattr(one, name).tolist() == [0, 1, 2, 3]
     assert getattr(one[1:], name).tolist() == [1, 2, 3]
+
+
+FREE = sorted(n for n in dir(TensorClass) if n[0] != "_" and n not in FIELDS and n not in _rules.RESERVED)
+
+
+def test_the_page_lists_the_names_that_make_room() -> None:
+    """Every public method that a field may hide, and no other name."""
+    page = Path(__file__).parents[2].joinpath("docs/concepts.md").read_text("utf-8")
+    listed = page.partition("Such are")[2].partition(": a class may have")[0]
+    assert re.findall(r"`(\w+)`", listed) == FREE
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_a_field_may_have_the_name_of_a_later_method(name: str) -> None:
+    """The package works on such a class without calling the method by its name."""
+    cls = made(annotations={name: Float32[Tensor, ""]})
+    one = cls(torch.zeros(4, 2), torch.arange(4.0))
+    assert {type(result) for result in results(one)} == {cls}
+    assert getattr(one[2], name) == 2
+    assert type(one).__name__ in repr(one)
+    assert name in str(one._repr_html_())
+    one.update({name: torch.ones(4)})
+    one[0] = one[1]
+    assert_close(cls.from_tensordict(one.to_tensordict()), one)
+    assert_close(copy.deepcopy(one), one)
+    assert_close(cls.from_json(one.to_json()), one)
+    if name != "from_rows":
+        assert_close(cls.from_rows([*one]), one)
 
 
 @pytest.mark.parametrize("name", sorted(_YIELDING))

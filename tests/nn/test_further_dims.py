@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tensorclass import PerElement, tensorclass
+from tensorclass import PerElement, Ragged, TensorClass, tensorclass
 from tensorclass.errors import BuildError, SchemaError
 from tensorclass.nn import TensorClassSequential, stage
 from tensorclass.typing import Bool, Float32, Int64
@@ -185,3 +185,26 @@ def test_a_batch_size_that_does_not_fit_names_the_one_that_does(size: list[int])
     with pytest.raises(SchemaError) as wrong:
         Series(obs=values["obs"], act=torch.rand(3, 9, 2), batch_size=[4, 9])
     assert "fits every field" not in str(wrong.value)
+
+
+def test_an_empty_batch_size_is_told_the_one_that_fits() -> None:
+    """Also by classes with nested, ragged and per-element fields; with the size that the error names they are made."""
+
+    class Picture(TensorClass):
+        pixels: Float32[Tensor, "3"]
+
+    class Film(TensorClass):
+        frames: Picture
+        label: Float32[Tensor, ""]
+        sound: Ragged[Tensor, "n"]
+        name: PerElement[str]
+
+    def clip(size: list[int]) -> Film:
+        frames = Picture(pixels=torch.zeros(2, 7, 3))
+        sound = [torch.zeros(4), torch.zeros(1)]
+        return Film(frames=frames, label=torch.zeros(2), sound=sound, name=["a", "b"], batch_size=size)
+
+    with pytest.raises(SchemaError, match=r"`batch_size=\[2\]` fits every field") as wrong:
+        clip([])
+    assert "along" not in str(wrong.value)
+    assert clip([2])[1].frames.batch_size == (7,)

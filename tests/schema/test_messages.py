@@ -236,7 +236,7 @@ CASES: list[tuple[Any, Any, Any, dict[str, Any], list[str]]] = [
         RaggedTensor([z(2, 2), z(1, 2)]),
         [],
         {},
-        ["x: RaggedTensor of batch size [2]: the batch size is [], here [2]"],
+        ["x: RaggedTensor of batch size [2]: the batch size is [], here [2]\n`batch_size=[2]` fits every field"],
     ),
     (
         ROWS,
