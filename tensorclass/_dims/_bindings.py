@@ -181,6 +181,7 @@ class Bindings:
         return hints
 
     def _bind_variadic(self, path: str, token: Variadic, sizes: tuple[int, ...]) -> str:
+        """Bind several dims to a name; the problem if it has other sizes, else an empty text."""
         if token.name is None:
             return ""
         known = self.variadics.setdefault(token.name, sizes)

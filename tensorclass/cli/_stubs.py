@@ -85,6 +85,7 @@ def _sources(path: Path) -> Iterator[Path]:
 
 
 def _place(source: Path, out: Path | None) -> Path:
+    """The stub of a file: beside it, or in a folder under the name of its module."""
     if out is None:
         return source.with_suffix(".pyi")
     parts = module_name(source).split(".")

@@ -71,7 +71,7 @@ class RaggedColumn(NamedTuple):
         return found.to_nested() if self.nested else found
 
     def take(self, rows: FileRows) -> Any:
-        """The elements, packed."""
+        """The elements, packed: their spans say which places of the values to copy, one after the other."""
         spans, at = self.spans.take(rows), next(rows.columns)
         starts, lengths = spans.view(-1, 2).numpy().T
         before, step = lengths.cumsum() - lengths, self.values.shape.numel()

@@ -589,6 +589,7 @@ def _stills(items: list[Any]) -> list[Any]:
 
 
 def _deliver(result: Any, out: Any) -> Any:
+    """The result, written to `out` if that is given; an empty `out` takes its entries and batch size."""
     if out is None:
         return result
     if MappingOps.is_empty(out):

@@ -137,7 +137,7 @@ def _seen(followed: Any, index: int, number: int) -> tuple[int, ...] | None:
 
 
 def _misplaced_output(followed: Any, index: int, number: int, use: Any, shown: Any) -> None:
-    """An output that is not placed over the module's own dims as the layout has it."""
+    """Report an output that is not placed over the module's own dims as the layout has it."""
     bridge = followed.bridges[index]
     if not is_dtensor(shown) or shown.device_mesh == followed.mesh:
         return

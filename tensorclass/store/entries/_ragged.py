@@ -489,6 +489,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         return self._of(*pack(torch.cat([table, theirs]), chosen), True)
 
     def _plan_write(self, value: Any, parts: Any, size: torch.Size, path: Path) -> Any:
+        """The elements of a write, checked and copied, and the places that they replace."""
         if isinstance(value, SCALARS) or (isinstance(value, Tensor) and not value.ndim):
             table, spans, _ = self._parts
             number = as_source(value, table, path)

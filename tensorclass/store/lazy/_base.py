@@ -353,6 +353,7 @@ class LazyBase(TensorDictBase):
             member._require_unlocked(what, key)
 
     def _plan_lock(self, owner: object | None, held: bool, found: Any) -> None:
+        """Plan the locks of the stack and its members; members that the user has locked stay locked."""
         own = held or self._lock is not None  # else the user has locked, and unlocks, the members one by one
         owners = changed(self, owner, held, found) if own else None
         if held or (owners is None and (own or owner is None)):
