@@ -61,12 +61,16 @@ class ViewScope(NamedTuple):
         """The scope of given arguments."""
         if nested is leaves_only is sort is False and is_leaf is None:
             return TOP
+        if nested is leaves_only is True and sort is False and is_leaf is None:
+            return LEAVES
         flag(include_nested=nested, leaves_only=leaves_only, sort=sort)
         return cls(nested, leaves_only, is_leaf or default_is_leaf, sort)
 
 
 TOP = ViewScope()
 """The entries of the top level, in their own order."""
+LEAVES = ViewScope(True, True)
+"""All tensors."""
 
 
 def _read(entry: Entry, holder: TensorCollection) -> Any:
@@ -109,13 +113,12 @@ class View(Generic[T]):
         return pairs
 
     def _walk(
-        self, collection: TensorCollection, path: tuple[str, ...], paths: list[Any] | None, values: list[Any] | None
+        self, collection: TensorCollection, path: tuple[str, ...], paths: list[Any] | None, values: list[Any]
     ) -> None:
-        """Collect paths and values, as requested; without values, nothing of a stack is read."""
+        """Collect values, and their paths if requested."""
         nested, leaves_only, is_leaf, _ = self._scope
         plain = is_leaf is default_is_leaf
-        entries = collection._outline() if values is None else collection._live()
-        for key, value in list(entries.items()):
+        for key, value in list(collection._live().items()):
             if not (plain and type(value) is Tensor):
                 inner = isinstance(value, TensorCollection)
                 asked = (leaves_only or nested) and not (plain and inner)
@@ -124,37 +127,35 @@ class View(Generic[T]):
                     self._walk(value, (*path, key), paths, values)
                 if leaves_only and not leaf:
                     continue
-                if values is not None and not inner and isinstance(value, Entry):
+                if not inner and isinstance(value, Entry):
                     value = _read(value, collection)
             if paths is not None:
                 paths.append((*path, key) if path else key)
-            if values is not None:
-                values.append(value)
+            values.append(value)
 
     def _leaf(self, value: Any) -> bool:
         return self._scope.is_leaf(entry_type(value))
 
-    def _count(self, collection: TensorCollection) -> int:
+    def _count(self, collection: Any, nested: bool, leaves_only: bool, plain: bool) -> int:
         """The number of paths, without making them."""
-        total = 0
-        nested, leaves_only, is_leaf, _ = self._scope
-        plain = is_leaf is default_is_leaf
-        for value in list(collection._outline().values()):
-            if plain and type(value) is Tensor:
-                total += 1
-                continue
-            inner = isinstance(value, TensorCollection)
-            leaf = not (plain and inner) and self._leaf(value)
-            if inner and nested and not leaf:
-                total += self._count(value)
-            total += leaf or not leaves_only
+        values = list(collection._outline().values())
+        total = len(values)
+        for value in values:
+            if not (plain and type(value) is Tensor):
+                inner = isinstance(value, TensorCollection)
+                leaf = not (plain and inner) and self._leaf(value)
+                if inner and nested and not leaf:
+                    total += self._count(value, nested, leaves_only, plain)
+                total -= leaves_only and not leaf
         return total
 
     def __len__(self) -> int:
         """The number of items, counted without building them, since `list(view)` calls it first."""
         if self._scope.nested or self._scope.leaves_only:
             table = self._table()
-            return self._count(self._collection) if table is None else len(table)
+            nested, leaves_only, is_leaf, _ = self._scope
+            plain = is_leaf is default_is_leaf
+            return len(table) if table is not None else self._count(self._collection, nested, leaves_only, plain)
         return len(self._collection._outline())
 
     def __repr__(self) -> str:
@@ -188,11 +189,26 @@ class KeysView(View[T]):
         table = self._table()
         if table is not None:
             return list(table)
+        nested, leaves_only, is_leaf, _ = self._scope
         paths: list[Any] = []
-        self._walk(self._collection, (), paths, None)
+        self._collect(self._collection, (), paths, nested, leaves_only, is_leaf is default_is_leaf)
         if self._scope.sort:
             paths.sort(key=lambda path: (path,) if isinstance(path, str) else path)
         return paths
+
+    def _collect(
+        self, collection: Any, path: tuple[str, ...], paths: list[Any], nested: bool, leaves_only: bool, plain: bool
+    ) -> None:
+        """Collect paths; nothing of a stack is read."""
+        for key, value in list(collection._outline().items()):
+            if not (plain and type(value) is Tensor):
+                inner = isinstance(value, TensorCollection)
+                leaf = (leaves_only or nested) and not (plain and inner) and self._leaf(value)
+                if inner and nested and not leaf:
+                    self._collect(value, (*path, key), paths, nested, leaves_only, plain)
+                if leaves_only and not leaf:
+                    continue
+            paths.append((*path, key) if path else key)
 
     def __contains__(self, key: object) -> bool:
         if type(key) is str and not self._scope.leaves_only:

@@ -1,14 +1,15 @@
-"""The least code that keeps the promises of a batch, written by hand for the programs of `_programs`.
+"""The least code that keeps the promises of a batch, written by hand for `_programs` and `_bounds`.
 
-It has the checks of ours and nothing else: no names, devices, locks, nested batches, Python objects, autograd or
-function transforms. A batch has its leading dims, a declared one also its dtypes and shapes. A write checks everything
-before it writes, reads overlapping sources first, and writes all tensors or none. So its time shows how near to dicts
-any library with these promises can come.
+It has the checks of ours and nothing else: no names, devices, locks, Python objects, autograd or function transforms,
+and nested batches only at the end. A batch has its leading dims, a declared one also its dtypes and shapes. A write
+checks everything before it writes, reads overlapping sources first, and writes all tensors or none. So its time shows
+how near to dicts any library with these promises can come.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from functools import partial
 from operator import add, lt
 from typing import Any
@@ -27,7 +28,7 @@ class Least:
 
     __slots__ = ("data", "known", "size")
 
-    data: dict[str, Tensor]
+    data: dict[str, Any]
     size: torch.Size
     known: tuple[Any, int, Callable[..., bool]]
 
@@ -40,7 +41,7 @@ class Least:
         return self.data.copy().items()
 
     def __getitem__(self, key: str) -> Tensor:
-        return self.data[key]
+        return self.data[key]  # type: ignore[no-any-return]  # a tensor
 
 
 def _of(data: dict[str, Tensor], size: torch.Size) -> Least:
@@ -192,6 +193,11 @@ def flat(x: Least) -> Least:
     return _of({key: value.flatten(0, 1) for key, value in x.data.items()}, torch.Size((x.size[0] * x.size[1],)))
 
 
+def plus(x: Least, number: float) -> Least:
+    """A number and each tensor."""
+    return _of({key: value + number for key, value in x.data.copy().items()}, x.size)
+
+
 def select(x: Least, keys: Sequence[str]) -> Least:
     """Some of the tensors."""
     data = x.data.copy()
@@ -219,8 +225,153 @@ def pad(xs: Sequence[Least]) -> Least:
     return _of(found, torch.Size((len(xs), max(lengths))))
 
 
-def store(x: Least, key: str, value: Tensor) -> None:
-    """Write an entry."""
-    if type(value) is not Tensor or value.shape[: len(x.size)] != x.size:
+# ---- single operations, on batches that may be nested ---------------------------------------------------------------
+
+
+class Nested(Least):
+    """A batch whose entries are tensors and batches."""
+
+    __slots__ = ()
+
+    def _leaf_keys(self, path: tuple[str, ...], found: list[Any]) -> list[Any]:
+        for key, value in self.data.copy().items():
+            if type(value) is Nested:
+                value._leaf_keys((*path, key), found)
+            else:
+                found.append((*path, key) if path else key)
+        return found
+
+    def items(
+        self, include_nested: bool = False, leaves_only: bool = False, is_leaf: Any = None, *, sort: bool = False
+    ) -> Any:
+        """As of a dict; with options it would be a view of its own."""
+        if include_nested or leaves_only or sort or is_leaf is not None:
+            raise NotImplementedError
+        return self.data.copy().items()
+
+    def leaf_keys(self) -> LeafKeys:
+        """The paths of all tensors."""
+        return LeafKeys(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Nested:
+        new = memo[id(self)] = nest({}, self.size)
+        new.data = _deep_copies(self.data.copy(), memo)
+        return new
+
+
+class LeafKeys:
+    """A view; `list` asks for the length of a view too."""
+
+    __slots__ = ("batch",)
+
+    def __init__(self, batch: Nested) -> None:
+        self.batch = batch
+
+    def __iter__(self) -> Any:
+        return iter(self.batch._leaf_keys((), []))
+
+    def __len__(self) -> int:
+        return _count(self.batch)
+
+
+def _count(x: Nested) -> int:
+    return sum([_count(value) if type(value) is Nested else 1 for value in x.data.copy().values()])
+
+
+def nest(data: dict[str, Any], size: tuple[int, ...]) -> Nested:
+    """A batch of a dict of tensors and of dicts."""
+    new = Nested.__new__(Nested)
+    new.data = {key: nest(value, size) if type(value) is dict else value for key, value in data.items()}
+    new.size = torch.Size(size)
+    return new
+
+
+def _like(x: Nested, data: dict[str, Any]) -> Nested:
+    new = Nested.__new__(Nested)
+    new.data, new.size = data, x.size
+    return new
+
+
+def _twin(x: Nested) -> Nested:
+    data: dict[str, Any] = x.data.copy()
+    for key, value in data.items():
+        if type(value) is Nested:
+            data[key] = _twin(value)
+    return _like(x, data)
+
+
+def exclude(x: Nested, *keys: str) -> Nested:
+    """Without some entries; the nested batches are new, so that a key that is added to one is in no other."""
+    data: dict[str, Any] = x.data.copy()
+    for key in keys:
+        data.pop(key, None)
+    for key, value in data.items():
+        if type(value) is Nested:
+            data[key] = _twin(value)
+    return _like(x, data)
+
+
+def _pair(x: Nested, y: Nested, leaves: list[Tensor], sources: list[Tensor]) -> None:
+    data, given = x.data.copy(), y.data.copy()
+    if y.size != x.size:
         raise ValueError("other batch size")
-    x.data[key] = value
+    for key, source in given.items():
+        leaf = data[key]
+        if type(leaf) is not type(source):
+            raise TypeError(f"{key} is another kind of entry")
+        if type(leaf) is Nested:
+            _pair(leaf, source, leaves, sources)
+        else:
+            leaves.append(leaf)
+            sources.append(source)
+
+
+def update(x: Nested, y: Nested) -> None:
+    """Copy tensors into those of another batch: everything fits and can be written, and sources are read first."""
+    leaves: list[Tensor] = []
+    sources: list[Tensor] = []
+    _pair(x, y, leaves, sources)
+    known = getattr(x, "known", None)
+    if known is None or known[1] != len(leaves) or not known[2](*leaves, *sources):
+        for leaf, source in zip(leaves, sources, strict=True):
+            if source.shape != leaf.shape or source.dtype is not leaf.dtype or not leaf.is_contiguous():
+                raise ValueError("it does not fit")
+            if leaf.requires_grad or leaf.is_inference():
+                raise ValueError("it can't be written")
+        x.known = None, len(leaves), _kind_of([*leaves, *sources], len(leaves))
+    if _aliases(tuple(leaves), {}, tuple(sources)):
+        sources = _apart(leaves, sources)
+    torch._foreach_copy_(leaves, sources)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
+
+
+class _Storages(dict[int, Any]):
+    """The new storages; that of a tensor is looked up when torch reads it."""
+
+    def __getitem__(self, place: int) -> Any:
+        found = super().__getitem__(place)
+        return found.untyped_storage() if type(found) is Tensor else found
+
+
+def _deep_copies(data: dict[str, Any], memo: dict[int, Any]) -> dict[str, Any]:
+    """Clones of tensors without gradients, attributes and other tensors over their storage; else deep copies."""
+    noted: Any = memo
+    places = noted.setdefault("torch", _Storages())  # torch writes and reads this key
+    own: list[tuple[str, Tensor, int]] = []
+    rest: list[str] = []
+    for key, value in data.items():
+        if type(value) is Nested or value.requires_grad or value.layout is not torch.strided or value.__dict__:
+            rest.append(key)
+            continue
+        storage = value.untyped_storage()
+        place = storage._cdata
+        if place in places or id(value) in memo or value.grad is not None or storage.nbytes() != value.nbytes:
+            rest.append(key)
+        else:
+            places[place] = value
+            own.append((key, value, place))
+    clones: Any = own and torch._foreach_clone([value for _, value, _ in own])  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
+    for (key, value, place), new in zip(own, clones, strict=True):
+        memo[id(value)] = data[key] = places[place] = new
+    for key in rest:
+        data[key] = deepcopy(data[key], memo)
+    return data

@@ -32,7 +32,7 @@ import tensorclass
 import tensorclass.nn
 from tensorclass.typing import Bool, Float32
 
-from . import _least
+from . import _least, _least_actor
 from ._clock import Statement, medians
 
 LIBRARIES: dict[str, Any] = {"anchor": tensordict, "ours": tensorclass}
@@ -66,7 +66,6 @@ class Kit:
     select: Callable[[Any, list[str]], Any] = lambda x, keys: x.select(*keys)
     chunk: Callable[[Any, int], Any] = lambda x, count: x.chunk(count)
     pad: Callable[[list[Any]], Any] | None = None
-    store: Callable[[Any, str, Tensor], Any] = setitem
     typed: bool = False
 
 
@@ -98,7 +97,6 @@ LEAST = Kit(
     select=_least.select,
     chunk=_least.chunk,
     pad=_least.pad,
-    store=_least.store,
 )
 
 
@@ -261,25 +259,30 @@ def _typed_actor(net: nn.Module, data: Any) -> Callable[[], Any]:
 
 @program("8 calls of an actor")
 def _actor(kit: Kit) -> Any:
-    if kit.typed and kit.library is not tensorclass:
+    if kit.typed and kit.library is tensordict:
         return None
     net, data = nn.Linear(4, 2), kit.make(entries(8), (8,))
-    if kit.library is None:
+    constants: dict[str, Any] = {"scale": 1.0, "validate_args": False}
+    if kit is DICTS:
 
         def act() -> None:
-            store = kit.store
-            store(data, "loc", net(data["obs"]))
-            dist = Normal(data["loc"], 1.0, validate_args=False)
-            store(data, "action", dist.rsample())
-            store(data, "action_log_prob", dist.log_prob(data["action"]))
+            data["loc"] = net(data["obs"])
+            dist = Normal(data["loc"], **constants)
+            data["action"] = dist.rsample()
+            data["action_log_prob"] = dist.log_prob(data["action"])
 
+    elif kit.library is None and kit.typed:
+        act = partial(_least_actor.TypedActor(net, constants), data)
+    elif kit.library is None:
+        draws = _least_actor.Draw(["loc"], ["action", "action_log_prob"], constants)
+        act = partial(_least_actor.Actor(_least_actor.Step(net, ["obs"], ["loc"]), draws), data)
     elif kit.typed:
         act = _typed_actor(net, data)
     else:
         keyed = kit.library.nn
         draw = keyed.ProbabilisticTensorDictModule(
             ["loc"], ["action"], distribution_class=Normal, return_log_prob=True,
-            distribution_kwargs={"scale": 1.0, "validate_args": False},
+            distribution_kwargs=constants,
             default_interaction_type=keyed.InteractionType.RANDOM,
         )  # fmt: skip
         actor = keyed.ProbabilisticTensorDictSequential(keyed.TensorDictModule(net, ["obs"], ["loc"]), draw)

@@ -72,8 +72,9 @@ def test_the_least_constructor_checks_what_is_declared() -> None:
 
 def test_guards_are_counted() -> None:
     """Another tensor has guards of its own, and those on globals can be left out."""
-    raw, ours = _guards.OPERATIONS["x[0]"]
+    raw, ours, least = _guards.OPERATIONS["x[0]"]
     x = {"f0": torch.rand(3, 5)}
     assert 0 < _guards.guards(raw, x, False) < _guards.guards(raw, {**x, "f1": torch.rand(3, 5)}, False)
     batch = TensorDict(x, [3])
     assert _guards.guards(ours, batch, True) < _guards.guards(ours, batch, False)
+    assert 0 < _guards.guards(least, _least.make(x, (3,)), False) < _guards.guards(ours, batch, False)

@@ -26,6 +26,8 @@ def outputs(result: Any, writes: Sequence[Slot | None], label: str) -> tuple[Any
     """
     if len(writes) == 1:
         return (single(result, writes[0], label),)
+    if type(result) is tuple and len(result) == len(writes):
+        return result
     if isinstance(result, Mapping):
         return tuple(None if slot is None else _pick(result, slot, label) for slot in writes)
     names = ", ".join("None" if slot is None else slot.label for slot in writes)

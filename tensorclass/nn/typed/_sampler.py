@@ -61,8 +61,8 @@ class Sampler(nn.Module):
 
     def dist(self, *values: Any, **named: Any) -> Any:
         """Build the distribution from parameters, by position or by name."""
-        parameters = {**dict(zip(self.names, values, strict=False)), **named}
-        return build(self.maker, parameters, dict(self.constants.items()), self._label)
+        constants = self.constants if type(self.constants) is dict else dict(self.constants.items())
+        return build(self.maker, dict(zip(self.names, values, strict=False)) | named, constants, self._label)
 
     def forward(self, *values: Any, **named: Any) -> Any:
         """Draw a value, or the components of a composite one, and compute the requested log-probabilities."""
@@ -70,6 +70,8 @@ class Sampler(nn.Module):
         value, score = draw(
             dist, self.kind, torch.Size(), bool(self.scores), self.estimates, self.generator, self._label
         )
+        if type(value) is type(score) is Tensor:
+            return value, score
         parts = self._parts(dist, value)
         if self.scores:
             parts += self._score_parts(dist, score)
