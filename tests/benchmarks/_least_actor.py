@@ -1,23 +1,39 @@
 """The least code of an actor: a network and a draw in sequence, by keys and typed.
 
-It has what a call of ours looks at: hooks, the interaction type and the mode that skips modules, both for a block in
-one thread, options of a call, keys that an earlier module writes, clear errors, and writes of everything or nothing.
-What such a look finds is refused here.
+It has what a call of ours looks at: tensors instead of a batch, hooks, the modes (which compiled code can read, so they
+are ours), options, methods that a subclass replaces, keys that an earlier module writes, clear errors, and writes of
+everything or nothing. What such a look finds is refused here.
 """
 
 from __future__ import annotations
 
-from contextvars import ContextVar
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from torch import Tensor, nn
 from torch.distributions import Distribution, Normal
 from torch.nn.modules import module as _hooks
 
+from tensorclass.core._modes import Setting
+
 from ._least import Least, _kind_of, _of
 
-KIND: ContextVar[str | None] = ContextVar("KIND", default=None)
-SKIP: ContextVar[bool] = ContextVar("SKIP", default=False)
+KIND: Setting[str | None] = Setting("least_kind", None)
+SKIP: Setting[bool] = Setting("least_skip", False)
+SUM: Setting[bool] = Setting("least_sum", False)
+
+
+def _of_batches(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that would also take tensors."""
+
+    @wraps(forward)
+    def call(self: Any, x: Any, *args: Any, **options: Any) -> Any:
+        if not isinstance(x, Least):
+            raise NotImplementedError
+        return forward(self, x, *args, **options)
+
+    return call
 
 
 def _globally_hooked() -> bool:
@@ -95,9 +111,15 @@ class Draw(nn.Module):
         self.reads, self.writes, self.constants, self.kind = reads, writes, constants, "random"
         self.generator = self.samples = None
 
+    def drawn(self, dist: Distribution) -> Tensor:
+        """What a subclass may replace."""
+        raise NotImplementedError
+
     def forward(self, x: Least, out: Any = None, draws: bool = True) -> Least:
         """Read, draw, write."""
         if SKIP.get() or out is not None or self.generator is not None or self.samples is not None:
+            raise NotImplementedError
+        if SUM.get() or type(self).drawn is not Draw.drawn:
             raise NotImplementedError
         if draws:
             parameters = dict(zip(self.reads, _read(x, self.reads), strict=True))
@@ -114,22 +136,30 @@ class Actor(nn.Module):
         self.steps = nn.ModuleList(steps)
         self.partial, self.selected = False, None
 
+    def parameters_of(self, x: Least) -> Least:
+        """What a subclass may replace."""
+        raise NotImplementedError
+
+    @_of_batches
     def forward(self, x: Least, out: Any = None, **options: Any) -> Least:
         """Run the modules under the interaction type of the last one."""
         if SKIP.get() or out is not None or options or self.partial or self.selected is not None:
             raise NotImplementedError
+        if type(self).parameters_of is not Actor.parameters_of:
+            raise NotImplementedError
         steps: list[Any] = [*self._modules["steps"]._modules.values()]  # type: ignore[union-attr]  # it is there
         last, hooked = steps[-1], _globally_hooked()
         left = [*last.writes]
-        token = KIND.set(last.kind) if KIND.get() is None else None
+        inside = KIND.get() is not None
+        entered = None if inside else KIND.enter(last.kind)
         try:
             for step in steps[:-1]:
                 x = step(x) if hooked or _hooked(step) else step.forward(x)
                 left = [key for key in left if key not in step.writes]
             return (last if hooked or _hooked(last) else last.forward)(x, None, bool(left))  # type: ignore[no-any-return]  # a batch
         finally:
-            if token is not None:
-                KIND.reset(token)
+            if not inside:
+                KIND.leave(entered)
 
 
 class Sampler(nn.Module):
