@@ -200,10 +200,11 @@ class KeysView(View[T]):
         self, collection: Any, path: tuple[str, ...], paths: list[Any], nested: bool, leaves_only: bool, plain: bool
     ) -> None:
         """Collect paths; nothing of a stack is read."""
+        asked = leaves_only or nested
         for key, value in list(collection._outline().items()):
             if not (plain and type(value) is Tensor):
                 inner = isinstance(value, TensorCollection)
-                leaf = (leaves_only or nested) and not (plain and inner) and self._leaf(value)
+                leaf = asked and not (plain and inner) and self._leaf(value)
                 if inner and nested and not leaf:
                     self._collect(value, (*path, key), paths, nested, leaves_only, plain)
                 if leaves_only and not leaf:
