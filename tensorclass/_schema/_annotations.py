@@ -176,9 +176,21 @@ def _parse_core(core: Any, optional: bool, metadata: tuple[Any, ...], owner: typ
             f"{_mark_text(core)} without a tensor", 'it says something about a tensor: write `Float32[Tensor, "3 h w"]`'
         )
     _refuse_unions(core, owner)
+    _refuse_wrapper(core)
     if is_interface(get_origin(core) or core):
         return Parsed(ANY, get_origin(core) or core, optional=optional, metadata=metadata)
     return Parsed(VALUE, core, optional=optional, metadata=metadata)
+
+
+def _refuse_wrapper(core: Any) -> None:
+    """Refuse a class that wraps one object of a batch: a field holds the object, so no value would fit."""
+    origin = get_origin(core) or core
+    if isinstance(origin, type) and getattr(origin, "__wraps_object__", False) is True:
+        (inner,) = get_args(core) or (Any,)
+        raise WrongDeclaration(
+            type_name(core),
+            f"a field holds the object itself: declare `{type_name(inner)}`, which takes {origin.__name__}(...) too",
+        )
 
 
 def is_interface(core: Any) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 import typing
 from collections.abc import Callable
+from dataclasses import MISSING
 from functools import wraps
 from types import SimpleNamespace
-from typing import Any, ClassVar, get_args, get_origin
+from typing import Any, ClassVar, Optional, get_args, get_origin
 
 import numpy as np
 import torch
@@ -30,7 +31,7 @@ def _is_field(name: str, annotation: Any) -> bool:
 
 
 def _loosen(annotations: dict[str, Any]) -> dict[str, Any]:
-    return {name: Any if _is_field(name, found) else found for name, found in annotations.items()}
+    return {name: Optional[Any] if _is_field(name, found) else found for name, found in annotations.items()}  # noqa: UP045
 
 
 def _kinds_of(annotations: dict[str, Any]) -> dict[str, type]:
@@ -63,19 +64,27 @@ def _give_classes(made: Any) -> Any:
     return made
 
 
-def _convert(cls: Any, name: str, value: Any) -> Any:
-    """A value as a class of `tensordict` stores it: numbers, arrays and lists of numbers are tensors."""
-    options = cls.__tensorclass_options__
-    if (
-        options.autocast
-        and name in getattr(cls, _KINDS)
-        and not isinstance(value, (dict, NonTensorDataBase, type(None)))
-    ):
-        wanted = getattr(cls, _KINDS)[name]
-        return torch.as_tensor(value) if wanted is Tensor else wanted(value)
-    if (options.nocast and type(value) is not list) or (options.autocast and type(value) is list):
-        return value
-    return _as_tensor(value)
+def _converter_of(cls: Any) -> Callable[[str, Any, Any], Any]:
+    """A function of a field's name, a value and a batch size: the value as a class of `tensordict` stores it."""
+    options, kinds = cls.__tensorclass_options__, getattr(cls, _KINDS)
+    nocast, autocast = options.nocast, options.autocast
+
+    def convert(name: str, value: Any, batch_size: Any) -> Any:
+        if autocast and name in kinds and not isinstance(value, (dict, NonTensorDataBase, type(None))):
+            wanted = kinds[name]
+            return torch.as_tensor(value) if wanted is Tensor else wanted(value)
+        if (nocast and type(value) is not list) or (autocast and type(value) is list):
+            return value
+        made = _as_tensor(value)
+        return _each_its_own(made, batch_size) if type(made) is list else made
+
+    return convert
+
+
+def _each_its_own(values: list[Any], batch_size: Any) -> Any:
+    """A list of objects as one for each row, if there are as many."""
+    size = [batch_size] if isinstance(batch_size, int) else [*(batch_size or ())]
+    return NonTensorStack(*values) if size and len(values) == size[0] else values
 
 
 def _as_tensor(value: Any) -> Any:
@@ -89,16 +98,18 @@ def _as_tensor(value: Any) -> Any:
 
 def _follow(cls: Any) -> Any:
     """Have the fields of a class convert what is stored, and give objects that differ between elements as lists."""
-    setters = cls.__tensorclass__.setters
+    setters, convert = cls.__tensorclass__.setters, _converter_of(cls)
     for name, field in [*vars(cls).items()]:
         if type(field) is FieldRef:
-            get, write = _reader_of_lists(field.fget), _converting_setter(cls, name, field.fset)
+            get, write = _reader_of_lists(field.fget), _converting_setter(convert, name, field.fset)
             type.__setattr__(cls, name, FieldRef._of(cls, field._path, field._spec, get, write, field.fdel))
             setters |= {name: write} if name in setters else {}
-    type.__setattr__(cls, "__init__", _converting_constructor(cls))
+    type.__setattr__(cls, "__init__", _converting_constructor(cls, convert))
     for name in ("from_dict", "from_tensordict"):
         type.__setattr__(cls, name, _classes_given(getattr(cls, name).__func__))
     type.__setattr__(cls, "update", _converting_update(cls.update))
+    for name in ("select", "exclude"):
+        type.__setattr__(cls, name, _class_kept(getattr(cls, name)))
     return cls
 
 
@@ -110,22 +121,39 @@ def _reader_of_lists(plain: Any) -> Callable[[Any], Any]:
     return get
 
 
-def _converting_setter(cls: Any, name: str, plain: Any) -> Callable[[Any, Any], None]:
-    return lambda self, value: plain(self, _convert(cls, name, value))
+def _converting_setter(convert: Any, name: str, plain: Any) -> Callable[[Any, Any], None]:
+    return lambda self, value: plain(self, convert(name, value, self.batch_size))
 
 
-def _converting_constructor(cls: Any) -> Callable[..., None]:
+def _class_kept(plain: Any) -> Any:
+    """A choice of keys as an instance of the class; fields that were left out read as None."""
+
+    @wraps(plain)
+    def choose(self: Any, *keys: Any, **options: Any) -> Any:
+        found = plain(self, *keys, **options)
+        return found if type(found) is not TensorDict else type(self).from_tensordict(found)
+
+    return choose
+
+
+def _converting_constructor(cls: Any, convert: Any) -> Callable[..., None]:
     """The constructor that converts values as `tensordict` does."""
     plain, names, fields = cls.__init__, cls.__match_args__, frozenset(cls.__tensorclass_schema__.fields)
+    own = [field for field in cls.__dataclass_fields__.values() if field.init and field.name in fields]
+    required = [field.name for field in own if field.default is field.default_factory is MISSING]
     defaults = {name: field.default for name, field in cls.__dataclass_fields__.items()}
     numbers = {name: default for name, default in defaults.items() if type(default) in (int, float, bool)}
 
     @wraps(plain)
     def init(self: Any, *args: Any, **options: Any) -> None:
         given = dict(zip(names, args, strict=False)) | options
-        if not given.get("batch_size"):  # a default that is a number is a tensor where it fits
+        size = given.get("batch_size")
+        if not size:  # a default that is a number is a tensor where it fits
             given = numbers | given
-        made = {name: _convert(cls, name, value) if name in fields else value for name, value in given.items()}
+        missing = [name for name in required if name not in given]
+        if missing:
+            raise TypeError(f"{cls.__name__}.__init__() missing required arguments: {', '.join(missing)}")
+        made = {name: convert(name, value, size) if name in fields else value for name, value in given.items()}
         plain(self, *args[len(names) :], **made)
 
     return init
@@ -177,7 +205,7 @@ def lenient_tensorclass(cls: Any = None, /, **options: Any) -> Any:
     decorate: Callable[[Any], Any] = tensorclass(**given)
     if cls is None:
         return lambda found: lenient_tensorclass(found, **options)
-    if isinstance(cls, _LenientMeta):
+    if isinstance(cls, _LenientMeta) and not options:
         return cls
     written = getattr(cls, _WRITTEN, {}) | vars(cls).get("__annotations__", {})
     kinds = _kinds_of(vars(cls).get("__annotations__", {}))
@@ -186,4 +214,5 @@ def lenient_tensorclass(cls: Any = None, /, **options: Any) -> Any:
     made = decorate(cls)
     type.__setattr__(made, _KINDS, getattr(cls, _KINDS, {}) | kinds)
     type.__setattr__(made, _WRITTEN, written)
+    made.__class__ = _LenientMeta  # for the classes that are derived from it
     return _follow(made)

@@ -1,4 +1,4 @@
-"""Reads that wrap objects, as in `tensordict`: `values`, `items`, `pop` and iteration give `NonTensorData`."""
+"""Reads that wrap objects: `values`, `items`, `pop`, `setdefault` and iteration give `NonTensorData`."""
 
 from __future__ import annotations
 
@@ -88,6 +88,16 @@ def _pop(kind: Any) -> Any:
     return pop
 
 
+def _setdefault(kind: Any) -> Any:
+    plain = kind.setdefault
+
+    @wraps(plain)
+    def setdefault(self: Any, key: Any, default: Any, inplace: bool = False) -> Any:
+        return _wrap_value(self, key, plain(self, key, default, inplace))
+
+    return setdefault
+
+
 def _elements(self: Any) -> Iterator[Any]:
     """The elements of a stack of objects, each in a `NonTensorData`; those of a typed batch are the objects."""
     if self.ndim == 1 and not self._gives_objects:
@@ -99,6 +109,6 @@ def wrap_reads() -> None:
     """Have the reads of untyped containers give wrapped objects."""
     type.__setattr__(NonTensorStack, "__iter__", _elements)
     for kind in (TensorDict, LazyStackedTensorDict):
-        made = {"items": _items(kind), "values": _values(kind), "pop": _pop(kind)}
+        made = {"items": _items(kind), "values": _values(kind), "pop": _pop(kind), "setdefault": _setdefault(kind)}
         for name, method in made.items():
             type.__setattr__(kind, name, method)

@@ -14,6 +14,7 @@ from torch import Tensor
 from .._flags import flags
 from ..core import InTurn, Turn, in_turn
 from ..errors import ArgumentError
+from ..store._bridges import placing
 from ._ahead import read_ahead
 from ._mixed import orders_of
 from ._orders import EXACT, EpochOrders, RandomRows
@@ -41,15 +42,18 @@ def ranks_of(layout: Any, rank: Any, world_size: Any, **options: object) -> tupl
         options: of the loader, the same on all ranks.
 
     Raises:
-        ArgumentError: for a layout beside rank and world size.
+        ArgumentError: for a layout beside rank and world size, and for anything else as a layout; the other ranks
+            raise a StructureError.
         StructureError: on all ranks, if layouts or options differ.
     """
     if layout is None:
         return rank, world_size
+    is_layout = hasattr(layout, "data_rank")
+    told = "" if is_layout else f"layout= takes a tensorclass.parallel.Layout, got a {type(layout).__name__}"
     if rank is not None or world_size is not None:
-        raise ArgumentError("a layout says which rows a rank gets: leave out rank= and world_size=")
-    if not hasattr(layout, "data_rank"):
-        raise ArgumentError(f"layout= takes a tensorclass.parallel.Layout, got a {type(layout).__name__}")
+        told = "a layout says which rows a rank gets: leave out rank= and world_size="
+    if told:
+        raise placing().refusal_by_all(layout if is_layout else None, "loader", told)
     text = ", ".join([f"{name}={value!r:.40}" for name, value in options.items()])
     found: tuple[int, int] = layout.data_rank(f"loader({text})")
     return found

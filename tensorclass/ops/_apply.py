@@ -175,8 +175,9 @@ class ApplyOps(KeyOps):
             fn: called with a leaf, and with the leaves of `others` under the same key. If it returns None, the entry is
                 dropped.
             *others: containers of the same keys.
-            batch_size: the batch size of the result, if the function changes it. `[n, -1]` says that it returns ragged
-                tensors of `n` elements; the batch size is then `[n]`.
+            batch_size: the batch size of the result and of the containers in it, if the function changes it; the
+                function then gets the tensors of a lazy stack as one, where their shapes agree. `[n, -1]` says that
+                the function returns ragged tensors of `n` elements; the batch size is then `[n]`.
             device: the device of the result.
             names: the dim names of the result.
             inplace: copy each result into the memory of its leaf, and return this container. A result of another shape
@@ -338,7 +339,7 @@ class ApplyOps(KeyOps):
         size = self._batch_size if batch_size is None else as_batch_size(even)
         if mapper.inplace:
             return self._write_mapped(mapper, others)
-        result = self._map(mapper, others, (), None if size == self._batch_size else size, filter_empty)
+        result = self._map(mapper, others, (), None if batch_size is None else size, filter_empty)
         if result is None:
             return None
         if even is not batch_size:

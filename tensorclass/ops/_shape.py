@@ -207,37 +207,38 @@ class ShapeOps(InplaceOps):
     # ---- order of the dims ---------------------------------------------------------------------------------------
 
     @PERMUTED
-    def permute(self, *dims: Dims) -> Self:
+    def permute(self, *order: Dims, dims: Sequence[int | str] | None = None) -> Self:
         """Reorder the batch dims.
 
         Args:
-            *dims: every batch dim once, as ints, names or one sequence.
+            *order: every batch dim once, as ints, names or one sequence.
+            dims: the same sequence by name.
 
         >>> import torch
         >>> from tensorclass import TensorDict
         >>> TensorDict(a=torch.zeros(2, 3, 4), batch_size=[2, 3]).permute(1, 0)["a"].shape
         torch.Size([3, 2, 4])
         """
-        given: Any = dims
-        if len(dims) == 1 and not isinstance(dims[0], (int, str)):
-            given = as_items(dims[0], "permute", "dims")
+        given: Any = order if dims is None else one_of(order, dims, "dims")
+        if len(given) == 1 and not isinstance(given[0], (int, str)):
+            given = as_items(given[0], "permute", "dims")
         size = self._batch_size
         ndim = len(size)
-        order = tuple([self._dim(dim, "permute") for dim in given])
-        if len(order) != ndim or len(set(order)) != ndim:
+        full = tuple([self._dim(dim, "permute") for dim in given])
+        if len(full) != ndim or len(set(full)) != ndim:
             raise BatchDimError(f"permute takes each of the {ndim} batch dims once, got {list(given)}")
-        if order == tuple(range(ndim)):
+        if full == tuple(range(ndim)):
             return self._twin()
-        names = self._names and tuple(self._names[d] for d in order)
-        full = order
+        batch = full
+        names = self._names and tuple(self._names[d] for d in batch)
 
         def permuted(leaf: Tensor) -> Tensor:
             nonlocal full
             if leaf.ndim != len(full):
-                full = (*order, *range(ndim, leaf.ndim))
+                full = (*batch, *range(ndim, leaf.ndim))
             return torch.permute(leaf, full)
 
-        return self._each(permuted, torch.Size([size[d] for d in order]), names)
+        return self._each(permuted, torch.Size([size[d] for d in batch]), names)
 
     @PERMUTED
     def transpose(self, dim0: int | str, dim1: int | str) -> Self:
@@ -528,10 +529,11 @@ def targets(leaves: Sequence[Tensor], size: torch.Size, dims: int) -> list[tuple
     return found
 
 
-def one_of(shape: tuple[Any, ...], size: Any) -> tuple[Any, ...]:
-    """The shape from a keyword, if none is given by position."""
+def one_of(shape: tuple[Any, ...], size: Any, name: str = "size") -> tuple[Any, ...]:
+    """The shape, or the dims, from the keyword `name`, if none is given by position."""
     if shape:
-        raise ArgumentError(f"give the shape by position or as `size`, not both, got {list(shape)} and {size!r:.80}")
+        what = "shape" if name == "size" else name
+        raise ArgumentError(f"give the {what} by position or as `{name}`, not both, got {list(shape)} and {size!r:.80}")
     return (size,)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import field
+
 import numpy as np
 import torch
 from tensordict import LazyStackedTensorDict, NonTensorData, TensorClass, TensorDict, is_tensor_collection, tensorclass
@@ -108,6 +110,47 @@ def read_nested():
     again = Episode.from_tensordict(made.to_tensordict())
     for one in (made, again):
         print([type(value).__name__ for value in (one.first, one.last, one.first.inner)], one[0].last.obs.tolist())
+
+
+@tensorclass
+class Derived(Log):
+    level: Tensor = field(default=None)
+
+
+@tensorclass(autocast=True)
+class Counted(Log):
+    count: int = 0
+
+
+def drop_fields():
+    """Print what stays of classes whose fields are removed or left out, and lists of one object for each row."""
+    made = Derived("a", torch.ones(2), level=torch.zeros(2), batch_size=[2])
+    kept, rest = made.select("data"), made.exclude("data")
+    print(
+        [type(one).__name__ for one in (kept, rest)], kept.level, rest.data, shown(rest.level), sorted(made.to_dict())
+    )
+    print(
+        shown(made.pop("data")), made.data, sorted(made.keys()), made.exclude("level", inplace=True) is made, made.level
+    )
+    print(Counted("a", torch.ones(2), count="4", batch_size=[2]).count)
+    for values in (["a", "b"], [{"k": 1}, {"k": 2}]):
+        made = Log(values, torch.ones(2), batch_size=[2])
+        print(list(made.text), made[0].text)
+        made.text = values[::-1]
+        print(list(made.text), made[0].text)
+    for wrong in (Log, Derived):
+        try:
+            wrong()
+        except TypeError as error:
+            print("missing" in str(error))
+    print(
+        shown(
+            torch.compile(lambda log: Log("b", log.data + 1).data, backend="eager", fullgraph=True)(
+                Log("a", torch.ones(1))
+            )
+        )
+    )
+    print([type(TensorDict(s="x").setdefault(key, "y")).__name__ for key in "st"])
 
 
 def import_all():
@@ -252,6 +295,7 @@ def main():
     use_torch()
     read_fields()
     read_nested()
+    drop_fields()
     import_all()
 
 

@@ -301,6 +301,36 @@ def modules_by_state(td: Any) -> Any:
     return [(type(leaf).__name__, leaf.requires_grad) for leaf in found.values()]
 
 
+@program
+def sizes_for_results(td: Any) -> Any:
+    """`apply(batch_size=)` gives its size to nested containers too, and the tensors of a lazy stack as one."""
+    stack = td.lazy_stack([td.TensorDict(a=torch.arange(3.0) + i, batch_size=[3]) for i in range(2)], 1)
+    outer = td.TensorDict(l=stack, n=td.TensorDict(b=torch.ones(3, 2), batch_size=[3, 2]), batch_size=[3])
+    shapes: list[Any] = []
+
+    def look(value: Any) -> Any:
+        shapes.append(tuple(value.shape))
+        return value
+
+    def look_named(key: Any, value: Any) -> Any:
+        return look(value)
+
+    made = [one.apply(look, batch_size=size) for one, size in ((stack, [3, 2]), (stack, [3]), (outer, [3]))]
+    made += [
+        stack.named_apply(look_named, batch_size=[3, 2]),
+        stack.apply(lambda a, b: look(a), stack, batch_size=[3, 2]),
+    ]
+    return shapes, made, stack.apply(look), outer.apply(look)["n"].batch_size
+
+
+@program
+def dims_by_keyword(td: Any) -> Any:
+    """`permute(dims=)`, of dense containers and of lazy stacks."""
+    data = steps(td)
+    stack = td.lazy_stack([*data.unbind(0)], 0)
+    return [one.permute(dims=dims)["obs"] for one in (data, stack) for dims in ((1, 0), [-1, 0])]
+
+
 def outcome(run: Program, library: Any) -> Any:
     """What a program returns."""
     found = run(library)

@@ -155,6 +155,17 @@ def torchrl_actor_critic(td: Any, tdnn: Any) -> Any:
 
 
 @program
+def parameters_in_another_container(td: Any, tdnn: Any) -> Any:
+    """`get_dist_params` and `get_dist` write only what modules made to the container that is given for it."""
+    found: list[Any] = []
+    for method in ("get_dist_params", "get_dist"):
+        data, out = observation(td), td.TensorDict({}, [5])
+        given = getattr(policy(td, tdnn), method)(data, out)
+        found += [given is out, out, sorted(data.keys()), out["loc"]]
+    return found
+
+
+@program
 def subclass_that_overrides_get_dist(td: Any, tdnn: Any) -> Any:
     """What a subclass says of its distribution is what is drawn from and scored."""
 

@@ -70,11 +70,11 @@ DIFFERENT: dict[str, tuple[list[str], str]] = {
     "get": (["key", "default", "options"], SPELLED_OUT),
     "maybe_dense_stack": (["input", "dim", "out", "strict"], SPELLED_OUT),
     "get_at": (["key", "index", "default"], SPELLED_OUT),
+    "permute": (["order", "dims"], SPELLED_OUT),
     "reshape": (["shape", "size", "inplace"], SPELLED_OUT),
     "expand": (["shape"], SPELLED_OUT),
     "squeeze": (["dim"], SPELLED_OUT),
     "unsqueeze": (["dim"], SPELLED_OUT),
-    "permute": (["dims"], SPELLED_OUT),
     "to": (
         [
             "args",

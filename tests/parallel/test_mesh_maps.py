@@ -241,7 +241,11 @@ def _wrong_kinds(rank: int, data: Any, folder: Path) -> list[str]:
         lambda: batch.distribute(Layout(TWO, batch="dp"), source=source),
         lambda: batch.map(noisy, num_workers=0, layout=layout),
         lambda: data.map(noisy, out=folder / "kinds", num_workers=0, layout=layout),
+        lambda: data.loader(4, layout=layout),
+        lambda: data.batches(4, layout=layout),
     ]
+    places: dict[str, Any] = {} if rank == 0 else {"rank": 0, "world_size": 2}
+    calls += [lambda: data.loader(4, layout=Layout(TWO, batch="dp"), **places)]
     return [_problem(call) for call in calls]
 
 
@@ -249,7 +253,8 @@ def test_a_value_of_another_kind_is_heard_by_all(data: Any, tmp_path: Path) -> N
     """A rank that gives text for a layout, or a number for a source, makes the call an error on every rank."""
     for said in run(lambda rank, _: _wrong_kinds(rank, data, tmp_path), timeout=20):
         assert ["a Layout, got a str" in said[0], "source=1.5" in said[1]] == [True, True]
-        assert [text for text in said[2:] if "parallel.Layout, got a str" not in text] == []
+        assert [text for text in said[2:-1] if "parallel.Layout, got a str" not in text] == []
+        assert "leave out rank= and world_size=" in said[-1]
 
 
 def test_one_wrong_rank_is_heard_by_all(data: Any, tmp_path: Path) -> None:

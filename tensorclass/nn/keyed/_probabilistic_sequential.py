@@ -165,12 +165,15 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
 
         Args:
             tensordict: The input; the results are written to it.
-            tensordict_out: A container to write to instead.
+            tensordict_out: A container to write to instead; it gets the out keys of these modules.
             **kwargs: Passed to the modules that are not probabilistic.
         """
         data = tensordict if tensordict_out is None else tensordict.copy()
         data = self._run_to_parameters(data, kwargs, False)
-        return data if tensordict_out is None else tensordict_out.update(data)
+        if tensordict_out is None:
+            return data
+        written = [key for module in self._children()[:-1] for key in getattr(module, "out_keys", ())]
+        return tensordict_out.update(data.select(*written, strict=False))
 
     def _run_to_parameters(self, data: Any, kwargs: dict[str, Any], given: bool) -> Any:
         """Run all modules but the last.
@@ -213,6 +216,8 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         if not self.return_composite:
             last: Any = self._children()[-1]
             params = self.get_dist_params(tensordict, tensordict_out, **kwargs)
+            if tensordict_out is not None:  # the distribution may read the input as well
+                params = tensordict.copy().update(params)
             nested = isinstance(last, ProbabilisticTensorDictSequential)
             return last.get_dist(params) if nested else self.build_dist_from_params(params)
         return self._composite(tensordict, kwargs, False)

@@ -57,6 +57,7 @@ class NonTensorDataBase(Follower, Node, Generic[T]):
     """
 
     __slots__ = ("_device", "_names", "_size", "data")
+    __wraps_object__: ClassVar[bool] = True
     _holds_object = True
 
     data: T

@@ -119,9 +119,9 @@ class LazyShapes(LazyIndex):
         return self._each_member(lambda m: _permute_member(m, inner), order.index(self.stack_dim))
 
     @PERMUTED
-    def permute(self, *dims: Dims) -> Any:
+    def permute(self, *order: Dims, dims: Sequence[int | str] | None = None) -> Any:
         """Reorder the batch dims; stays lazy."""
-        return self._reorder_members("permute", *dims)
+        return self._reorder_members("permute", *(order if dims is None else one_of(order, dims, "dims")))
 
     @PERMUTED
     def transpose(self, dim0: int | str, dim1: int | str) -> Any:
@@ -319,8 +319,9 @@ class LazyShapes(LazyIndex):
     # ---- functions of the leaves ---------------------------------------------------------------------------------
 
     def _map_members(self, mapper: Mapper, others: Sequence[Any], path: Any, size: Any, filter_empty: Any) -> Any:
-        if size is not None:
-            return self._solid()._map(mapper, others, path, size, filter_empty)
+        dense = None if size is None else self._dense_or_none() if size == self._batch_size else self._solid()
+        if dense is not None:
+            return dense._map(mapper, others, path, size, filter_empty)
         members = [
             member._map(mapper, cut, path, None, filter_empty)
             for member, cut in zip(self._members, self._cut_others(others), strict=True)
