@@ -319,9 +319,10 @@ class LazyShapes(LazyIndex):
     # ---- functions of the leaves ---------------------------------------------------------------------------------
 
     def _map_members(self, mapper: Mapper, others: Sequence[Any], path: Any, size: Any, filter_empty: Any) -> Any:
-        dense = None if size is None else self._dense_or_none() if size == self._batch_size else self._solid()
-        if dense is not None:
-            return dense._map(mapper, others, path, size, filter_empty)
+        if size is not None:
+            dense = self._dense_or_none() if size == self._batch_size else self._solid()
+            if dense is not None:
+                return dense._map(mapper, others, path, size, filter_empty)
         members = [
             member._map(mapper, cut, path, None, filter_empty)
             for member, cut in zip(self._members, self._cut_others(others), strict=True)
