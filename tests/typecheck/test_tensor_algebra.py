@@ -13,9 +13,10 @@ from mypy import nodes
 from torch import Tensor
 from torch.nn import functional
 
+from tensorclass.typecheck.plugin._call_parts import Call, Known, TensorFacts
 from tensorclass.typecheck.plugin._promotion import promote_dtypes, with_number
 from tensorclass.typecheck.plugin._sizes import KnownSizes, Shape, flattened, unflatten_sizes
-from tensorclass.typecheck.plugin._torch_calls import Call, Known, TensorFacts, called
+from tensorclass.typecheck.plugin._torch_calls import called
 from tensorclass.typecheck.plugin._torch_table import KINDS
 
 DTYPES = [
@@ -54,7 +55,10 @@ FIXED: dict[str, tuple[tuple[object, ...], ...]] = {
     "narrow": ((1, 0, 2), (-1, 0, 2)),
     "norm": ((),),
     "square": ((),),
-    "diff": ((),),
+    "diff": ((), (1, -1), (2, 0), (1, 1)),
+    "unfold": ((-1, 2, 1), (0, 2, 1), (1, 2, 2)),
+    "repeat": ((2, 1, 1), (3, 1, 2, 1)),
+    "inverse": ((),),
     "logcumsumexp": ((0,), (-1,)),
     "quantile": ((0.5,),),
     "argwhere": ((),),

@@ -25,13 +25,13 @@ from ._batch_sizes import (
     sliced_size,
     total_size,
 )
+from ._call_parts import TensorFacts
 from ._contract_calls import declared_dims, dims_of_result
 from ._given import batch_of
 from ._joins import LOADER, OWN_JOINS
 from ._promotion import BOOL, INT64, Dtypes
 from ._shapes import int_of, sizes_of
 from ._source import Source, callee_name, source_of
-from ._torch_calls import TensorFacts
 from ._types import instance_of, static_type
 from ._values import Lead, tensor_facts
 

@@ -11,11 +11,11 @@ from mypy.types import FunctionLike, Instance, Type
 
 from . import _facts as facts
 from ._batch_dims import tensor_dims
+from ._call_parts import Known, TensorFacts
 from ._codes import BATCH, UNKNOWN_KEY
 from ._given import GivenCheck, batch_argument, check_named_values, device
 from ._sizes import KnownSizes
 from ._source import anything, named_items, source_of
-from ._torch_calls import Known, TensorFacts
 from ._types import static_type
 from ._values import Values
 

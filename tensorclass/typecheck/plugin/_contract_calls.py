@@ -24,12 +24,13 @@ from ..._dims import Dims, parse_dims
 from ...errors import DimSyntaxError
 from . import _facts as facts
 from ._batch_sizes import BatchDim, BatchDims, sizes_in
+from ._refs import PARTIAL, call_of_partial
 from ._source import anything, callee_name, source_of
 from ._types import owner_of, static_type
 
 CHECKED: Final = "tensorclass.classes._contracts.checked"
-_PARTIAL: Final = "functools.partial"
 MARK: Final = "__tensorclass_batch_dims__"
+DeclaresTensors = Callable[[nodes.FuncDef], bool]
 ReadDims = Callable[[nodes.Expression], BatchDims | None]
 
 
@@ -117,20 +118,12 @@ def direct_call(api: Any, call: nodes.CallExpr) -> nodes.CallExpr:
     """The call of the function itself, if `checked(f)` is called, or a `functools.partial` of it with a name."""
     callee = source_of(api).follow(call.callee)
     name = callee_name(callee)
-    if not isinstance(callee, nodes.CallExpr) or name not in (CHECKED, _PARTIAL) or not callee.args:
+    if not isinstance(callee, nodes.CallExpr) or name not in (CHECKED, PARTIAL) or not callee.args:
         return call
-    kept = [at for at, key in enumerate(callee.arg_names) if at and (key is None or key not in call.arg_names)]
-    made = nodes.CallExpr(
-        callee.args[0],
-        [*(callee.args[at] for at in kept), *call.args],
-        [*(callee.arg_kinds[at] for at in kept), *call.arg_kinds],
-        [*(callee.arg_names[at] for at in kept), *call.arg_names],
-    )
-    made.set_line(call)
-    return direct_call(api, made)
+    return direct_call(api, call_of_partial(callee, call))
 
 
-def contract_of(api: Any, call: nodes.CallExpr) -> CallContract | None:
+def contract_of(api: Any, call: nodes.CallExpr, tensors: DeclaresTensors | None = None) -> CallContract | None:
     """The contract of the function that is called."""
     callee = call.callee
     node = callee.node if isinstance(callee, nodes.RefExpr) else None
@@ -139,17 +132,18 @@ def contract_of(api: Any, call: nodes.CallExpr) -> CallContract | None:
         owner = owner_of(static_type(api, callee.expr))
         symbol = None if owner is None else owner.type.get(callee.name)
         node, bound = (None if symbol is None else symbol.node), True
-    return own_contract(node, bound)
+    return own_contract(node, bound, tensors)
 
 
-def own_contract(node: object, bound: bool = False) -> CallContract | None:
-    """The contract of a function or a decorated function."""
+def own_contract(node: object, bound: bool = False, tensors: DeclaresTensors | None = None) -> CallContract | None:
+    """The contract of a function or a decorated function; `tensors` finds plain ones that declare tensors."""
     function = node.func if isinstance(node, nodes.Decorator) else node
     signature = get_proper_type(function.type) if isinstance(function, nodes.FuncDef) else None
     if not isinstance(function, nodes.FuncDef) or not isinstance(signature, CallableType):
         return None
     decorated = isinstance(node, nodes.Decorator) and not _is_checked(node)
     known = has_marks(signature) or (isinstance(node, nodes.Decorator) and not decorated)
+    known = known or (tensors is not None and not isinstance(node, nodes.Decorator) and tensors(function))
     if not known or (decorated and not _keeps_signature(node, signature)):  # type: ignore[arg-type]  # it is decorated
         return None
     return CallContract(function, signature, bound and not function.is_static)

@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 from mypy import nodes
 from mypy.types import CallableType, Type
 
-from ..._dims import Dims
+from ..._dims import Dim, Dims
 from ._batch_dims import batch_dims, tensor_dims
 from ._batch_sizes import BatchDim, BatchDims, NamedSize, shown, size_in
 from ._codes import BATCH, DTYPE, SHAPE
 from ._contract_calls import CallContract, contract_of, declared_dims, direct_call, own_contract, shaped_text
 from ._facts import ClassDeclaration
+from ._sizes import KnownSizes, Shape
 from ._source import own_statements, parts_of, source_of
 from ._types import instance_of
 from ._values import Values
@@ -23,9 +24,9 @@ from ._values import Values
 
 def check_contracts(api: Any) -> None:
     """Report what does not fit in the file that has been checked."""
-    source = source_of(api)
+    source, tensors = source_of(api), _TensorFunctions(api)
     for call in (direct_call(api, call) for call in source.calls):
-        contract = contract_of(api, call)
+        contract = contract_of(api, call, tensors)
         if contract is not None:
             names = _SizeNames()
             for row in contract.arguments(call):
@@ -39,9 +40,27 @@ def check_contracts(api: Any) -> None:
                 own = _names_in(source.scopes.get(variable))
                 _Declared(variable.name, shaped_text(variable.type, dims), dims, None).check(api, own, values[0])
     for function in source.functions:
-        contract = own_contract(source.decorated_functions.get(function, function))
+        contract = own_contract(source.decorated_functions.get(function, function), tensors=tensors)
         if contract is not None:
             _check_results(api, contract)
+
+
+class _TensorFunctions:
+    """Whether a function of the file declares a tensor, such as `Float32[Tensor, "b 4"]`."""
+
+    def __init__(self, api: Any) -> None:
+        self._values = Values(api)
+        self._known: dict[nodes.FuncDef, bool] = {}
+
+    def __call__(self, function: nodes.FuncDef) -> bool:
+        """Look at the annotations of the parameters and of the result."""
+        found = self._known.get(function)
+        if found is None:
+            written = function.unanalyzed_type if function in self._values.source.functions else None
+            rows = [*written.arg_types, written.ret_type] if isinstance(written, CallableType) else []
+            found = any(self._values.declaration(row) is not None for row in rows)
+            self._known[function] = found
+        return found
 
 
 def _declared(api: Any, contract: CallContract, typ: Type, written: Type | None, name: str) -> _Declared | None:
@@ -70,6 +89,9 @@ class _Declared(NamedTuple):
             return
         facts = None if self.tensor is None else Values(api).tensor(expr)
         sizes = batch_dims(api, expr) if self.tensor is None else tensor_dims(api, expr, facts)
+        if sizes is None and facts is not None and facts.shape is not None and self._lacks_dims(facts.shape):
+            api.fail(f"{self.label} is declared {self.text}, given is {facts}", expr, code=SHAPE)
+            return
         dtypes = None if self.tensor is None else self.tensor.dtypes
         if facts is not None and dtypes is not None and facts.dtypes is not None and not dtypes & facts.dtypes:
             api.fail(f"{self.label} is declared {self.text}, given is {facts}", expr, code=DTYPE)
@@ -78,6 +100,13 @@ class _Declared(NamedTuple):
             what = "given are the batch dims" if self.tensor is None else "given are the dims"
             code = BATCH if self.tensor is None else SHAPE
             api.fail(f"{self.label} is declared {self.text}, {what} {shown(sizes)}{problem}", expr, code=code)
+
+    def _lacks_dims(self, shape: KnownSizes) -> bool:
+        """Whether a value with an unknown number of dims has more than declared, or other last ones."""
+        if self.dims.rank is None:
+            return False
+        pairs = zip(_numbers(self.dims), shape.last(self.dims.rank), strict=True)
+        return shape.least_rank > self.dims.rank or any(None not in pair and pair[0] != pair[1] for pair in pairs)
 
     def _is_nested_deeper(self, api: Any, expr: nodes.Expression) -> bool:
         """Report a nested instance with more dims than declared: it has at least those of the instance around it."""
@@ -91,6 +120,10 @@ class _Declared(NamedTuple):
         text = f"given are the batch dims {shown(sizes)[:-1]}, ...]"
         api.fail(f"{self.label} is declared {self.text}, {text}", expr, code=BATCH)
         return True
+
+
+def _numbers(dims: Dims) -> Shape:
+    return tuple(token.size.constant if isinstance(token, Dim) else None for token in dims.tokens)
 
 
 # ---- names -----------------------------------------------------------------------------------------------------------

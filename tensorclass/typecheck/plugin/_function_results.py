@@ -12,13 +12,23 @@ from functools import lru_cache
 from typing import Any, Final
 
 from mypy import nodes
-from mypy.types import AnyType, CallableType, Instance, LiteralType, Type, get_proper_type
+from mypy.types import (
+    AnyType,
+    CallableType,
+    EllipsisType,
+    Instance,
+    LiteralType,
+    TupleType,
+    Type,
+    UnboundType,
+    get_proper_type,
+)
 
 from ..._dims import Dim, Dims
 from . import _sizes as shapes
+from ._call_parts import Known, TensorFacts
 from ._sizes import KnownSizes, Size
 from ._source import Source, call_arguments, own_statements
-from ._torch_calls import TensorFacts
 from ._types import owner_of, static_type
 
 KEY: Final = "<tensorclass results>"
@@ -45,20 +55,46 @@ def function_called(api: Any, callee: nodes.Expression) -> nodes.FuncDef | None:
     return method if isinstance(method, nodes.FuncDef) else None
 
 
-def result_of(values: Any, function: nodes.FuncDef, call: nodes.CallExpr | None = None) -> Facts:
+def result_of(values: Any, function: nodes.FuncDef, call: nodes.CallExpr | None = None) -> Known:
     """What a function returns; `call` gives the sizes of its arguments."""
+    known = call is not None and function in values.source.functions  # mypy's cache keeps no parameters
+    return result_given(values, function, _argument_facts(values, function, call) if known else {})  # type: ignore[arg-type]  # as just seen
+
+
+def result_given(values: Any, function: nodes.FuncDef, given: dict[nodes.Node | None, TensorFacts]) -> Known:
+    """What a function returns, with the known facts about what its parameters are given."""
     if function not in values.source.functions:
         return _read_record(values.api, function)
     if function.is_coroutine or function.is_generator:
         return None
     written = function.unanalyzed_type
     annotation = written.ret_type if isinstance(written, CallableType) else None
+    parts = _annotations_in_tuple(annotation)
+    if parts:
+        return tuple(_declared_facts(values, part, given) for part in parts)
+    return _declared_facts(values, annotation, given) or _read_body(values, function, given)
+
+
+def _annotations_in_tuple(annotation: Type | None) -> list[Type]:
+    """The members of `tuple[Float32[Tensor, "4"], Int64[Tensor, ""]]` if one of them declares something."""
+    known = isinstance(annotation, UnboundType) and annotation.name in ("tuple", "Tuple")
+    parts = [*annotation.args] if isinstance(annotation, UnboundType) and known else []
+    plain = all(isinstance(part, UnboundType) and not part.args for part in parts)
+    return [] if plain or any(isinstance(part, EllipsisType) for part in parts) else parts
+
+
+def _declared_facts(values: Any, annotation: Type | None, given: dict[nodes.Node | None, TensorFacts]) -> Facts:
     declared = None if annotation is None else values.declaration(annotation)
-    given = {} if call is None else _argument_facts(values, function, call)
     if declared is None:
-        return _read_body(values, function, given)
+        return None
     shape = None if declared.shape is None else _sizes_in_call(values, declared.shape, given)
     return TensorFacts(declared.dtypes, shape)
+
+
+def parameters_given(function: nodes.FuncDef, facts: list[TensorFacts]) -> dict[nodes.Node | None, TensorFacts]:
+    """The parameters of a function that is called with values by position, without `self`."""
+    variables: list[nodes.Node | None] = [one.variable for one in function.arguments if one.kind.is_positional()]
+    return dict(zip(variables[bool(function.info) and not function.is_static :], facts, strict=False))
 
 
 def _argument_facts(values: Any, function: nodes.FuncDef, call: nodes.CallExpr) -> dict[nodes.Node | None, TensorFacts]:
@@ -68,6 +104,7 @@ def _argument_facts(values: Any, function: nodes.FuncDef, call: nodes.CallExpr) 
         variables = variables[1:]
     found = call_arguments(call, tuple(variable.name for variable in variables)) or {}
     rows = ((variable, values.tensor(found[variable.name])) for variable in variables if variable.name in found)
+    values.leads |= {v: values.lead(found[v.name]) for v in variables if v.name in found}
     return {variable: fact for variable, fact in rows if fact is not None}
 
 
@@ -113,21 +150,38 @@ def _size(token: object, names: dict[str, Any]) -> Size:
 # ---- functions that say nothing --------------------------------------------------------------------------------------
 
 
-def _read_body(values: Any, function: nodes.FuncDef, given: dict[nodes.Node | None, TensorFacts]) -> Facts:
+def _read_body(values: Any, function: nodes.FuncDef, given: dict[nodes.Node | None, TensorFacts]) -> Known:
     """What all `return` statements of a function agree on; of a method only if no child can replace it."""
     known = get_proper_type(function.type)
     result = get_proper_type(known.ret_type) if isinstance(known, CallableType) else AnyType(0)
-    plain = isinstance(result, AnyType) or (isinstance(result, Instance) and result.type.fullname == _TENSOR)
+    plain = isinstance(result, AnyType | TupleType) or (
+        isinstance(result, Instance) and result.type.fullname == _TENSOR
+    )
     replaced = function.is_decorated or (function.info and not function.is_final)
     if replaced or not plain or function in values.entered:
         return None
     values.entered[function] = given
     try:
         rows = [row.expr for row in own_statements(function) if isinstance(row, nodes.ReturnStmt)]
-        found = [None if row is None else values.tensor(row) for row in rows[: _MOST + 1]]
+        found = [None if row is None else returned_facts(values, row) for row in rows[: _MOST + 1]]
     finally:
         del values.entered[function]
-    return _merge(found) if 0 < len(found) <= _MOST and _ends_in_return(function.body) else None
+    if not 0 < len(found) <= _MOST or not _ends_in_return(function.body):
+        return None
+    tuples = [fact for fact in found if isinstance(fact, tuple)]
+    if len(tuples) == len(found) and len({*map(len, tuples)}) == 1:
+        return tuple(_merge([*column]) for column in zip(*tuples, strict=True))
+    return _merge([fact for fact in found if not isinstance(fact, tuple)]) if not tuples else None
+
+
+def returned_facts(values: Any, row: nodes.Expression) -> Known:
+    """The facts about a returned tensor, or about each of several."""
+    found: Known = values.known(row)
+    value = values.source.follow(row)
+    if found is not None or not isinstance(value, nodes.TupleExpr):
+        return found
+    starred = any(isinstance(item, nodes.StarExpr) for item in value.items)
+    return None if starred else tuple(map(values.tensor, value.items))
 
 
 def _ends_in_return(block: nodes.Block) -> bool:
@@ -159,7 +213,7 @@ def record_results(api: Any, source: Source, reader: Callable[[Any], Any]) -> No
     for function in source.functions:
         if isinstance(function, nodes.FuncDef) and _returns_tensor(function) and _is_reached(tree, function):
             fact = result_of(reader(api), function)
-            if fact is not None and (fact.dtypes is not None or fact.shape is not None):
+            if isinstance(fact, TensorFacts) and (fact.dtypes is not None or fact.shape is not None):
                 known[function.fullname] = _row(fact)
     if known or KEY in tree.names:
         text = json.dumps(known, sort_keys=True)

@@ -16,14 +16,14 @@ from mypy.types import Instance, NoneType, ProperType, Type, UnionType, get_prop
 from ..._dims import AnyDim, Bindings, Dims
 from ...errors import did_you_mean
 from . import _facts as facts
+from ._call_parts import Known, Several, TensorFacts
 from ._codes import BATCH, DEVICE, DTYPE, SHAPE, UNKNOWN_KEY, VALUE
 from ._promotion import kind_rank
 from ._shapes import sizes_of, torch_name
 from ._sizes import KnownSizes, Shape
 from ._source import Source, call_arguments, source_of
-from ._torch_calls import Known, Several, TensorFacts
 from ._types import instance_of
-from ._values import Values, tensor_facts
+from ._values import Lead, Values, tensor_facts
 
 
 class Batch(NamedTuple):
@@ -44,7 +44,10 @@ class GivenCheck:
 
     def known(self, value: nodes.Expression) -> Known:
         """What is known of a value."""
-        return Values(self.api).known(value)
+        found = Values(self.api).known(value)
+        if not isinstance(found, TensorFacts) or found.shape is None:
+            return found
+        return replace(found, shape=_with_known_lead(self.api, found.shape))
 
     def check(self, values: Mapping[str, nodes.Expression], batch: Batch | None = None, whole: bool = False) -> None:
         """Values by field. With `whole` they make an instance, so that all of them must agree about the batch."""
@@ -386,4 +389,16 @@ def check_augmented_write(api: Any, statement: nodes.OperatorAssignmentStmt) -> 
 
 def batch_of_instance(api: Any, expr: nodes.Expression) -> Batch:
     """The batch dims of an instance, which fields that are read of it have too."""
-    return Batch(KnownSizes((), Values(api).lead(expr)), "")
+    return Batch(_with_known_lead(api, KnownSizes((), Values(api).lead(expr))), "")
+
+
+def _with_known_lead(api: Any, shape: KnownSizes) -> KnownSizes:
+    """A shape with all dims if it is counted from the batch dims of an instance whose batch size is known."""
+    lead = shape.base
+    if not isinstance(lead, Lead) or not isinstance(lead.expr, nodes.NameExpr) or lead.expr.node is None:
+        return shape
+    known = batch_of(api, lead.expr) if source_of(api).keeps_batch(lead.expr.node) else None
+    count = -1 if known is None or known.base is not None else len(known.dims) + shape.extra
+    if known is None or count < len(shape.dims):
+        return shape
+    return known if not shape.dims and not shape.extra else KnownSizes(shape.last(count))

@@ -70,7 +70,7 @@ def check_rest(ctx: MethodContext, hook_of: Callable[[str], Hook | None]) -> Typ
                 _check(ctx.api, call, call.callee, receiver, hook_of)
         record_results(ctx.api, source_of(ctx.api), Values)
         check_contracts(ctx.api)
-        check_layer_calls(ctx.api, source_of(ctx.api).method_calls)
+        check_layer_calls(ctx.api, source_of(ctx.api).calls)
         check_layer_loops(ctx.api)
         for statement in source_of(ctx.api).augmented:
             check_augmented_write(ctx.api, statement)

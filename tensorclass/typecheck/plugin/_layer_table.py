@@ -9,12 +9,13 @@ from mypy import nodes
 from mypy.errorcodes import ErrorCode
 
 from . import _sizes as shapes
+from ._call_parts import NOTHING, Known, TensorFacts
 from ._codes import DTYPE, SHAPE
 from ._promotion import FLOATS
+from ._refs import written_out
 from ._shapes import int_of, sizes_of
 from ._sizes import KnownSizes, Size
 from ._source import Source, call_arguments, callee_name
-from ._torch_calls import NOTHING, Known, TensorFacts
 
 MODULES: Final = "torch.nn.modules."
 SAME: Final = frozenset({
@@ -103,7 +104,7 @@ def _given_sizes(shape: KnownSizes, dim: int | None, count: int) -> tuple[Size, 
 
 def applied(values: Any, source: Source, call: nodes.CallExpr) -> Known:
     """What a call of a layer makes: `layer(x)`, for a layer that is written out in the file."""
-    layer = source.follow(call.callee)
+    layer = written_out(source, call.callee)
     if layer is call.callee and not isinstance(layer, nodes.CallExpr):
         return None
     return after(source, layer, values.tensor(call.args[0]) or NOTHING) if call.args else None
@@ -111,7 +112,7 @@ def applied(values: Any, source: Source, call: nodes.CallExpr) -> Known:
 
 def after(source: Source, layer: nodes.Expression, given: TensorFacts) -> Known:
     """What a layer makes of a value; None for anything else than a known layer of torch."""
-    layer = source.follow(layer)
+    layer = written_out(source, layer)
     name = layer_name(layer)
     if not isinstance(layer, nodes.CallExpr) or not name:
         return None
@@ -193,11 +194,7 @@ def _window_sizes(
     numbers = {key: int_of(source, named[key]) if key in named else size for key, size in defaults.items()}
     stride = numbers["stride"] if "stride" in named or defaults["stride"] is not None else kernel
     padding, dilation = numbers["padding"], numbers["dilation"]
-    if kernel is None or not stride or padding is None or dilation is None:
-        return (None,) * count
-    return tuple(
-        None if size is None else (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1 for size in sizes
-    )
+    return tuple(shapes.slid_size(size, kernel, stride, padding, dilation) for size in sizes)
 
 
 def _recurrent(source: Source, layer: nodes.CallExpr, name: str, given: TensorFacts) -> Known:
@@ -217,7 +214,8 @@ def _flat(source: Source, layer: nodes.CallExpr, name: str, given: TensorFacts) 
     start, end = (int_of(source, named[key]) if key in named else at for key, at in (("start_dim", 1), ("end_dim", -1)))
     shape = given.shape
     if (start, end) == (1, -1) and shape is not None and shape.base is not None and shape.extra == len(shape.dims):
-        return replace(given, shape=shapes.flattened(KnownSizes((None, *shape.dims)), 1, -1))  # made for one batch dim
+        flat = shapes.flattened(KnownSizes(shape.dims), 0, -1)  # made for one batch dim
+        return replace(given, shape=flat and replace(flat, base=shape.base, extra=1))
     return replace(given, shape=shapes.flattened(shape, start, end))
 
 

@@ -11,13 +11,13 @@ from typing import Any, Final
 
 from mypy import nodes
 
+from ._call_parts import NOTHING, TensorFacts
 from ._codes import DTYPE, SHAPE
 from ._layer_table import MODULES, after, layer_name, width_problem
 from ._promotion import FLOATS
-from ._refs import FieldReference, reference, references
+from ._refs import FieldReference, reference, references, written_out
 from ._source import Source, callee_name, source_of
 from ._stages import STAGE, KnownStage, inputs_of, options_of, value_of
-from ._torch_calls import NOTHING, TensorFacts
 from ._torch_table import KINDS
 from ._types import instance_of
 from ._values import called_with, function_name, tensor_facts, whole_sizes
@@ -32,6 +32,8 @@ class ValueFacts:
 
 
 UNKNOWN: Final = ValueFacts()
+_BATCH: Final = object()
+"""The batch dims, which all values of a pipeline share."""
 
 
 def follow_layers(api: Any, stages: list[KnownStage | None]) -> None:
@@ -45,23 +47,24 @@ def follow_layers(api: Any, stages: list[KnownStage | None]) -> None:
             continue
         given = before if stage.follows else [_facts_of_input(api, value, known) for value in inputs_of(call) or ()]
         is_layer = callee_name(call) == STAGE
-        made = _result(api, source, call.args[0], given) if is_layer and len(given) == 1 else UNKNOWN
+        made = _results(api, source, call.args[0], given) if is_layer and given else [UNKNOWN]
         outs = _outs(api, call)
-        if len(outs) == 1 and outs[0] is not None and is_layer:
-            _compare(api, made, outs[0], call)
-        before = _facts_of_fields(outs) or [UNKNOWN if "returns" in options_of(call) else made]
+        for one, out in zip(made, outs, strict=False) if len(made) == len(outs) else ():
+            if out is not None:
+                _compare(api, one, out, call)
+        before = _facts_of_fields(outs) or ([UNKNOWN] if "returns" in options_of(call) else made)
         known[call] = before[0] if len(before) == 1 else UNKNOWN
 
 
 def check_wrapped(api: Any, module: nodes.Expression, stage: KnownStage) -> None:
-    """Check the layers of `TensorClassModule(module, in_fields=..., out_fields=...)` of one field."""
+    """Check the callable of `TensorClassModule(module, in_fields=..., out_fields=...)`."""
     given = _facts_of_fields(stage.reads)
-    if stage.reads is None or len(stage.reads) != 1 or not given:
+    if not given or stage.reads is None or len(given) != len(stage.reads):
         return
-    made = _result(api, source_of(api), module, given)
-    out = stage.writes[0] if stage.writes and len(stage.writes) == 1 else None
-    if out is not None:
-        _compare(api, made, out, module)
+    made, outs = _results(api, source_of(api), module, given), stage.writes or []
+    for one, out in zip(made, outs, strict=False) if len(made) == len(outs) else ():
+        if out is not None:
+            _compare(api, one, out, module)
 
 
 def _facts_of_input(api: Any, expr: nodes.Expression, known: dict[nodes.CallExpr, ValueFacts]) -> ValueFacts:
@@ -81,7 +84,7 @@ def _facts_of_field(ref: FieldReference) -> ValueFacts:
     declared = ref.found.declared
     if not declared.kind.is_batched:
         return UNKNOWN
-    shape = None if declared.shape is None else whole_sizes(declared.shape, object())
+    shape = None if declared.shape is None else whole_sizes(declared.shape, _BATCH)
     return ValueFacts(TensorFacts(declared.dtypes, shape), str(ref))
 
 
@@ -100,22 +103,35 @@ def _compare(api: Any, made: ValueFacts, out: FieldReference, where: nodes.Conte
         name = "float" if dtypes & FLOATS else "/".join(sorted(dtypes))
         api.fail(f"{out} is declared {declared}, the stage gives a {name} tensor", where, code=DTYPE)
         return
-    wanted = None if declared.shape is None else whole_sizes(declared.shape, object())
-    size = None if wanted is None or not wanted.dims else wanted.dims[-1]
-    last = None if shape is None or not shape.dims else shape.dims[-1]
+    wanted = None if declared.shape is None else whole_sizes(declared.shape, _BATCH)
+    if wanted is None or shape is None:
+        return
+    size, last = (sizes.dims[-1] if sizes.dims else None for sizes in (wanted, shape))
+    pairs = zip(wanted.dims, shape.last(len(wanted.dims)), strict=True)
+    known = shape.base is _BATCH is wanted.base
     if last is not None and size is not None and last != size:
         api.fail(f'{out} is declared "{declared.dims}", the last dim of the stage is {last}', where, code=SHAPE)
+    elif (known and shape.extra != wanted.extra) or any(None not in pair and pair[0] != pair[1] for pair in pairs):
+        api.fail(f'{out} is declared "{declared.dims}", the stage gives {made.tensor}', where, code=SHAPE)
 
 
 # ---- layers ----------------------------------------------------------------------------------------------------------
 
 
-def _result(
-    api: Any, source: Source, module: nodes.Expression, given: list[ValueFacts], where: nodes.Context | None = None
+def _results(api: Any, source: Source, module: nodes.Expression, given: list[ValueFacts]) -> list[ValueFacts]:
+    """What a callable makes of the inputs of a stage; widths that don't fit are reported."""
+    callee = written_out(source, module)
+    if len(given) == 1 and layer_name(callee):
+        return [_after_layers(api, source, callee, given[0])]
+    made = called_with(api, callee, [one.tensor for one in given])
+    return [ValueFacts(one or NOTHING) for one in (made if isinstance(made, tuple) else (made,))]
+
+
+def _after_layers(
+    api: Any, source: Source, module: nodes.Expression, facts: ValueFacts, where: nodes.Context | None = None
 ) -> ValueFacts:
-    """What a callable makes of a value; widths that don't fit are reported, at the layer by default."""
-    facts = given[0]
-    for layer in _layers(source, source.follow(module)):
+    """What layers make of a value; widths that don't fit are reported, at the layer by default."""
+    for layer in _layers(source, written_out(source, module)):
         facts = _facts_after_layer(api, source, layer, facts, where or layer)
     return facts
 
@@ -130,19 +146,19 @@ def _layers(source: Source, module: nodes.Expression) -> Iterator[nodes.Expressi
         if items is None:
             yield arg  # unknown layers
         for item in items or ():
-            yield from _layers(source, source.follow(item))
+            yield from _layers(source, written_out(source, item))
 
 
 def _facts_after_layer(
     api: Any, source: Source, layer: nodes.Expression, facts: ValueFacts, where: nodes.Context
 ) -> ValueFacts:
-    if isinstance(layer, nodes.LambdaExpr):
-        return ValueFacts(called_with(api, layer, [facts.tensor]) or NOTHING)
     problem = width_problem(source, layer, facts.tensor, facts.label)
     if problem is not None:
         api.fail(problem.text, where, code=problem.code)
     made = after(source, layer, facts.tensor)
     same = isinstance(made, TensorFacts) and made.shape == facts.tensor.shape
+    if made is None and not layer_name(layer):
+        made = called_with(api, layer, [facts.tensor])
     found, label = made[0] if isinstance(made, tuple) else made, facts.label if same else UNKNOWN.label
     return UNKNOWN if found is None else ValueFacts(found, label)
 
@@ -151,12 +167,14 @@ def check_layer_calls(api: Any, calls: list[nodes.CallExpr]) -> None:
     """Compare the arguments of `self.layer(x)` with the widths that the layer takes."""
     source = source_of(api)
     for call in calls:
-        layer = source.follow(call.callee)
+        if isinstance(call.callee, nodes.NameExpr) and not isinstance(call.callee.node, nodes.Var):
+            continue  # a function or a class
+        layer = written_out(source, call.callee)
         if layer is call.callee or not call.args or call.arg_kinds[0] != nodes.ARG_POS or not layer_name(layer):
             continue
         facts = tensor_facts(api, call.args[0])
         if facts is not None:
-            _result(api, source, layer, [ValueFacts(facts, _label(api, call.args[0]))], call)
+            _after_layers(api, source, layer, ValueFacts(facts, _label(api, call.args[0])), call)
 
 
 def check_layer_loops(api: Any) -> None:

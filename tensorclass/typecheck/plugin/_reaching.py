@@ -80,6 +80,22 @@ class Places:
                 return UNKNOWN
             place = above
 
+    def row_of(self, use: nodes.NameExpr, target: nodes.NameExpr) -> int | None:
+        """The number of the statement around a name in the block where a variable is bound; None outside of it."""
+        place, block = self._places.get(use), self._places[target].block
+        while place is not None and place.block is not block:
+            place = place.above
+        return None if place is None else place.at
+
+    def row_of_call(self, callee: nodes.MemberExpr, target: nodes.NameExpr) -> int | None:
+        """The number of the statement in that block that only calls a method of the variable."""
+        place = self._places.get(callee.expr) if isinstance(callee.expr, nodes.NameExpr) else None
+        if place is None or place.block is not self._places[target].block:
+            return None
+        row = place.block[place.at]
+        call = row.expr if isinstance(row, nodes.ExpressionStmt) else None
+        return place.at if isinstance(call, nodes.CallExpr) and call.callee is callee else None
+
     def _is_shared(self, use: nodes.NameExpr, scope: nodes.Node) -> bool:
         """Whether another function may bind the variable."""
         found = (self._places.get(target) for target in self.targets.get(use.node or use, ()))

@@ -13,11 +13,12 @@ from mypy.typevars import fill_typevars_with_any
 
 from ._carried import carry, cross_file_facts
 from ._facts import Found, at_path, is_batch_class
-from ._source import Source, call_arguments, source_of
+from ._source import Source, call_arguments, callee_name, source_of
 
 Env = Mapping[nodes.Node, nodes.Expression]
 """The arguments of the parameters of a function in one call."""
 _DEPTH = 8
+PARTIAL = "functools.partial"
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,51 @@ def entered(source: Source, call: nodes.CallExpr) -> tuple[nodes.Expression, dic
             return None
         names[argument.variable] = value
     return result, names
+
+
+def call_of_partial(partial: nodes.CallExpr, call: nodes.CallExpr) -> nodes.CallExpr:
+    """`f(1, 2, key=3)` for `g = partial(f, 1, key=3)` and `g(2)`."""
+    kept = [at for at, key in enumerate(partial.arg_names) if at and (key is None or key not in call.arg_names)]
+    made = nodes.CallExpr(
+        partial.args[0],
+        [*(partial.args[at] for at in kept), *call.args],
+        [*(partial.arg_kinds[at] for at in kept), *call.arg_kinds],
+        [*(partial.arg_names[at] for at in kept), *call.arg_names],
+    )
+    made.set_line(call)
+    return made
+
+
+def written_out(source: Source, expr: nodes.Expression, depth: int = 0) -> nodes.Expression:
+    """The value of an expression, also behind `functools.partial` and functions that return one expression."""
+    value = source.follow(expr)
+    if not isinstance(value, nodes.CallExpr) or depth > _DEPTH:
+        return value
+    callee = source.follow(value.callee)
+    if isinstance(callee, nodes.CallExpr) and callee_name(callee) == PARTIAL and callee.args:
+        return written_out(source, call_of_partial(callee, value), depth + 1)
+    inner = entered(source, value)
+    return value if inner is None else written_out(source, _substituted(source, *inner, value), depth + 1)
+
+
+def _substituted(source: Source, expr: nodes.Expression, env: Env, where: nodes.Context) -> nodes.Expression:
+    """A copy of an expression of a function, with the arguments of one call instead of parameters and local names."""
+    value = resolved(source, expr, env)
+    if value is not expr and not (isinstance(expr, nodes.NameExpr) and expr.node in env):
+        return _substituted(source, value, env, where)
+    made: nodes.Expression
+    if isinstance(value, nodes.CallExpr):
+        args = [_substituted(source, arg, env, where) for arg in value.args]
+        made = nodes.CallExpr(resolved(source, value.callee, env), args, value.arg_kinds, value.arg_names)
+    elif isinstance(value, nodes.ListExpr | nodes.TupleExpr):
+        made = type(value)([_substituted(source, item, env, where) for item in value.items])
+    elif isinstance(value, nodes.OpExpr):
+        left, right = (_substituted(source, side, env, where) for side in (value.left, value.right))
+        made = nodes.OpExpr(value.op, left, right)
+    else:
+        return value
+    made.set_line(where)
+    return made
 
 
 def references(api: Any, expr: nodes.Expression, env: Env | None = None) -> list[FieldReference | None] | None:

@@ -11,10 +11,10 @@ from typing import Protocol
 from mypy import nodes
 
 from ..._dims import FAMILY_DTYPES
+from ._call_parts import TensorFacts
 from ._promotion import BOOL, FLOATS, INT64, Dtypes
 from ._sizes import KnownSizes, Shape
 from ._source import Source, call_arguments
-from ._torch_calls import TensorFacts
 
 ALIASES = {
     "long": "int64", "int": "int32", "short": "int16", "float": "float32", "double": "float64", "half": "float16",
@@ -99,7 +99,7 @@ def created(values: _Tensors, source: Source, name: str, call: nodes.CallExpr) -
     if "out" in named:
         return None
     if name in _SIZED:
-        return _facts_of_shape(dtype_of(source, named, FLOATS), _varargs(source, plain, named.get("size")))
+        return _facts_of_shape(dtype_of(source, named, FLOATS), _varargs(values, source, plain, named.get("size")))
     if name in _LIKE and plain:
         like = values.tensor(plain[0]) or TensorFacts(None, None)
         return TensorFacts(dtype_of(source, named, like.dtypes), like.shape)
@@ -199,10 +199,14 @@ def _arange(source: Source, given: list[nodes.Expression], named: dict[str, node
     return _facts_of_shape(dtype_of(source, named, kind), (len(range(*bounds)) if known else None,))
 
 
-def _varargs(source: Source, given: list[nodes.Expression], size: nodes.Expression | None = None) -> Shape | None:
+def _varargs(
+    values: _Tensors, source: Source, given: list[nodes.Expression], size: nodes.Expression | None = None
+) -> Shape | None:
     """Sizes given one by one or as one sequence."""
     if size is not None or len(given) == 1:
-        return sizes_of(source, given[0] if size is None else size)
+        one = given[0] if size is None else size
+        found = sizes_of(source, one)
+        return (None,) if found is None and values.kind_of_number(one) == "int" else found
     return tuple(int_of(source, item) for item in given)
 
 

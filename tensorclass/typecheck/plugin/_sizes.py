@@ -30,6 +30,11 @@ class KnownSizes:
         """The number of dims; None if it is unknown."""
         return len(self.dims) if self.base is None else None
 
+    @property
+    def least_rank(self) -> int:
+        """How many dims there are at least."""
+        return max(len(self.dims), self.extra)
+
     def __str__(self) -> str:
         sizes = ["?" if size is None else str(size) for size in self.dims]
         return f"[{', '.join(sizes if self.base is None else ['...', *sizes])}]"
@@ -51,6 +56,12 @@ def place_of(sizes: KnownSizes, dim: int) -> int | None:
     if sizes.base is None:
         return dim % known if known and -known <= dim < known else None
     return known + dim if dim < 0 else None
+
+
+def size_at(sizes: KnownSizes | None, dim: int) -> Size:
+    """The size of a dim."""
+    at = None if sizes is None else place_of(sizes, dim)
+    return sizes.dims[at] if sizes is not None and at is not None and at >= 0 else None
 
 
 def _keep_sizes_behind(sizes: KnownSizes, dim: int, more: int) -> KnownSizes:
@@ -134,8 +145,11 @@ def permuted(sizes: KnownSizes | None, order: Shape | None) -> KnownSizes | None
     """The shape with its dims in another order, which also says their number."""
     if order is None:
         return None
-    if sizes is None or sizes.base is not None or None in order:
+    if sizes is None or None in order:
         return KnownSizes((None,) * len(order))
+    if sizes.base is not None:  # the order says how many dims the base has
+        whole = KnownSizes(sizes.last(len(order)))
+        return None if (made := permuted(whole, order)) is None else replace(sizes, dims=made.dims)
     known = len(sizes.dims)
     if len(order) != known or any(dim is None or not -known <= dim < known for dim in order):
         return None
@@ -241,7 +255,8 @@ def _broadcast_size(one: Size, other: Size) -> Size:
 
 def joined(shapes: Sequence[KnownSizes | None], dim: int | None) -> KnownSizes | None:
     """The shape of `cat`."""
-    whole = merged_shapes(shapes)
+    kept = [one for one in shapes if one is None or one.rank != 1 or one.dims[0]]  # `torch.cat` skips empty tensors
+    whole = same_rank_shapes(kept or shapes)
     if whole is None or dim is None:
         return None if whole is None else replace(whole, dims=(None,) * len(whole.dims))
     at = place_of(whole, dim)
@@ -251,6 +266,19 @@ def joined(shapes: Sequence[KnownSizes | None], dim: int | None) -> KnownSizes |
     sizes = [None if one is None or len(one.dims) < -back else one.dims[back] for one in shapes]
     total = None if None in sizes else sum(size for size in sizes if size is not None)
     return resized(whole, back, total)
+
+
+def same_rank_shapes(shapes: Sequence[KnownSizes | None]) -> KnownSizes | None:
+    """The shape of values that an operation takes only with the same number of dims; None if they certainly differ."""
+    known = [one for one in shapes if one is not None]
+    if not known or len({one.rank for one in known} - {None}) > 1:
+        return None
+    first = next((one for one in known if one.base is None), known[0])
+    count = len(first.dims) if first.base is None else min(len(one.dims) for one in known)
+    if first.base is None and any(one.least_rank > count for one in known):
+        return None
+    columns = [{*column} - {None} for column in zip(*(one.last(count) for one in known), strict=True)]
+    return replace(first, dims=tuple(column.pop() if len(column) == 1 else None for column in columns))
 
 
 def merged_shapes(shapes: Sequence[KnownSizes | None]) -> KnownSizes | None:
@@ -263,6 +291,43 @@ def merged_shapes(shapes: Sequence[KnownSizes | None]) -> KnownSizes | None:
         return None
     columns = zip(*(one.last(count) for one in shapes if one is not None), strict=True)
     return replace(first, dims=tuple(column[0] if len({*column}) == 1 else None for column in columns))
+
+
+def slid_size(size: Size, kernel: Size, stride: Size, padding: Size = 0, dilation: Size = 1) -> Size:
+    """How many places a window has that slides over a dim."""
+    if size is None or kernel is None or not stride:
+        return None
+    if padding is None or dilation is None:
+        return None
+    return (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+
+
+def padded(sizes: KnownSizes | None, added: Shape | None) -> KnownSizes | None:
+    """The shape of `pad(x, [before, behind, ...])`, which begins with the last dim."""
+    if sizes is None or added is None or len(added) % 2:
+        return None
+    for dim, pair in enumerate(zip(added[::2], added[1::2], strict=True), 1):
+        old = sizes.last(dim)[0]
+        one, other = pair
+        known = old is not None and one is not None and other is not None
+        sizes = resized(sizes, -dim, old + one + other if known else None)  # type: ignore[operator]  # as just seen
+        if sizes is None:
+            return None
+    return sizes
+
+
+def repeated(sizes: KnownSizes | None, times: Shape | None) -> KnownSizes | None:
+    """The shape of `x.repeat(...)`, which also says the number of dims."""
+    if times is None:
+        return None
+    count = len(times)
+    own: Shape = (None,) * count
+    if sizes is not None and sizes.base is None and len(sizes.dims) <= count:
+        own = (1,) * (count - len(sizes.dims)) + sizes.dims
+    elif sizes is not None and sizes.base is not None:
+        own = sizes.last(count)
+    pairs = zip(own, times, strict=True)
+    return KnownSizes(tuple(None if old is None or by is None else old * by for old, by in pairs))
 
 
 def multiply_sizes(one: KnownSizes | None, other: KnownSizes | None) -> KnownSizes | None:

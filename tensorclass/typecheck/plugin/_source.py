@@ -253,10 +253,15 @@ class Source:
             return None  # a computed key may be the same one
         return pairs[keys.index(expr.index.value)][1]
 
-    def _reaching(self, use: nodes.NameExpr) -> nodes.Expression | None:
+    @property
+    def places(self) -> Places:
+        """The statements of the names of the file."""
         if self._places is None:
             self._places = Places(self._tree, self.targets)
-        return self._places.reaching(use)
+        return self._places
+
+    def _reaching(self, use: nodes.NameExpr) -> nodes.Expression | None:
+        return self.places.reaching(use)
 
     def is_argument(self, use: nodes.NameExpr) -> bool:
         """Whether a name is a parameter that still holds the argument."""
@@ -292,6 +297,8 @@ class Source:
     def items(self, expr: nodes.Expression, depth: int = 0) -> list[nodes.Expression] | None:
         """The members of a list or tuple display, of a part of one, and of a list of modules; None if unknown."""
         value = _content(self.follow(expr))
+        if isinstance(value, nodes.NameExpr):
+            return self._grown_list(value)
         if depth < _DEPTH and isinstance(value, nodes.IndexExpr) and isinstance(value.index, nodes.SliceExpr):
             whole = self.items(value.base, depth + 1)
             bounds = [_number(part) for part in (value.index.begin_index, value.index.end_index, value.index.stride)]
@@ -309,6 +316,27 @@ class Source:
         ):
             return None
         return found.items * times if len(found.items) * times <= _MOST else None
+
+    def _grown_list(self, name: nodes.NameExpr) -> list[nodes.Expression] | None:
+        """The members of a list that is written out, and of each `x.append(...)` between it and its use."""
+        variable = name.node
+        begin = self.bindings[variable][0] if variable is not None and self.bound_once(variable) else None
+        if variable is None or not isinstance(begin, nodes.ListExpr):
+            return None
+        target, added = self.targets[variable][0], dict[int, nodes.Expression]()
+        for use in self.uses.get(variable, ()):
+            if isinstance(use, nodes.MemberExpr) and use in self.appended:
+                at = self.places.row_of_call(use, target)
+                if at is None:
+                    return None
+                added[at] = self.appended[use]
+            elif not self._is_kept(use, variable, True):
+                return None
+        end = self.places.row_of(name, target) if added else None
+        starred = any(isinstance(item, nodes.StarExpr) for item in begin.items)
+        if end is None or starred:
+            return None
+        return [*begin.items, *(added[at] for at in sorted(added) if at < end)]
 
     def added_items(self, expr: nodes.Expression) -> list[nodes.Expression] | None:
         """The member of a comprehension, or the values appended to a list that begins empty; None if unknown."""

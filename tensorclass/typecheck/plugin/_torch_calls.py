@@ -2,124 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
 
 from mypy import nodes
 
 from . import _sizes as shapes
+from ._call_parts import NOTHING, Call, Known, Reader, TensorFacts
 from ._promotion import BOOL, FLOATS, INT64, Dtypes, floating, magnitudes, promote_dtypes, summed, with_number
-from ._sizes import KnownSizes, Shape
-from ._torch_table import KINDS, PARAMETERS
+from ._sizes import KnownSizes
+from ._torch_table import KINDS
+from ._torch_windows import MAKERS
 
-
-@dataclass(frozen=True)
-class TensorFacts:
-    """The possible dtypes of a tensor, and its shape; None means unknown."""
-
-    dtypes: Dtypes
-    shape: KnownSizes | None
-
-    def __str__(self) -> str:
-        kind = "float" if self.dtypes == FLOATS else "tensor"
-        dtype = next(iter(self.dtypes)) if self.dtypes is not None and len(self.dtypes) == 1 else kind
-        return dtype if self.shape is None else f"{dtype} {self.shape}"
-
-    @property
-    def rank(self) -> int | None:
-        """0, 1 for any other number of dims, or None if it may be both."""
-        if self.shape is None or (self.shape.base is not None and not self.shape.dims and self.shape.extra <= 0):
-            return None
-        return 1 if self.shape.base is not None else min(len(self.shape.dims), 1)
-
-
-Several = tuple[TensorFacts | None, ...]
-Known = TensorFacts | Several | None
-NOTHING = TensorFacts(None, None)
 _BOOL_OR_BYTE = frozenset({"bool", "uint8"})
-
-
-class Reader(Protocol):
-    """What reads the arguments of a call."""
-
-    def tensor(self, expr: nodes.Expression) -> TensorFacts | None:
-        """The facts of a tensor."""
-        ...
-
-    def number(self, expr: nodes.Expression | None) -> int | None:
-        """A certain integer."""
-        ...
-
-    def sizes(self, expr: nodes.Expression) -> Shape | None:
-        """A list of integers, or one."""
-        ...
-
-    def items(self, expr: nodes.Expression) -> list[nodes.Expression] | None:
-        """The members of a list that is written out."""
-        ...
-
-    def added_items(self, expr: nodes.Expression) -> list[nodes.Expression] | None:
-        """What the members of a list of any length are made by."""
-        ...
-
-    def kind_of_number(self, expr: nodes.Expression) -> str:
-        """The kind of a number of Python; "" for anything else."""
-        ...
-
-    def dtype(self, expr: nodes.Expression) -> Dtypes:
-        """The dtype that an argument names."""
-        ...
-
-
-@dataclass(frozen=True)
-class Call:
-    """The arguments of one call: by position, with the tensor of a method first, and by name."""
-
-    reader: Reader
-    name: str
-    plain: list[nodes.Expression]
-    named: Mapping[str, nodes.Expression]
-    own: TensorFacts | None
-    """The tensor whose method is called; None for a function."""
-
-    def get(self, name: str) -> nodes.Expression | None:
-        """An argument by the name of its parameter."""
-        names = PARAMETERS.get(KINDS[self.name], ("input", "other"))
-        place = names.index(name) - (self.own is not None)
-        positional = self.plain[place] if 0 <= place < len(self.plain) else None
-        return self.named.get(name, positional)
-
-    def number(self, name: str, default: int | None) -> int | None:
-        """An integer argument."""
-        given = self.get(name)
-        return default if given is None else self.reader.number(given)
-
-    def flag(self, name: str) -> bool | None:
-        """A flag; None if it is unknown."""
-        given = self.get(name) if name in PARAMETERS.get(KINDS[self.name], ()) else self.named.get(name)
-        if given is None:
-            return False
-        return given.name == "True" if isinstance(given, nodes.NameExpr) and given.name in ("True", "False") else None
-
-    def first(self) -> TensorFacts:
-        """The tensor itself."""
-        if self.own is not None:
-            return self.own
-        name = PARAMETERS.get(KINDS[self.name], ("input",))[0]
-        given = self.named.get(name, self.plain[0] if self.plain else None)
-        return (None if given is None else self.reader.tensor(given)) or NOTHING
-
-    def rest(self) -> list[nodes.Expression]:
-        """The arguments behind the tensor."""
-        return self.plain if self.own is not None else self.plain[1:]
-
-    def varargs(self, name: str) -> Shape | None:
-        """Sizes or dims, given one by one or as one sequence."""
-        given = [self.named[name]] if name in self.named else self.rest()
-        if len(given) == 1:
-            return self.reader.sizes(given[0])
-        return tuple(self.reader.number(item) for item in given)
 
 
 def called(call: Call) -> Known:
@@ -210,12 +106,13 @@ def _reduce_shape(call: Call, shape: KnownSizes | None) -> KnownSizes | None:
     dims = call.reader.sizes(given)
     if dims is None or keep is None:
         return None
-    whole = len(dims) == 1 or all(dim is not None and dim < 0 for dim in dims)
-    for dim in sorted((dim for dim in dims if dim is not None), reverse=bool(dims and (dims[0] or 0) >= 0)):
+    known = [dim for dim in dims if dim is not None]
+    from_end = all(dim < 0 for dim in known)
+    if len(known) < len(dims) or not known or not (from_end or all(dim >= 0 for dim in known)):
+        return None
+    for dim in sorted(known, reverse=not from_end):  # a removed dim moves no dim that follows
         shape = shapes.remove_dim(shape, dim, keep)
-        if dim < 0 and len(dims) > 1 and not keep:
-            return None
-    return shape if whole and None not in dims else None
+    return shape
 
 
 def _reduction(change: Callable[[Dtypes], Dtypes]) -> Callable[[Call], Known]:
@@ -286,7 +183,7 @@ def _stack_facts(call: Call) -> Known:
         return None
     members, all_known = found
     dim = call.number("dim", 0)
-    shape = shapes.unsqueeze_sizes(shapes.merged_shapes([one.shape for one in members]), dim)
+    shape = shapes.unsqueeze_sizes(shapes.same_rank_shapes([one.shape for one in members]), dim)
     if shape is not None:
         count = len(members) if all_known and dim is not None else None
         shape = shapes.resized(shape, dim or 0, count)
@@ -306,10 +203,13 @@ def _equation(call: Call) -> Known:
     if not arrow or "." in text or len(ins.split(",")) != len(operands):
         return None
     sizes: dict[str, int | None] = {}
+    base, extra = None, 0
     for letters, operand in zip(ins.split(","), operands, strict=True):
         last = (None,) * len(letters) if operand.shape is None else operand.shape.last(len(letters))
         sizes |= {letter: size for letter, size in zip(letters, last, strict=True) if size is not None}
-    return TensorFacts(_dtype_of_all(operands), KnownSizes(tuple(map(sizes.get, out))))
+        if base is None and operand.shape is not None and operand.shape.base is not None:
+            base, extra = operand.shape.base, operand.shape.extra + len(out) - len(letters)
+    return TensorFacts(_dtype_of_all(operands), KnownSizes(tuple(map(sizes.get, out)), base, extra))
 
 
 def _positions(call: Call) -> Known:
@@ -458,7 +358,7 @@ def _reshape_facts(call: Call) -> Known:
 
 def _chunk_facts(call: Call) -> Known:
     first, count, dim = call.first(), call.number("chunks", None), call.number("dim", 0)
-    size = None if dim is None else _size_of(first.shape, dim)
+    size = None if dim is None else shapes.size_at(first.shape, dim)
     if count is None or not 0 < count <= _PARTS:
         return None
     if dim is None or size is None or size % count:
@@ -473,7 +373,7 @@ def _split_facts(call: Call) -> Known:
     if wanted is None or dim is None:
         return None
     one = call.reader.number(given)
-    whole = _size_of(first.shape, dim) if one is not None else None
+    whole = shapes.size_at(first.shape, dim) if one is not None else None
     if one is not None:
         count = 0 if whole is None or one < 1 else whole // one
         wanted = (one,) * count + ((whole % one,) if count and whole is not None and whole % one else ())
@@ -483,18 +383,14 @@ def _split_facts(call: Call) -> Known:
 
 def _unbind_facts(call: Call) -> Known:
     first, dim = call.first(), call.number("dim", 0)
-    size = None if dim is None else _size_of(first.shape, dim)
+    size = None if dim is None else shapes.size_at(first.shape, dim)
     one = replace(first, shape=shapes.remove_dim(first.shape, dim))
     return (one,) * size if size is not None and 0 < size <= _PARTS else None
 
 
-def _size_of(shape: KnownSizes | None, dim: int) -> int | None:
-    at = None if shape is None else shapes.place_of(shape, dim)
-    return shape.dims[at] if shape is not None and at is not None and at >= 0 else None
-
-
 _PARTS: Final = 64
 _MAKERS: dict[str, Callable[[Call], Known]] = {
+    **MAKERS,
     "chunk": _chunk_facts,
     "split": _split_facts,
     "unbind": _unbind_facts,
@@ -540,6 +436,7 @@ _MAKERS: dict[str, Callable[[Call], Known]] = {
     "equation": _equation,
     "dtype_of_members": _dtype_of_members,
     "dtype_only": lambda call: TensorFacts(call.first().dtypes, None) if "return_indices" not in call.named else None,
+    "one_number": lambda call: replace(call.first(), shape=KnownSizes(())),
     "reshape": _reshape_facts,
     "unflatten": _unflatten_facts,
     "like_other": _like_other,

@@ -50,7 +50,18 @@ KINDS: Final[dict[str, str]] = {
     **_rows("select_rows", "index_select"),
     **_rows("gathered", "gather take_along_dim"),
     **_rows("one_dim", "masked_select take"),
-    **_rows("unknown_dims", "pad interpolate repeat repeat_interleave tile unfold diag diagonal rot90"),
+    **_rows("unknown_dims", "repeat_interleave tile diag diagonal rot90"),
+    **_rows("padded", "pad"),
+    **_rows("resized", "interpolate"),
+    **_rows("repeated", "repeat"),
+    **_rows("windows", "unfold"),
+    **_rows("differences", "diff"),
+    **_rows("pooled", "max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d"),
+    **_rows("distances", "cdist"),
+    **_rows("outer", "outer ger"),
+    **_rows("one_number", "trace dot vdot"),
+    **_rows("factors", "qr eigh"),
+    **_rows("same", "inverse inv cholesky matrix_exp cross"),
     **_rows("where", "where"),
     **_rows("one_hot", "one_hot"),
     **_rows("loss", """
@@ -68,9 +79,8 @@ KINDS: Final[dict[str, str]] = {
     **_rows("equation", "einsum"),
     **_rows("dtype_of_members", "hstack vstack dstack column_stack row_stack pad_sequence"),
     **_rows("dtype_only", """
-        diff logcumsumexp quantile nanquantile gumbel_softmax pixel_shuffle pixel_unshuffle glu rrelu lerp
-        max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d
-        adaptive_avg_pool3d grid_sample
+        logcumsumexp quantile nanquantile gumbel_softmax pixel_shuffle pixel_unshuffle glu rrelu lerp
+        adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d grid_sample
     """),
     **_rows("unsqueeze", "unsqueeze"),
     **_rows("squeeze", "squeeze"),
@@ -116,5 +126,5 @@ PARAMETERS: Final[dict[str, tuple[str, ...]]] = {
 METHODS_ONLY: Final = frozenset({"view", "view_as", "reshape_as", "expand_as", "expand", "repeat", "type_as", "unfold"})
 MODULES: Final = (
     "torch", "torch._C", "torch._C._VariableFunctions", "torch.functional", "torch.nn.functional", "torch._C._nn",
-    "torch.nn.utils.rnn",
+    "torch.nn.utils.rnn", "torch.linalg",
 )  # fmt: skip

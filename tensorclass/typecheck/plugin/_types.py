@@ -16,6 +16,7 @@ from mypy.types import (
     ProperType,
     Type,
     TypeType,
+    TypeVarType,
     UnionType,
     get_proper_type,
 )
@@ -37,7 +38,7 @@ def static_type(api: Any, expr: nodes.Node, depth: int = 0) -> Type | None:
     if found is not None or depth > _DEPTH:
         return found
     if isinstance(expr, nodes.NameExpr):
-        return _of_name(expr.node) or _of_loop_variable(api, expr, depth + 1)
+        return _of_name(expr.node) or _of_loop_variable(api, expr, depth + 1) or _of_value(api, expr, depth + 1)
     if isinstance(expr, nodes.MemberExpr):
         owner = instance_of(api, expr.expr, depth + 1)
         if owner is not None:
@@ -100,6 +101,12 @@ def _of_loop_variable(api: Any, name: nodes.NameExpr, depth: int) -> Type | None
     return batch_instance(found) or one
 
 
+def _of_value(api: Any, name: nodes.NameExpr, depth: int) -> Type | None:
+    """The type of the only value of a name."""
+    value = source_of(api).follow(name)
+    return None if value is name else static_type(api, value, depth)
+
+
 def _of_call(api: Any, call: nodes.CallExpr, depth: int) -> Type | None:
     callee = call.callee
     if isinstance(callee, nodes.RefExpr) and callee.fullname == "builtins.type" and len(call.args) == 1:
@@ -111,6 +118,11 @@ def _of_call(api: Any, call: nodes.CallExpr, depth: int) -> Type | None:
     if isinstance(found, Instance):
         found = _called_as(found)
     if isinstance(found, CallableType) and not found.variables and not found.is_type_obj():
+        receiver = (
+            get_proper_type(static_type(api, callee.expr, depth)) if isinstance(callee, nodes.MemberExpr) else None
+        )
+        if isinstance(receiver, TypeVarType) and found.ret_type == receiver.upper_bound:
+            return receiver  # `clone` of a type variable
         return found.ret_type
     return made_by(found)
 

@@ -17,13 +17,14 @@ from .._rules import ClassDeclaration, WrongAnnotation
 from . import _facts as facts
 from . import _sizes as shapes
 from ._annotations import AnnotationReader
-from ._function_results import function_called, result_of
+from ._call_parts import NOTHING, Call, Known, TensorFacts
+from ._function_results import function_called, parameters_given, result_given, result_of, returned_facts
 from ._layer_table import applied
 from ._promotion import BOOL, FLOATS, Dtypes
 from ._shapes import ALIASES, created, dtype_of, int_of, literal, sizes_of, torch_name
 from ._sizes import KnownSizes, Shape
 from ._source import Source, source_of
-from ._torch_calls import NOTHING, Call, Known, TensorFacts, called, operated
+from ._torch_calls import called, operated
 from ._torch_table import KINDS, METHODS_ONLY, MODULES
 from ._types import instance_of, static_type
 
@@ -49,12 +50,21 @@ def tensor_facts(api: Any, expr: nodes.Expression) -> TensorFacts | None:
     return Values(api).tensor(expr)
 
 
-def called_with(api: Any, function: nodes.LambdaExpr, given: list[TensorFacts]) -> TensorFacts | None:
-    """The facts about the tensor that a lambda makes of tensors with known facts."""
+def called_with(api: Any, callee: nodes.Expression, given: list[TensorFacts]) -> Known:
+    """What a lambda, a function, or the `forward` of a module makes of tensors with known facts."""
     values = Values(api)
-    plain = [one.variable for one in function.arguments if one.kind == nodes.ARG_POS]
-    values.entered[function] = dict(zip(plain, given, strict=False))
-    return values.tensor(function.expr()) if len(plain) == len(given) else None
+    if isinstance(callee, nodes.LambdaExpr):
+        plain = [one.variable for one in callee.arguments if one.kind == nodes.ARG_POS]
+        values.entered[callee] = dict(zip(plain, given, strict=False))
+        return returned_facts(values, callee.expr()) if len(plain) == len(given) else None
+    name = function_name(callee)
+    if name in KINDS and len(given) == 1:
+        return called(Call(values, name, [], {}, given[0]))
+    function = function_called(api, callee)
+    if function is None:
+        return None
+    known = function in values.source.functions  # mypy's cache keeps no parameters
+    return result_given(values, function, parameters_given(function, given) if known else {})
 
 
 class Values:
@@ -65,6 +75,8 @@ class Values:
         self.source: Source = source_of(api)
         self.entered: dict[nodes.Node, dict[nodes.Node | None, TensorFacts]] = {}
         """The functions whose bodies are being read, with what their parameters are given."""
+        self.leads: dict[nodes.Node, object] = {}
+        """The batch dims of what the parameters of these functions are given."""
         self._left = _MOST
 
     def tensor(self, expr: nodes.Expression) -> TensorFacts | None:
@@ -183,6 +195,8 @@ class Values:
     def lead(self, expr: nodes.Expression) -> object:
         """What the number of batch dims of an instance is known by: equal for the same instance."""
         if isinstance(expr, nodes.NameExpr) and isinstance(expr.node, nodes.Var):
+            if expr.node in self.leads:
+                return self.leads[expr.node]
             value = self.source.follow(expr)
             if value is not expr and not isinstance(value, nodes.NameExpr):
                 return self._lead_of_copy(value) or Lead(value, expr)
@@ -224,7 +238,7 @@ class Values:
             return None
         return declared if declared.kind.is_batched and (declared.dtype or declared.dims) else None
 
-    def _of_property(self, owner: Instance, name: str) -> TensorFacts | None:
+    def _of_property(self, owner: Instance, name: str) -> Known:
         symbol = owner.type.get(name)
         row = None if symbol is None else symbol.node
         return result_of(self, row.func) if isinstance(row, nodes.Decorator) and row.func.is_property else None

@@ -44,6 +44,10 @@ class Outer(TensorClass):
     inputs: Digits
 
 
+def column(weight: Tensor) -> Tensor:
+    return weight[..., None]
+
+
 class Block(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -97,7 +101,7 @@ wide = TensorClassModule(
     seven, out_fields=Hidden.h,
     in_fields=(Hidden.h, Hidden.h, Hidden.h, Hidden.h, Hidden.h, Hidden.h, Prediction.note),
 )  # fmt: skip
-free = TensorClassModule(torch.relu, in_fields=Digits.image, out_fields=Hidden.h, name="free")
+free = TensorClassModule(torch.relu, in_fields=Hidden.h, out_fields=Hidden.h, update=True, name="free")
 stacked = TensorClassModule(
     nn.Sequential(nn.Linear(64, 8), nn.ReLU()), in_fields=Digits.image, out_fields=Hidden.h, name="stacked"
 )
@@ -153,7 +157,7 @@ TensorClassSequential(
 )  # fmt: skip
 
 # ---- modules that a partial pipeline runs only where an optional field is there
-TensorClassModule(largest, in_fields=Digits.weight, out_fields=Hidden.more)
+TensorClassModule(column, in_fields=Digits.weight, out_fields=Hidden.more)
 
 # ---- what is not known is left to the build check
 

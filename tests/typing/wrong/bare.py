@@ -40,7 +40,7 @@ class Pair(Generic[T]):
 @tensorclass
 class State:
     image: Float32[Tensor, "8 8"]
-    hidden: Float32[Tensor, "8"] = produced()
+    hidden: Float32[Tensor, "8 8"] = produced()
 
 
 x, y = torch.zeros(4, 8, 8), torch.zeros(4, dtype=torch.int64)

@@ -63,8 +63,8 @@ head = TensorClassModule(widen, in_fields=Hidden.h, out_fields=Prediction.logits
 choose = TensorClassModule(largest, in_fields=Prediction.logits, out_fields=Prediction.digit)
 first = TensorClassModule(nn.Linear(64, 8), in_fields=State.image, out_fields=State.hidden)
 second = TensorClassModule(widen, in_fields=State.hidden, out_fields=State.logits)
-narrow = TensorClassModule(widen, in_fields=Narrow.h, out_fields=Prediction.logits)
-whole = TensorClassModule(widen, in_fields=Whole.h, out_fields=Prediction.logits)
+narrow = TensorClassModule(nn.Linear(4, 10), in_fields=Narrow.h, out_fields=Prediction.logits)
+whole = TensorClassModule(lambda h: widen(h).float(), in_fields=Whole.h, out_fields=Prediction.logits)
 stages = (head, encode, choose)
 
 # ---- reads before writes
