@@ -459,6 +459,18 @@ HINTS: dict[str, tuple[str, str, str]] = _hints.PROGRAMS | {
         "ragged.apply(Tensor.float)",
         "ragged = Words(x=x, n=[torch.ones(1).long(), torch.ones(2).long()]).n; ragged.apply(Tensor.float).mean()",
     ),
+    "a part along a dim": (
+        "steps = make('Steps', v=Float32[Tensor, 't'])(v=torch.ones(2, 5)); value = steps.along('t')[:2] * 3; "
+        "steps.along('t')[2:4] = value",
+        "part.update_(value)",
+        "part = steps.along('t')[2:4]; part.update_(value); assert steps.v[0].tolist() == [1, 1, 3, 3, 1]",
+    ),
+    "a link": (
+        "import os; batch.save('a.safetensors'); os.symlink('a.safetensors', 'b.safetensors'); path = 'b.safetensors'; "
+        "load(path)",
+        "os.path.realpath(path)",
+        "assert len(load(os.path.realpath(path))) == len(batch)",
+    ),
     "no path": ("batch.save()", 'batch.save("batch.safetensors")', 'batch.save("batch.safetensors")'),
     "a compressed folder": (
         "batch.save('f', compression='deflate')",
