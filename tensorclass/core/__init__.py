@@ -88,6 +88,7 @@ from ._locks import children as children
 from ._locks import note_steps as note_steps
 from ._locks import note_write as note_write
 from ._locks import relock as relock
+from ._mapped import in_transform as in_transform
 from ._modes import Block as Block
 from ._modes import Entered as Entered
 from ._modes import Mode as Mode

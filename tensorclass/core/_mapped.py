@@ -370,6 +370,11 @@ def tensors_of(value: Any) -> list[Tensor]:
     return [leaf for leaf in leaves if isinstance(leaf, Tensor)]  # vmap puts ints into nodes
 
 
+def in_transform() -> bool:
+    """Whether `vmap`, `grad` or another transform of functorch is running."""
+    return _functorch.peek_interpreter_stack() is not None
+
+
 def by_vmap(most: int = sys.maxsize) -> bool:
     """Whether vmap flattens a container, or rebuilds results, at most so many frames up; unknown in compiled code."""
     return _calling_frame(most).f_code.co_name in _VMAP

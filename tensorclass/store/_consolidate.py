@@ -22,6 +22,7 @@ from ..core import (
     TensorCollection,
     as_device,
     batch_dim,
+    in_transform,
     is_typed,
     join_path,
     relock,
@@ -68,6 +69,19 @@ class PackOps(NonTensorOps):
     def _is_block(self) -> bool:
         """Whether the leaves are views into one block that `consolidate` made."""
         return block_of(self._leaves(STORAGE)) is not None
+
+    def _on(self, device: torch.device | None, non_blocking: bool = False) -> Self:
+        """A twin with leaves on a device; a block is copied whole, and stays one."""
+        leaves = [] if device is None or device == self._device else self._leaves(STORAGE)
+        if not leaves or leaves[0].device == device or not _can_move_whole(leaves):
+            return super()._on(device, non_blocking)
+        block = block_of(leaves)
+        if block is None:
+            return super()._on(device, non_blocking)
+        views = cut(block.to(device, non_blocking=non_blocking), [(leaf.dtype, leaf.shape) for leaf in leaves])
+        result = self._make(views, self._batch_size, self._names, STORAGE)
+        result._set_device(device)
+        return result
 
     def pack(self, dim: int = -1, *, layout: PackLayout | None = None) -> tuple[Tensor, PackLayout]:
         """Pack all leaves as the columns of one tensor; also returns the layout, which `unpack` needs.
@@ -301,10 +315,17 @@ def block_of(leaves: Sequence[Tensor]) -> Tensor | None:
         return None
     for start, leaf in zip(_leaf_starts(shapes), leaves, strict=False):
         elsewhere = leaf.untyped_storage().data_ptr() != storage.data_ptr()
-        if elsewhere or not leaf.is_contiguous() or leaf.storage_offset() * leaf.dtype.itemsize != start:
+        lazy = leaf.is_conj() or leaf.is_neg()  # the bytes are those of other values
+        if elsewhere or lazy or not leaf.is_contiguous() or leaf.storage_offset() * leaf.dtype.itemsize != start:
             return None
-    block = torch.empty(0, dtype=torch.uint8, device=leaves[0].device)
-    return block.set_(storage)
+    return leaves[0].detach().reshape(-1).view(torch.uint8).as_strided((storage.nbytes(),), (1,), 0)
+
+
+def _can_move_whole(leaves: Sequence[Tensor]) -> bool:
+    """Whether a copy of the storage is a copy of the leaves: outside of graphs, transforms and the compiler."""
+    if torch.compiler.is_compiling() or any([type(leaf) is not Tensor or leaf.requires_grad for leaf in leaves]):
+        return False
+    return not in_transform()
 
 
 def detached_structure(collection: Any, leaves: Sequence[Tensor]) -> tuple[Any, list[Shape]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tensorclass import NonTensorStack, PackLayout, TensorClass, TensorDict, UnbatchedTensor, equal
 from tensorclass.errors import BatchDimError, BatchSizeError, LockedError, StructureError
@@ -42,7 +44,77 @@ def sample() -> TensorDict:
     return data.refine_names("t")
 
 
+class Copies(TorchDispatchMode):
+    """Counts the copies to a device."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func is torch.ops.aten._to_copy.default
+        return func(*args, **(kwargs or {}))
+
+
+def numbers() -> TensorDict:
+    """All kinds of entries but Python objects of each element."""
+    return sample().exclude("who")
+
+
+def typed() -> Scan:
+    """A typed batch with another in it."""
+    return Scan(pose=Pose(torch.rand(2, 3)), value=torch.rand(2))
+
+
+MOVES: dict[str, Callable[[Any], Any]] = {
+    "to": lambda data: data.to("meta"),
+    "keyword": lambda data: data.to(device="meta", non_blocking=True),
+    "like": lambda data: data.to(TensorDict(device="meta")),
+}
+
+
 # ---- one block ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("make", [sample, numbers, typed])
+def test_a_block_moves_as_one(make: Callable[[], Any], move: str) -> None:
+    """One copy for all leaves, and the result is a block too; other leaves are copied one by one."""
+    block = make().consolidate()
+    with Copies() as copies:
+        moved = MOVES[move](block)
+    assert copies.count == 1
+    assert moved.is_consolidated() == (make is not sample)  # the numbers of Python objects stay on the CPU
+    assert type(moved) is type(block)
+    plain = MOVES[move](make())
+    found, expected = (dict(one.items(True, True)) for one in (moved, plain))
+    assert list(found) == list(expected)
+    for key, leaf in expected.items():
+        same = not isinstance(leaf, torch.Tensor) or (leaf.shape, leaf.dtype) == (found[key].shape, found[key].dtype)
+        assert same, key
+    assert (moved.device, moved.names, moved.is_locked) == (plain.device, plain.names, plain.is_locked)
+    with Copies() as copies:
+        MOVES[move](block.clone())
+    assert copies.count > 1
+    assert block.is_consolidated()
+
+
+def test_leaves_that_a_graph_or_vmap_holds_move_one_by_one() -> None:
+    """A copy of the storage would lose the gradient, and has no batch dim of vmap."""
+    block = TensorDict(a=torch.rand(2), b=torch.rand(2), batch_size=[2]).consolidate()
+    moved = torch.vmap(lambda one: one.to("meta")["a"])(block)
+    assert (moved.device.type, moved.shape) == ("meta", (2,))
+    block["a"].requires_grad_()
+    assert block.to("meta")["a"].requires_grad
+
+
+def test_conjugates_of_a_block_are_no_block() -> None:
+    """The bytes of a lazy conjugate are those of the original, and a pickle of them would be too."""
+    block = TensorDict(a=torch.tensor([1 + 2j, 3j]), batch_size=[2]).consolidate()
+    view = block.apply(torch.conj)
+    assert not view.is_consolidated()
+    assert pickle.loads(pickle.dumps(view))["a"].tolist() == [1 - 2j, -3j]
+    assert view.to("meta")["a"].device.type == "meta"
 
 
 def test_consolidated_leaves_share_one_block() -> None:
