@@ -177,6 +177,19 @@ PROGRAMS: dict[str, tuple[str, str, str]] = {
         "class A(TensorClass):\n    x: Float32[Tensor, 't 3']\n    y: Float32[Tensor, 't']\nA(x=torch.on"
         "es(2, 4, 3), y=torch.ones(2, 4)).along('t')[0:1]",
     ),
+    "a part that is assigned": (
+        "class A(TensorClass):\n    x: Float32[Tensor, 't']\nA(torch.ones(2, 4)).along('t')[0:2] = 0",
+        'part = batch.along("t")[2:4]',
+        "class A(TensorClass):\n    x: Float32[Tensor, 't']\nbatch = A(torch.ones(2, 4))\n"
+        "value = batch.along('t')[:2]\n"
+        'part = batch.along("t")[2:4]\npart.update_(value)',
+    ),
+    "a link to a file": (
+        "import os\npath = 'link.safetensors'\nTensorDict(a=x).save('a.safetensors')\n"
+        "os.symlink('a.safetensors', path)\nload(path)",
+        "os.path.realpath(path)",
+        "load(os.path.realpath(path))",
+    ),
     "a result no field holds": (
         "batch.mean(dim=0, dtype=torch.float64)",
         "batch.to_tensordict()",

@@ -137,6 +137,24 @@ def test_an_error_shows_the_value_of_the_row() -> None:
         Pt.from_rows([ROWS[0], {**ROWS[1], "label": 0.5}])
 
 
+def test_an_error_shows_the_value_of_a_nested_row_and_of_none() -> None:
+    """As it stands in the row, not as a column."""
+
+    class Point(TensorClass):
+        xy: Float32[Tensor, "2"]
+
+    class Holder(TensorClass):
+        at: Point
+        y: Float32[Tensor, ""]
+
+    right = {"at": {"xy": [1, 2]}, "y": 1}
+    for wrong, path, given in (({"at": {"xy": [1, 2, 3]}}, "at.xy", "[1, 2, 3]"), ({"y": None}, "y", "None")):
+        with pytest.raises(SchemaError) as caught:
+            Holder.from_rows([right, {**right, **wrong}])
+        (problem,) = caught.value.problems
+        assert (problem.path, problem.given) == (f"[1].{path}", given)
+
+
 def test_a_row_without_a_field_has_its_default() -> None:
     """As in the constructor, also if other rows have the field."""
 

@@ -179,8 +179,9 @@ def _with_failing_row(
 def _of_row(problem: Problem, row: Mapping[str, Any], number: int) -> Problem:
     """The problem of a column as that of a row, with its value."""
     place, value = f"[{number}].{problem.path}", row
+    gathered = problem.given.startswith(f"column of {_ROWS}") or problem.given.endswith(f"({_ROWS})")
     for name in problem.path.split("."):
-        if not problem.given.startswith(f"column of {_ROWS}") or not isinstance(value, Mapping) or name not in value:
+        if not gathered or not isinstance(value, Mapping) or name not in value:
             return problem._replace(path=place)
         value = value[name]
     return problem._replace(path=place, given=shown(value))
