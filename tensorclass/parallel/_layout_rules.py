@@ -128,7 +128,8 @@ class FieldPlace(NamedTuple):
     """None for an entry of an untyped container."""
     batch_ndim: int
     names: Sequence[str | None] | None = None
-    shape: Sequence[int] | None = None
+    shape: Sequence[int | None] | None = None
+    """None if the number of dims is not known; None for a size that is not known."""
     shared: bool = False
 
 
@@ -154,10 +155,11 @@ def shards(rules: Rules, field: FieldPlace) -> Shards:
                 f"`{field.label}`: the mesh dim `{one.mesh_dim}` splits both {before.word} and {one.word}; it can "
                 f"split only one dim of a field. Give the field a placement of its own: `{{{_ref(field)}: ...}}`"
             )
-        if one.exact and field.shape is not None and field.shape[one.dim] % rules.sizes[one.mesh_dim]:
+        size = None if field.shape is None else field.shape[one.dim]
+        if one.exact and size is not None and size % rules.sizes[one.mesh_dim]:
             raise ArgumentError(
-                f"`{field.label}`: {one.word} is {field.shape[one.dim]}, which the {rules.sizes[one.mesh_dim]} "
-                f"ranks of `{one.mesh_dim}` do not divide; an expression is split into equal parts only"
+                f"`{field.label}`: {one.word} is {size}, which the {rules.sizes[one.mesh_dim]} ranks of "
+                f"`{one.mesh_dim}` do not divide; an expression is split into equal parts only"
             )
     return tuple(found[name].dim if name in found else None for name in rules.sizes)
 

@@ -121,7 +121,9 @@ def _of_class(
             yield LayoutRow(label, tuple(map(str, dims)), None, tuple(map(str, dims)))
             continue
         known = [*(() if shared else batch), *(_size(token, sizes) for token in tokens)]
-        shape = known if all(isinstance(size, int) for size in known) and spec.dims is not None else None
+        counted = spec.dims is not None and spec.dims.variadic is None
+        numbers = [size if isinstance(size, int) else None for size in known]
+        shape = numbers if counted else None
         found = shards(rules, FieldPlace(label, owners, spec, len(batch), names, shape, shared))
         yield LayoutRow(label, tuple(map(str, dims)), found, _local(rules, found, known))
 
@@ -166,7 +168,7 @@ def _of_batch(
             yield LayoutRow(f"{path}{name}", (), None, ())
             continue
         found = shards(rules, place)
-        sizes = [*map(int, place.shape or ())]
+        sizes = [size for size in place.shape or () if size is not None]
         yield LayoutRow(f"{path}{name}", tuple(map(str, sizes)), found, _local(rules, found, sizes))
 
 

@@ -169,6 +169,10 @@ def test_the_table_shows_shapes() -> None:
         (lambda: Layout(MESH, batch="dp", t="dp").explain(Tokens), ["`ids`", "both batch dim 0 and dim `t`"]),
         (lambda: Layout(MESH, batch=(None, "dp")).explain(Tokens, batch_size=2), ["batch dim 1 over `dp`"]),
         (lambda: Layout(MESH, {Tokens.ids: {"tp": Shard(2)}}).explain(Tokens, 2, t=3), ["has 2 dims", "dim 2"]),
+        (lambda: Layout(MESH, {Tokens.weight: {"tp": Shard(3)}}).explain(Tokens), ["`weight` has 1 dims", "dim 3"]),
+        (lambda: Layout(MESH, {Tokens.ids: {"tp": Shard(-5)}}).explain(Tokens), ["`ids` has 2 dims", "dim -5"]),
+        (lambda: Layout(MESH, {Hidden.table: {"tp": Shard(1)}}).explain(Hidden), ["`table` has 1 dims", "dim 1"]),
+        (lambda: Layout(MESH, **{"h*w": "tp"}).explain(Hidden, h=3, w=3), ["`flat`: dim `h*w` is 9"]),
         (lambda: Layout(MESH, **{"h*w": "tp"}).explain(Hidden, 2, h=3, w=3), ["`flat`: dim `h*w` is 9", "2 ranks"]),
         (lambda: Layout(MESH, batch=0), ["`batch=` is the name of a mesh dim", "got 0"]),  # type: ignore[arg-type]  # wrong
         (
