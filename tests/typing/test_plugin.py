@@ -98,7 +98,7 @@ PIPELINES = """
     TensorClassSequential(layers.flat, score, input=Digits, output=Hidden)
     TensorClassSequential(both, input=Digits, output=Hidden)
     TensorClassSequential(both, encode, input=Digits, output=Hidden)
-    TensorClassSequential(TensorClassModule(torch.relu, in_fields=SOURCE, out_fields=TARGET), input=Digits, output=Hidden)
+    TensorClassSequential(TensorClassModule(lambda x: x[..., 0], in_fields=SOURCE, out_fields=TARGET), input=Digits, output=Hidden)
     TensorClassSequential(TensorClassModule(torch.relu, in_fields=TARGET, out_fields=Hidden.g), input=Digits, output=Hidden)
     TensorClassSequential(layers.twice, input=Digits, output=Hidden)
     TensorClassSequential(layers.alias, input=Digits, output=Hidden)
