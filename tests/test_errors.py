@@ -162,6 +162,7 @@ PLAIN = {
     ("compat/_finder.py", "ImportError"): "a module that an import asks for",
     ("compat/_install.py", "ImportError"): "the real package is there already",
     ("compat/_names.py", "AttributeError"): "caught by the finder, which names the page",
+    ("compat/_lenient.py", "TypeError"): "the text of Python's constructors, on which programs branch",
     ("compat/_names.py", "ImportError"): "a name that an import asks for, and that there is no container for",
     ("compat/_names.py", "IndexError"): "what programs for `tensordict` catch",
     ("nn/parts/_unnamed.py", "AttributeError"): "Python asks every object for the methods of its protocols",

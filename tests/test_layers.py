@@ -69,13 +69,12 @@ FACES = {
     },
     "core": set(),
     "ops": {
-        "_apply", "_at_once", "_by_row", "_compare", "_conversions", "_device", "_distributed", "_index", "_inplace",
-        "_join", "_keys", "_lengths", "_mapping", "_nesting", "_objects", "_operands", "_pairs", "_reading",
-        "_shape", "_stacks", "_steps", "_undo", "_writable",
+        "_apply", "_at_once", "_blocks", "_by_row", "_compare", "_conversions", "_device", "_distributed", "_index",
+        "_inplace", "_join", "_keys", "_lengths", "_mapping", "_nesting", "_objects", "_operands", "_pairs",
+        "_reading", "_shape", "_stacks", "_steps", "_undo", "_writable",
     },
     "store": {
-        "_bridges", "_consolidate", "entries._agreement", "entries._non_tensor", "entries._ragged",
-        "entries._rows",
+        "_bridges", "entries._agreement", "entries._non_tensor", "entries._ragged", "entries._rows",
     },
     "classes": {
         "_build", "_compile", "_conveniences", "_convert", "_example", "_facts", "_json", "_validators",

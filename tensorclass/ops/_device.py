@@ -33,6 +33,7 @@ from ..core import (
 from ..errors import ArgumentError, CastError, UnsupportedOperationError
 from ._apply import ApplyOps
 from ._attrs import CastFilter, TensorAttrs
+from ._blocks import block_of, block_views, can_move_whole
 from ._casts import CastMethods
 from ._mapping import MappingOps
 from ._undo import CAST
@@ -66,15 +67,22 @@ class DeviceOps(CastMethods, ApplyOps):
     __slots__ = ()
 
     def _on(self, device: torch.device | None, non_blocking: bool = False) -> Self:
-        """A twin with leaves on a device; None sets no device and moves nothing."""
+        """A twin with leaves on a device, a block copied whole; None sets no device and moves nothing."""
         if self._layered and not self._stacked:
             return self._wrap(self._store._on(device, non_blocking))  # type: ignore[attr-defined,no-any-return]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
         if device == self._device:
             return self._twin()
         result = self._twin()
-        if device is not None and not _all_on(result._leaves(STORAGE), device):
-            to = partial(Tensor.to, device=device, non_blocking=non_blocking)
-            result = result._each(to, result._batch_size, result._names, STORAGE)
+        leaves = [] if device is None else result._leaves(STORAGE)
+        if device is not None and not _all_on(leaves, device):
+            block = block_of(leaves) if can_move_whole(leaves) else None
+            if block is None:
+                to = partial(Tensor.to, device=device, non_blocking=non_blocking)
+                result = result._each(to, result._batch_size, result._names, STORAGE)
+            else:
+                shapes = [(leaf.dtype, leaf.shape) for leaf in leaves]
+                views = block_views(block.to(device, non_blocking=non_blocking), shapes)
+                result = result._make(views, result._batch_size, result._names, STORAGE)
         result._set_device(device)
         return result
 

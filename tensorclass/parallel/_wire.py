@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ArgumentError, TensorClassError
-from ..store._consolidate import Shape, cut, length
+from ..ops._blocks import Shape, block_length, block_views
 
 _NOT_COPIED = {getattr(torch, f"{sign}int{bits}", None) for sign in ("", "u") for bits in range(1, 8)}
 """dtypes that torch can't copy. It can't unpickle tensors of uint16 and others, so all that it copies is taken out."""
@@ -28,12 +28,12 @@ class Parcel(NamedTuple):
     @property
     def size(self) -> int:
         """The bytes of the block."""
-        return length(self.shapes) if self.shapes else 0
+        return block_length(self.shapes) if self.shapes else 0
 
     def fill(self, block: Tensor) -> None:
         """Copy the tensors into a block: uint8 `[size]`."""
         with torch.no_grad():
-            torch._foreach_copy_(cut(block, self.shapes), self.tensors)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
+            torch._foreach_copy_(block_views(block, self.shapes), self.tensors)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
 
     def block(self) -> Tensor:
         """A new block with the tensors."""
@@ -46,7 +46,7 @@ class Parcel(NamedTuple):
         if not self.shapes:
             return pickle.loads(self.pickled)
         unpickler = _Rebuilding(io.BytesIO(self.pickled))
-        unpickler.tensors = cut(block, self.shapes)
+        unpickler.tensors = block_views(block, self.shapes)
         return unpickler.load()
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from .._deferred import any_dtensor
 from .._flags import flags
 from ..core import (
     STORAGE,
@@ -22,7 +21,6 @@ from ..core import (
     TensorCollection,
     as_device,
     batch_dim,
-    in_transform,
     is_typed,
     join_path,
     relock,
@@ -30,12 +28,8 @@ from ..core import (
     unravel_key_to_tuple,
 )
 from ..errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
+from ..ops._blocks import Shape, block_length, block_of, block_views
 from .entries._non_tensor import NonTensorOps
-
-Shape: TypeAlias = "tuple[torch.dtype, torch.Size]"
-
-_ALIGNMENT = 64  # bytes: a cache line, and more than any dtype needs
-_TRAILER = 64  # a block is longer than its leaves, so that no ordinary tensor looks like one
 
 
 @flags
@@ -54,10 +48,10 @@ class PackOps(NonTensorOps):
         if PackOps._is_block(self) and leaves[0].device == target and not (share_memory or pin_memory):
             return self
         shapes = [(leaf.dtype, leaf.shape) for leaf in leaves]
-        block = torch.empty(length(shapes), dtype=torch.uint8, device=target, pin_memory=pin_memory)
+        block = torch.empty(block_length(shapes), dtype=torch.uint8, device=target, pin_memory=pin_memory)
         if share_memory:
             block.share_memory_()
-        views = cut(block, shapes)
+        views = block_views(block, shapes)
         for view, leaf in zip(views, leaves, strict=True):
             view.copy_(leaf.detach(), non_blocking=non_blocking)
         result = twin._refill(views, self._batch_size, self._names, STORAGE)
@@ -69,19 +63,6 @@ class PackOps(NonTensorOps):
     def _is_block(self) -> bool:
         """Whether the leaves are views into one block that `consolidate` made."""
         return block_of(self._leaves(STORAGE)) is not None
-
-    def _on(self, device: torch.device | None, non_blocking: bool = False) -> Self:
-        """A twin with leaves on a device; a block is copied whole, and stays one."""
-        leaves = [] if device is None or device == self._device else self._leaves(STORAGE)
-        if not leaves or leaves[0].device == device or not _can_move_whole(leaves):
-            return super()._on(device, non_blocking)
-        block = block_of(leaves)
-        if block is None:
-            return super()._on(device, non_blocking)
-        views = cut(block.to(device, non_blocking=non_blocking), [(leaf.dtype, leaf.shape) for leaf in leaves])
-        result = self._make(views, self._batch_size, self._names, STORAGE)
-        result._set_device(device)
-        return result
 
     def pack(self, dim: int = -1, *, layout: PackLayout | None = None) -> tuple[Tensor, PackLayout]:
         """Pack all leaves as the columns of one tensor; also returns the layout, which `unpack` needs.
@@ -260,74 +241,6 @@ def _one_device(leaves: Sequence[Tensor], device: torch.device | None) -> torch.
     return device or next(iter(devices), torch.device("cpu"))
 
 
-def _leaf_starts(shapes: Sequence[Shape]) -> list[int]:
-    """The byte at which each leaf starts, and the end of the last."""
-    starts = [0]
-    for dtype, shape in shapes:
-        count = shape.numel() * dtype.itemsize
-        starts.append(starts[-1] + -(-count // _ALIGNMENT) * _ALIGNMENT)
-    return starts
-
-
-def length(shapes: Sequence[Shape]) -> int:
-    """The bytes of a block."""
-    return _leaf_starts(shapes)[-1] + _TRAILER
-
-
-def cut(block: Tensor, shapes: Sequence[Shape]) -> list[Tensor]:
-    """The leaves of a block as views."""
-    typed, first = {dtype: block.view(dtype) for dtype in {dtype for dtype, _ in shapes}}, block.storage_offset()
-    return [
-        typed[dtype].as_strided(shape, _strides(shape), (first + start) // dtype.itemsize)  # one operation for each
-        for start, (dtype, shape) in zip(_leaf_starts(shapes), shapes, strict=False)
-    ]
-
-
-def _strides(shape: torch.Size) -> list[int]:
-    """The strides of a contiguous tensor."""
-    found, step = [1] * len(shape), 1
-    for place in range(len(shape) - 1, 0, -1):
-        step *= max(1, shape[place])
-        found[place - 1] = step
-    return found
-
-
-def has_own_storage(entries: dict[str, Any]) -> bool:
-    """Whether a tensor of this level is all of its storage: so there is no block, and no look at the levels below."""
-    first = next((value for value in list(entries.values()) if type(value) is Tensor), None)
-    if first is None or first.is_nested or first.layout is not torch.strided:
-        return False
-    return first.untyped_storage().nbytes() == first.nbytes
-
-
-def block_of(leaves: Sequence[Tensor]) -> Tensor | None:
-    """The block, if the leaves are its consecutive views; else None."""
-    ends = [*leaves[:1], *leaves[-1:]]  # which say it of most, so that each level of a nested container takes one look
-    if not ends or any_dtensor(leaves) or any([leaf.is_nested or leaf.layout is not torch.strided for leaf in ends]):
-        return None
-    storage = leaves[0].untyped_storage()
-    if leaves[-1].untyped_storage().data_ptr() != storage.data_ptr():
-        return None
-    if any([leaf.is_nested or leaf.layout is not torch.strided for leaf in leaves]):
-        return None
-    shapes = [(leaf.dtype, leaf.shape) for leaf in leaves]
-    if storage.nbytes() != length(shapes):
-        return None
-    for start, leaf in zip(_leaf_starts(shapes), leaves, strict=False):
-        elsewhere = leaf.untyped_storage().data_ptr() != storage.data_ptr()
-        lazy = leaf.is_conj() or leaf.is_neg()  # the bytes are those of other values
-        if elsewhere or lazy or not leaf.is_contiguous() or leaf.storage_offset() * leaf.dtype.itemsize != start:
-            return None
-    return leaves[0].detach().reshape(-1).view(torch.uint8).as_strided((storage.nbytes(),), (1,), 0)
-
-
-def _can_move_whole(leaves: Sequence[Tensor]) -> bool:
-    """Whether a copy of the storage is a copy of the leaves: outside of graphs, transforms and the compiler."""
-    if torch.compiler.is_compiling() or any([type(leaf) is not Tensor or leaf.requires_grad for leaf in leaves]):
-        return False
-    return not in_transform()
-
-
 def detached_structure(collection: Any, leaves: Sequence[Tensor]) -> tuple[Any, list[Shape]]:
     """A container's structure without memory, and what its leaves are."""
     names: Names = collection._names
@@ -339,4 +252,4 @@ def detached_structure(collection: Any, leaves: Sequence[Tensor]) -> tuple[Any, 
 @trust_for_loading
 def restore(shell: Any, block: Tensor, shapes: Sequence[Shape]) -> Any:
     """A container around the leaves of a block."""
-    return shell._make(cut(block, shapes), shell._batch_size, shell._names, STORAGE)
+    return shell._make(block_views(block, shapes), shell._batch_size, shell._names, STORAGE)

@@ -45,6 +45,7 @@ from ..core import (
 from ..errors import ArgumentError, BatchSizeError, StructureError, too_deep
 from ..ops import UNSET, Index, Join, get_defaults_to_none, list_to_stack
 from ..ops._apply import ApplyOps
+from ..ops._blocks import block_of, has_own_storage
 from ..ops._compare import same_atom
 from ..ops._distributed import whole_tensor
 from ..ops._index import lost_dims
@@ -57,7 +58,7 @@ from ..ops._reading import ReadingOps
 from ..ops._steps import KnownWrite, all_begin_with
 from ._bridges import tables
 from ._combine import combine
-from ._consolidate import block_of, detached_structure, has_own_storage, restore
+from ._consolidate import detached_structure, restore
 from ._dict_steps import DictSteps, rebuilt_entry, snapshot_of
 from ._fitting import (
     Replaced,
