@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pydantic
 import pytest
 import torch
@@ -405,3 +407,29 @@ def test_rows_of_all_types_are_read_alike(make: Any, values: Any, word: str | No
     plain = torch.tensor([good["steps"], values, good["steps"]])
     assert torch.equal(batch.steps, plain)
     assert batch.label.tolist() == [3, 1, 3]
+
+
+class Captioned(TensorClass):
+    x: Float32[Tensor, "2"]
+    text: PerElement[str]
+    n: Int64[Tensor, ""]
+
+
+WRONG = {"x": [1.0], "text": 5, "n": 0.5}
+RIGHT = {"x": [1.0, 2.0], "text": "a", "n": 1}
+
+
+@pytest.mark.parametrize("wrong", [names for n in (1, 2, 3) for names in itertools.permutations(WRONG, n)])
+def test_all_wrong_fields_of_a_row_are_told(wrong: tuple[str, ...]) -> None:
+    """In the order of the row, whether a conversion finds them or the comparison with the declaration."""
+    row = {name: WRONG[name] for name in wrong} | {name: value for name, value in RIGHT.items() if name not in wrong}
+    with pytest.raises(SchemaError) as info:
+        Captioned.from_rows([RIGHT, row, {**RIGHT, "n": None}])
+    assert [problem.path for problem in info.value.problems] == [f"[1].{name}" for name in wrong]
+
+
+def test_all_wrong_columns_of_a_table_are_told() -> None:
+    """So do tables."""
+    with pytest.raises(SchemaError) as info:
+        Captioned.from_rows(pd.DataFrame({name: [value] for name, value in WRONG.items()}))
+    assert [problem.path for problem in info.value.problems] == list(WRONG)

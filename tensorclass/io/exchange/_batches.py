@@ -162,13 +162,23 @@ def _typed_batch(cls: Any, columns: Columns, rows: int, fill: bool, device: Devi
     reader = _Fields(rows, fill)
     values = reader.values(cls, columns, "")
     problems = reader.problems
-    if not problems:
-        try:
-            found = _json.load(cls, {**values, "batch_size": [rows]})
+    try:
+        found = _json.load(cls, {**values, "batch_size": [rows]})
+        if not problems:
             return found if device is None else found.to(device)
-        except SchemaError as error:
-            problems = [_with_column(problem, columns) for problem in error.problems]
+    except SchemaError as error:
+        apart = [problem for problem in error.problems if not any([_overlap(problem, known) for known in problems])]
+        problems = [*problems, *[_with_column(problem, columns) for problem in apart]]
+    places = {name: place for place, name in enumerate(columns)}
+    problems = sorted(problems, key=lambda problem: places.get(problem.path.partition(".")[0], len(places)))
     raise SchemaError.of(cls.__name__, problems)
+
+
+def _overlap(problem: Problem, known: Problem) -> bool:
+    """Whether a problem is of a field that another one is of, of a part of it, or of what holds it."""
+    ours, theirs = problem.path.split("."), known.path.split(".")
+    least = min(len(ours), len(theirs))
+    return problem.path == "" or ours[:least] == theirs[:least]
 
 
 def _with_column(problem: Problem, columns: Columns) -> Problem:
