@@ -69,9 +69,9 @@ FACES = {
     },
     "core": set(),
     "ops": {
-        "_apply", "_at_once", "_blocks", "_by_row", "_compare", "_conversions", "_device", "_distributed", "_index",
-        "_inplace", "_join", "_keys", "_lengths", "_mapping", "_nesting", "_objects", "_operands", "_pairs",
-        "_reading", "_shape", "_stacks", "_steps", "_undo", "_writable",
+        "_apply", "_at_once", "_by_row", "_compare", "_conversions", "_device", "_distributed", "_index",
+        "_inplace", "_join", "_keys", "_lengths", "_mapping", "_nesting", "_objects", "_one_block",
+        "_operands", "_pairs", "_reading", "_shape", "_stacks", "_steps", "_undo", "_writable",
     },
     "store": {
         "_bridges", "entries._agreement", "entries._non_tensor", "entries._ragged", "entries._rows",

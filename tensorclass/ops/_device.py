@@ -33,7 +33,7 @@ from ..core import (
 from ..errors import ArgumentError, CastError, UnsupportedOperationError
 from ._apply import ApplyOps
 from ._attrs import CastFilter, TensorAttrs
-from ._blocks import block_of, block_views, can_move_whole
+from ._one_block import block_of, block_views, can_move_whole
 from ._casts import CastMethods
 from ._mapping import MappingOps
 from ._undo import CAST

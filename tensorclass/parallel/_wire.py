@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ArgumentError, TensorClassError
-from ..ops._blocks import Shape, block_length, block_views
+from ..ops._one_block import Shape, block_length, block_views
 
 _NOT_COPIED = {getattr(torch, f"{sign}int{bits}", None) for sign in ("", "u") for bits in range(1, 8)}
 """dtypes that torch can't copy. It can't unpickle tensors of uint16 and others, so all that it copies is taken out."""

@@ -28,7 +28,7 @@ from ..core import (
     unravel_key_to_tuple,
 )
 from ..errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
-from ..ops._blocks import Shape, block_length, block_of, block_views
+from ..ops._one_block import Shape, block_length, block_of, block_views
 from .entries._non_tensor import NonTensorOps
 
 

@@ -45,7 +45,7 @@ from ..core import (
 from ..errors import ArgumentError, BatchSizeError, StructureError, too_deep
 from ..ops import UNSET, Index, Join, get_defaults_to_none, list_to_stack
 from ..ops._apply import ApplyOps
-from ..ops._blocks import block_of, has_own_storage
+from ..ops._one_block import block_of, has_own_storage
 from ..ops._compare import same_atom
 from ..ops._distributed import whole_tensor
 from ..ops._index import lost_dims
