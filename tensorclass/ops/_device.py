@@ -33,9 +33,9 @@ from ..core import (
 from ..errors import ArgumentError, CastError, UnsupportedOperationError
 from ._apply import ApplyOps
 from ._attrs import CastFilter, TensorAttrs
-from ._one_block import block_of, block_views, can_move_whole
 from ._casts import CastMethods
 from ._mapping import MappingOps
+from ._one_block import block_of, block_views, can_move_whole
 from ._undo import CAST
 
 _CONVERSIONS: Final[dict[torch.dtype, Callable[[Tensor], Tensor]]] = {

@@ -45,13 +45,13 @@ from ..core import (
 from ..errors import ArgumentError, BatchSizeError, StructureError, too_deep
 from ..ops import UNSET, Index, Join, get_defaults_to_none, list_to_stack
 from ..ops._apply import ApplyOps
-from ..ops._one_block import block_of, has_own_storage
 from ..ops._compare import same_atom
 from ..ops._distributed import whole_tensor
 from ..ops._index import lost_dims
 from ..ops._inplace import Copy
 from ..ops._join import joined_size
 from ..ops._nesting import build, nested_entries
+from ..ops._one_block import block_of, has_own_storage
 from ..ops._operands import Layout
 from ..ops._pairs import items_of, require_once
 from ..ops._reading import ReadingOps
