@@ -271,9 +271,10 @@ def test_wrong_records(text, path, hint):
     """Records that are no objects, or that differ in a value of the whole batch."""
     with pytest.raises(SchemaError) as caught:
         Row.from_json(text)
-    (problem,) = caught.value.problems
+    problem, *others = caught.value.problems
     assert problem.path == path
     assert hint in problem.hint
+    assert {other.given for other in others} <= {"nothing"}  # the fields that these records lack
 
 
 def test_records_need_one_batch_dim():
