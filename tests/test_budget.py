@@ -199,7 +199,7 @@ def test_nested_conditions_are_found():
 
 
 def test_long_conditions_are_found():
-    """Operands are counted through inner conditions and `not`; a name stands for one."""
+    """Operands of inner conditions and of `not` count too; a name counts as one."""
     assert long_conditions(Source("a.py", "x = a and b and c and d\nif x and (e or not f):\n    pass")) == []
     for text in ("x = a and b and c and d and e", "x = a and not (b or c) and (d or e)"):
         assert len(long_conditions(Source("a.py", text))) == 1

@@ -39,7 +39,9 @@ def at_once(
     typed = cls._layered
     if declared > typed:
         return None
-    own, there = self._store if typed else self, other._store if typed and other is not None else other
+    own, there = self, other
+    if typed:
+        own, there = self._store, None if other is None else other._store
     if there is not None and type(there) is not type(own):
         return None
     try:

@@ -94,7 +94,7 @@ def test_the_least_actor_runs_hooks_and_checks_results(typed: bool) -> None:
 
 
 def test_the_keys_of_all_leaves_are_ours_too() -> None:
-    """Paths in order, also after a change: a view is no copy."""
+    """Paths come in order, and a view shows keys that are added later."""
     data = TensorDict({"a": torch.zeros(2), "d": {"b": torch.zeros(2)}, "n": "text"}, [2])
     keys = data.keys(True, True)
     data["d", "c"] = torch.zeros(2)

@@ -140,7 +140,7 @@ def test_an_error_shows_the_value_of_the_row() -> None:
 
 
 def test_an_error_shows_the_value_of_a_nested_row_and_of_none() -> None:
-    """As it stands in the row, not as a column."""
+    """The error shows the value of the row, not the column that was made of it."""
 
     class Point(TensorClass):
         xy: Float32[Tensor, "2"]

@@ -98,7 +98,7 @@ class Words:
         self, index: int, variable: str, size: int, error: Exception | None, given: Sequence[Any]
     ) -> tuple[str, str]:
         """E122 and W205: the message and a hint. Errors of convolutions and batch norms mention channels themselves."""
-        dim, declare = self.dim_text(variable), f"declare the size in {self.declaring([variable])}"
+        dim, declare = self.dim_text(variable), f"declare the size in {self.declaring_classes([variable])}"
         shapes = [list(x.shape[1:]) for x in given if isinstance(x, Tensor)]
         taken, entered = _channels(error, shapes)
         if error is None or taken != size or not entered:
@@ -116,14 +116,14 @@ class Words:
     def declared_size(self, index: int, variable: str, size: int) -> tuple[str, str]:
         """W205 for an output whose size is that of an open dim: the message and a hint."""
         message = f"dim {self.dim_text(variable)} is {size}: the size {self.who(index)} declares to write"
-        return message, f"declare the size in {self.declaring([variable])}"
+        return message, f"declare the size in {self.declaring_classes([variable])}"
 
     def one_size(self, index: int, one: str, other: str) -> tuple[str, str]:
         """E122 for two dims: the message and a hint."""
         dims = f"{self.dim_text(one)} and {self.dim_text(other)}"
         message = f"dims {dims} are one size: the only case {self.who(index)} accepts"
         if {path[:-1] for path in self._paths(one)} & {path[:-1] for path in self._paths(other)}:
-            return message, f"declare both with one name in {self.declaring([one, other])}"
+            return message, f"declare both with one name in {self.declaring_classes([one, other])}"
         return (
             message,
             "declare both with one name: each call then compares them, as each instance is a scope of its own",
@@ -144,7 +144,7 @@ class Words:
             f"`{plain}` of `{path_text(paths[0])}`" if paths and (len(paths[0]) > 1 or plain == "_") else f"`{plain}`"
         )
 
-    def declaring(self, variables: Sequence[str]) -> str:
+    def declaring_classes(self, variables: Sequence[str]) -> str:
         """The classes that declare dims of the input, for a hint that edits them."""
         holders = dict.fromkeys(path[:-1] for variable in variables for path in self._paths(variable))
         nested = {path: place.spec.nested for path, place in self.report.inputs.items()}
@@ -176,7 +176,7 @@ class Words:
         given = next((list(found.given) for found in outcome.findings), [])
         text = f"produced {given}" if outcome.error is None else useful_line(outcome.error)
         declared = " and ".join(dict.fromkeys(f"`{step}*{plain_name(name)}`" for name in refused))
-        place = self.declaring([*refused]) + (" and in that of the output" if outcome.error is None else "")
+        place = self.declaring_classes([*refused]) + (" and in that of the output" if outcome.error is None else "")
         place = "both classes" if place == "the input class and in that of the output" else place
         hint = f"declare {declared} in {place}, or pad in the module"
         return self.diagnostic(index, "W210", message, (f"with {tried}: {text}",), hint)
@@ -186,7 +186,7 @@ class Words:
         dims, tried = " and ".join(map(self.dim_text, refused)), _sizes_text(refused)
         message = f"rejects odd sizes of {dims}, which modules before it round, and the input leaves them open"
         one = plain_name(next(iter(refused)))
-        hint = f"declare multiples in {self.declaring([*refused])}, such as `2*{one}`, or pad in a module"
+        hint = f"declare multiples in {self.declaring_classes([*refused])}, such as `2*{one}`, or pad in a module"
         return self.diagnostic(index, "W210", message, (f"with {tried}: {useful_line(error)}",), hint)
 
     def swallowed(self, index: int, name: str, parameters: Sequence[str]) -> Diagnostic:

@@ -183,7 +183,7 @@ class Resolver:
         return self.results[id(member)]
 
     def _typed(self, index: int, call: StageCall, before: Results | None) -> TensorClassModule:
-        """The typed module that a stage stands for; without inputs it reads what the stage before has written."""
+        """The typed module that a stage stands for; one without inputs reads what the stage before it wrote."""
         own = self.names[id(call)]
         label = f"module {index} `{own}`"
         results = self.results[id(call)]

@@ -159,8 +159,8 @@ def _facts_after_layer(
     same = isinstance(made, TensorFacts) and made.shape == facts.tensor.shape
     if made is None and not layer_name(layer):
         made = called_with(api, layer, [facts.tensor])
-    found, label = made[0] if isinstance(made, tuple) else made, facts.label if same else UNKNOWN.label
-    return UNKNOWN if found is None else ValueFacts(found, label)
+    found = made[0] if isinstance(made, tuple) else made
+    return UNKNOWN if found is None else ValueFacts(found, facts.label if same else UNKNOWN.label)
 
 
 def check_layer_calls(api: Any, calls: list[nodes.CallExpr]) -> None:

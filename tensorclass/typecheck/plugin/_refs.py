@@ -147,22 +147,22 @@ def written_out(source: Source, expr: nodes.Expression, depth: int = 0) -> nodes
     if isinstance(callee, nodes.CallExpr) and callee_name(callee) == PARTIAL and callee.args:
         return written_out(source, call_of_partial(callee, value), depth + 1)
     inner = entered(source, value)
-    return value if inner is None else written_out(source, _substituted(source, *inner, value), depth + 1)
+    return value if inner is None else written_out(source, _with_arguments(source, *inner, value), depth + 1)
 
 
-def _substituted(source: Source, expr: nodes.Expression, env: Env, where: nodes.Context) -> nodes.Expression:
+def _with_arguments(source: Source, expr: nodes.Expression, env: Env, where: nodes.Context) -> nodes.Expression:
     """A copy of an expression of a function, with the arguments of one call instead of parameters and local names."""
     value = resolved(source, expr, env)
     if value is not expr and not (isinstance(expr, nodes.NameExpr) and expr.node in env):
-        return _substituted(source, value, env, where)
+        return _with_arguments(source, value, env, where)
     made: nodes.Expression
     if isinstance(value, nodes.CallExpr):
-        args = [_substituted(source, arg, env, where) for arg in value.args]
+        args = [_with_arguments(source, arg, env, where) for arg in value.args]
         made = nodes.CallExpr(resolved(source, value.callee, env), args, value.arg_kinds, value.arg_names)
     elif isinstance(value, nodes.ListExpr | nodes.TupleExpr):
-        made = type(value)([_substituted(source, item, env, where) for item in value.items])
+        made = type(value)([_with_arguments(source, item, env, where) for item in value.items])
     elif isinstance(value, nodes.OpExpr):
-        left, right = (_substituted(source, side, env, where) for side in (value.left, value.right))
+        left, right = (_with_arguments(source, side, env, where) for side in (value.left, value.right))
         made = nodes.OpExpr(value.op, left, right)
     else:
         return value

@@ -302,7 +302,7 @@ def slid_size(size: Size, kernel: Size, stride: Size, padding: Size = 0, dilatio
     return (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
 
 
-def padded(sizes: KnownSizes | None, added: Shape | None) -> KnownSizes | None:
+def shape_after_pad(sizes: KnownSizes | None, added: Shape | None) -> KnownSizes | None:
     """The shape of `pad(x, [before, behind, ...])`, which begins with the last dim."""
     if sizes is None or added is None or len(added) % 2:
         return None
@@ -316,7 +316,7 @@ def padded(sizes: KnownSizes | None, added: Shape | None) -> KnownSizes | None:
     return sizes
 
 
-def repeated(sizes: KnownSizes | None, times: Shape | None) -> KnownSizes | None:
+def shape_after_repeat(sizes: KnownSizes | None, times: Shape | None) -> KnownSizes | None:
     """The shape of `x.repeat(...)`, which also says the number of dims."""
     if times is None:
         return None

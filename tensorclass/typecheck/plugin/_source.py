@@ -211,7 +211,7 @@ class Source:
             or expr.node not in self.bindings
         ):
             return None
-        value = self.bindings[expr.node][0] if self.bound_once(expr.node) else self._reaching(expr)
+        value = self.bindings[expr.node][0] if self.bound_once(expr.node) else self._reaching_value(expr)
         return value if value is not None and value is not UNKNOWN and self._stays(expr.node, value) else None
 
     def _attribute(self, expr: nodes.MemberExpr) -> nodes.Expression | None:
@@ -260,13 +260,13 @@ class Source:
             self._places = Places(self._tree, self.targets)
         return self._places
 
-    def _reaching(self, use: nodes.NameExpr) -> nodes.Expression | None:
+    def _reaching_value(self, use: nodes.NameExpr) -> nodes.Expression | None:
         return self.places.reaching(use)
 
     def is_argument(self, use: nodes.NameExpr) -> bool:
         """Whether a name is a parameter that still holds the argument."""
         found = self.bindings.get(use.node or use, ())
-        return use.node in self.parameters and (len(found) == 1 or self._reaching(use) is None)
+        return use.node in self.parameters and (len(found) == 1 or self._reaching_value(use) is None)
 
     def is_steady(self, use: nodes.NameExpr) -> bool:
         """Whether nothing in the file changes the batch dims or the shape of a variable in place, or binds it again."""

@@ -35,7 +35,7 @@ def _windows(call: Call) -> Known:
     return replace(first, shape=added)
 
 
-def _pooled(call: Call) -> Known:
+def _after_pool(call: Call) -> Known:
     """`max_pool2d(x, 2)` and all other pools: a window slides over the last dims."""
     first, given = call.first(), call.values("kernel_size", "stride", "padding")
     count = int(call.name[-2])
@@ -61,13 +61,13 @@ def _distances(call: Call) -> Known:
 
 def _repeated_facts(call: Call) -> Known:
     first = call.first()
-    return replace(first, shape=shapes.repeated(first.shape, call.varargs("repeats")))
+    return replace(first, shape=shapes.shape_after_repeat(first.shape, call.varargs("repeats")))
 
 
 def _padded_facts(call: Call) -> Known:
     first, given = call.first(), call.values("pad")
     added = call.reader.sizes(given["pad"]) if "pad" in given else None
-    return replace(first, shape=shapes.padded(first.shape, added))
+    return replace(first, shape=shapes.shape_after_pad(first.shape, added))
 
 
 def _resized_facts(call: Call) -> Known:
@@ -108,7 +108,7 @@ def _factors(call: Call) -> Known:
 MAKERS: Final[dict[str, Callable[[Call], Known]]] = {
     "differences": _differences,
     "windows": _windows,
-    "pooled": _pooled,
+    "pooled": _after_pool,
     "distances": _distances,
     "repeated": _repeated_facts,
     "padded": _padded_facts,
