@@ -160,7 +160,9 @@ def _facts_after_layer(
     if made is None and not layer_name(layer):
         made = called_with(api, layer, [facts.tensor])
     found = made[0] if isinstance(made, tuple) else made
-    return UNKNOWN if found is None else ValueFacts(found, facts.label if same else UNKNOWN.label)
+    if found is None:
+        return UNKNOWN
+    return ValueFacts(found, facts.label if same else UNKNOWN.label)
 
 
 def check_layer_calls(api: Any, calls: list[nodes.CallExpr]) -> None:
